@@ -1,0 +1,49 @@
+/**
+ * The one list of failure codes that a provider may answer with. The codes and their numbering come from
+ * machine-controller-manager (docs/reference/failures.md). Plain values: workflow code imports this file.
+ */
+import type { Blocker } from './names.ts';
+
+interface FailureMeaning {
+  readonly meaning: string;
+  /**
+   * Worth another try within seconds, inside the activity's retry policy; the workflow sees it only when it lasts.
+   * Any other code is a refusal that a person or time has to change.
+   */
+  readonly transient: boolean;
+  /** The call may have had its effect although it failed, so a create may have left a VM. */
+  readonly outcomeUnknown: boolean;
+  readonly blockedOn: Blocker;
+}
+
+const refusal = { transient: false, outcomeUnknown: false, blockedOn: 'CloudApi' } as const;
+const lost = { transient: true, outcomeUnknown: true, blockedOn: 'CloudApi' } as const;
+
+/** Every code with what it means for us. */
+export const failures = {
+  Canceled: { ...refusal, meaning: 'The call was cancelled by the caller.', outcomeUnknown: true },
+  Unknown: { ...lost, meaning: 'The cloud answered with an error that the provider does not know.' },
+  InvalidArgument: { ...refusal, meaning: 'The providerSpec or a Secret is not valid.', blockedOn: 'Class' },
+  DeadlineExceeded: { ...lost, meaning: 'The cloud did not answer in time.' },
+  NotFound: { ...refusal, meaning: 'Something the request names does not exist.' },
+  AlreadyExists: { ...refusal, meaning: 'Something of that name exists and is not ours.' },
+  PermissionDenied: { ...refusal, meaning: 'The credentials may not do this.', blockedOn: 'Credentials' },
+  ResourceExhausted: { ...refusal, meaning: 'No capacity, or the quota is used up.', blockedOn: 'CloudCapacity' },
+  FailedPrecondition: { ...refusal, meaning: 'The cloud is not in the state that the request needs.' },
+  Aborted: { ...lost, meaning: 'The cloud gave up, for example on a conflict.' },
+  OutOfRange: { ...refusal, meaning: 'More than one VM belongs to the Machine.' },
+  Unimplemented: { ...refusal, meaning: 'The provider cannot do this.' },
+  Internal: { ...refusal, meaning: 'The cloud or the provider is broken.', outcomeUnknown: true },
+  Unavailable: { ...lost, meaning: 'The cloud cannot be reached or throttles.' },
+  DataLoss: { ...refusal, meaning: 'The cloud lost data.' },
+  Unauthenticated: { ...refusal, meaning: 'The credentials are wrong or expired.', blockedOn: 'Credentials' },
+  Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up after creation did not succeed.' },
+} as const satisfies Record<string, FailureMeaning>;
+
+/** A code that a provider may answer with: the `type` of its ApplicationFailure. */
+export type FailureCode = keyof typeof failures;
+
+/** Whether a failure's type is one of ours; any other (a bug in a provider) is treated as `Unknown`. */
+export function isFailureCode(type: string | undefined | null): type is FailureCode {
+  return typeof type === 'string' && Object.hasOwn(failures, type);
+}

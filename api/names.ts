@@ -1,0 +1,46 @@
+/**
+ * Names that Millwright writes or reads and that no single dialect owns. Plain values: workflow code imports this file.
+ * A dialect's own names are in its folder (`api/gardener/names.ts`).
+ */
+
+/** Prefix of every label and annotation of our own. No manifest that a replaced system accepts needs one. */
+const prefix = 'millwright.dev/';
+
+/** Labels and annotations of our own. */
+export const names = {
+  /** Label on Secrets that Millwright makes for one Machine: the Machine's UID. */
+  machineUid: `${prefix}machine-uid`,
+  /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */
+  machine: `${prefix}machine`,
+} as const;
+
+/** Search attributes of every Millwright workflow, all of type Keyword. */
+export const searchAttributes = {
+  installation: 'MillwrightInstallation',
+  phase: 'MillwrightPhase',
+  provider: 'MillwrightProvider',
+  deployment: 'MillwrightDeployment',
+  revision: 'MillwrightRevision',
+  blockedOn: 'MillwrightBlockedOn',
+} as const;
+
+/** What a workflow waits for that somebody or something else has to provide. Values of `MillwrightBlockedOn`. */
+export const blockers = {
+  Class: 'the MachineClass or a Secret it refers to is missing or not usable',
+  MachineSpec: 'the Machine itself is not valid',
+  Credentials: 'the cloud refuses the credentials',
+  CloudCapacity: 'the cloud has no capacity or the quota is used up',
+  CloudApi: 'the cloud refuses or does not answer',
+  ProviderWorker: 'no worker polls the task queue of the provider',
+  NodeJoin: 'the VM exists and its Node has not become ready',
+  NodeHealth: 'the Node is unhealthy or missing',
+  PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
+  Drain: 'pods are still on the Node',
+  KubernetesApi: 'a Kubernetes API server does not answer or refuses',
+} as const;
+export type Blocker = keyof typeof blockers;
+
+/** Task queue of a provider's cloud activities, in whatever language its worker is written. */
+export function providerTaskQueue(installation: string, provider: string): string {
+  return `${installation}.provider-${provider}`;
+}

@@ -1,0 +1,160 @@
+/**
+ * The provider contract, version 1: the JSON of the cloud activities that a provider's worker serves on the task queue
+ * `<installation>.provider-<name>`. Any Temporal worker in any language may be a provider (docs/providers.md).
+ * Receivers ignore fields that they do not know; a field's meaning never changes within a version.
+ */
+import { z } from 'zod';
+
+const nonEmpty = z.string().min(1);
+
+/** A Secret of the control cluster. Providers read it themselves: no secret is ever in a payload. */
+export const SecretRef = z.object({
+  namespace: nonEmpty.describe('Namespace of the Secret in the control cluster.'),
+  name: nonEmpty.describe('Name of the Secret.'),
+});
+export type SecretRef = z.infer<typeof SecretRef>;
+
+/** What is known of the MachineClass a request belongs to. */
+export const ClassRef = z.object({
+  namespace: nonEmpty.describe('Namespace of the MachineClass.'),
+  name: nonEmpty.describe('Name of the MachineClass.'),
+  generation: z.int().min(0).describe('metadata.generation of the class the providerSpec was read from.'),
+});
+export type ClassRef = z.infer<typeof ClassRef>;
+
+const cloudScope = {
+  class: ClassRef,
+  providerSpec: z.unknown().describe('`providerSpec` of the MachineClass, as it is.'),
+  credentials: z
+    .array(SecretRef)
+    .describe('Secrets with the credentials. Their keys are merged, those of a later Secret win; a missing one is skipped.'),
+};
+
+/** The Machine a VM belongs to. The UID is the identity: every resource made for the Machine carries it as a tag. */
+export const MachineIdentity = z.object({
+  uid: nonEmpty.describe('metadata.uid of the Machine.'),
+  namespace: nonEmpty.describe('Namespace of the Machine.'),
+  name: nonEmpty.describe('Name of the Machine; also the name of the VM where the cloud takes one.'),
+});
+export type MachineIdentity = z.infer<typeof MachineIdentity>;
+
+/** Input of `ensureVm`. Equal for every attempt of one creation, so that a cloud may compare requests by token. */
+export const EnsureVmRequest = z.object({
+  ...cloudScope,
+  machine: MachineIdentity,
+  userData: SecretRef.extend({ key: nonEmpty.describe('Key of the rendered user data in the Secret.') }),
+  token: nonEmpty.describe(
+    'Idempotency token of this creation, `<Machine UID>-<ordinal>`: given to the cloud where it takes one.',
+  ),
+  outcomeUnknown: z
+    .boolean()
+    .describe(
+      'An earlier create of this Machine may have had its effect. Wait `settleSeconds` and look before creating. ' +
+        'The same holds whenever the attempt number of the activity is above 1.',
+    ),
+  lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
+});
+export type EnsureVmRequest = z.infer<typeof EnsureVmRequest>;
+
+/** An address of a VM, as in `Node.status.addresses`. */
+export const VmAddress = z.object({ type: nonEmpty, address: nonEmpty });
+export type VmAddress = z.infer<typeof VmAddress>;
+
+/** Result of `ensureVm`: the one VM of the Machine, as soon as the cloud has accepted it. */
+export const Vm = z.object({
+  state: z
+    .enum(['creating', 'uninitialized', 'running', 'failed'])
+    .describe(
+      'creating: accepted, not running yet. uninitialized: set-up after creation is not finished, ask again. ' +
+        'running: the rest is up to the Node. failed: it will never run.',
+    ),
+  providerID: nonEmpty.describe('Equal to `Node.spec.providerID`.'),
+  nodeName: nonEmpty.optional().describe('Name its Node will have. Left out while the cloud has not chosen it.'),
+  addresses: z.array(VmAddress).default([]).describe('Addresses known so far.'),
+  message: z.string().optional().describe('Why it failed or is not initialized, for people.'),
+  lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
+});
+export type Vm = z.infer<typeof Vm>;
+
+/** Input of `deleteVm`: every VM, disk, NIC, port and address that carries the Machine's UID goes. */
+export const DeleteVmRequest = z.object({
+  ...cloudScope,
+  machine: MachineIdentity,
+  providerID: nonEmpty.optional().describe('Provider ID where one is known. VMs are found by UID all the same.'),
+  outcomeUnknown: z
+    .boolean()
+    .describe('A create of this Machine may still take effect: wait `settleSeconds` before saying `gone`.'),
+  lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
+});
+export type DeleteVmRequest = z.infer<typeof DeleteVmRequest>;
+
+/** Result of `deleteVm`. */
+export const VmDeletion = z.object({
+  state: z
+    .enum(['deleting', 'gone'])
+    .describe('gone: nothing with this UID is left and none can appear. deleting: accepted, ask again.'),
+  lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
+});
+export type VmDeletion = z.infer<typeof VmDeletion>;
+
+/** Input of `listVms`: everything of this installation's tags that the credentials of the class can see. */
+export const ListVmsRequest = z.object({
+  ...cloudScope,
+  page: z.string().optional().describe('`nextPage` of the answer before; left out for the first page.'),
+});
+export type ListVmsRequest = z.infer<typeof ListVmsRequest>;
+
+/** A resource that a provider has made for a Machine. */
+export const CloudResource = z.object({
+  kind: z.enum(['vm', 'disk', 'nic', 'port', 'ip']),
+  id: nonEmpty.describe('Provider ID of a VM, the cloud’s own id of anything else.'),
+  uid: z.string().optional().describe('Machine UID from the tags. Left out where there is none.'),
+  name: z.string().describe('Name in the cloud, empty where it has none.'),
+  createdAt: z.iso.datetime().describe('When the cloud created it.'),
+  tags: z.record(z.string(), z.string()),
+});
+export type CloudResource = z.infer<typeof CloudResource>;
+
+/** Result of `listVms`. */
+export const VmPage = z.object({ items: z.array(CloudResource), nextPage: z.string().optional() });
+export type VmPage = z.infer<typeof VmPage>;
+
+/** Input of `validateClass`: nothing is created and no cloud is asked for more than it takes to judge. */
+export const ValidateClassRequest = z.object(cloudScope);
+export type ValidateClassRequest = z.infer<typeof ValidateClassRequest>;
+
+/** Result of `validateClass`. */
+export const ClassVerdict = z.object({
+  problems: z.array(z.string()).describe('Each names the field, its value and the fix. Empty: the class is valid.'),
+});
+export type ClassVerdict = z.infer<typeof ClassVerdict>;
+
+/** Input of `volumeIds`. */
+export const VolumeIdsRequest = z.object({
+  volumes: z.array(z.object({ name: nonEmpty, spec: z.unknown().describe('`spec` of the PersistentVolume.') })),
+});
+export type VolumeIdsRequest = z.infer<typeof VolumeIdsRequest>;
+
+/** Result of `volumeIds`. A volume that the provider does not know is left out. */
+export const VolumeIds = z.object({ ids: z.record(z.string(), z.string()).describe('Volume name to cloud volume ID.') });
+export type VolumeIds = z.infer<typeof VolumeIds>;
+
+/** Input of the optional `updateVm`: makes the tags of everything that belongs to the Machine equal to these. */
+export const UpdateVmRequest = z.object({ ...cloudScope, machine: MachineIdentity, tags: z.record(z.string(), z.string()) });
+export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
+
+/**
+ * The cloud activities of one provider. Every one may be repeated after a crash at any line. They fail with an
+ * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are
+ * `[{ cloudCode?: string, requestId?: string }]`; transient codes are retryable, the others are not.
+ */
+export interface ProviderActivities {
+  /** Finds the Machine's VM by UID, creates it when there is none, and returns when the cloud has accepted it. */
+  ensureVm(request: EnsureVmRequest): Promise<Vm>;
+  /** Deletes everything that carries the Machine's UID. Succeeds when there is nothing. */
+  deleteVm(request: DeleteVmRequest): Promise<VmDeletion>;
+  listVms(request: ListVmsRequest): Promise<VmPage>;
+  validateClass(request: ValidateClassRequest): Promise<ClassVerdict>;
+  volumeIds(request: VolumeIdsRequest): Promise<VolumeIds>;
+  updateVm?(request: UpdateVmRequest): Promise<void>;
+}
