@@ -1,0 +1,327 @@
+/**
+ * Every name that machine-controller-manager (MCM) reads or writes: they are the contract that manifests, the cluster
+ * autoscaler and Gardener rely on. Where a name is a key of an object, its value says what it means.
+ * MD, MS and M stand for MachineDeployment, MachineSet and Machine. Plain values: workflow code imports this file.
+ */
+
+export const group = 'machine.sapcloud.io';
+export const version = 'v1alpha1';
+export const apiVersion = `${group}/${version}` as const;
+
+/** Coordinates of the four kinds. */
+export const resources = {
+  machineClasses: { group, version, plural: 'machineclasses', kind: 'MachineClass', namespaced: true },
+  machines: { group, version, plural: 'machines', kind: 'Machine', namespaced: true },
+  machineSets: { group, version, plural: 'machinesets', kind: 'MachineSet', namespaced: true },
+  machineDeployments: { group, version, plural: 'machinedeployments', kind: 'MachineDeployment', namespaced: true },
+} as const;
+
+export const annotations = {
+  /** Node: JSON of the M's nodeTemplate as applied last, the base of the three-way merge of labels, annotations, taints. */
+  lastAppliedNodeTemplate: 'node.machine.sapcloud.io/last-applied-anno-labels-taints',
+  /** Node: JSON of the virtual capacity applied last, the base of its merge. Removed when there is none. */
+  lastAppliedVirtualCapacity: 'node.machine.sapcloud.io/last-applied-virtual-capacity',
+  /** M: integer, see `priorities`. Lower is deleted earlier; what is no number counts as 3. */
+  priority: 'machinepriority.machine.sapcloud.io',
+  /** M: RFC 3339 time at which it was marked, set from `triggerDeletion`. */
+  markedForDeletionTime: 'machine.sapcloud.io/marked-for-deletion-time',
+  /** MD: `name~RFC3339,name~RFC3339`, the machines that the cluster autoscaler wants deleted. */
+  triggerDeletion: 'node.machine.sapcloud.io/trigger-deletion-by-mcm',
+  /** MD, copied to MS: RFC 3339 time at which a scaler changed the replicas. Guards marked machines. */
+  lastReplicaChangeByScalerTime: 'machine.sapcloud.io/last-deployment-replica-change-by-scaler-time',
+  /** Node: `1` when no Machine owns it. Its events are ignored; removed when a Machine appears. */
+  notManaged: 'node.machine.sapcloud.io/not-managed-by-mcm',
+  /** Node or M: one of `preserveValues`. */
+  preserve: 'node.machine.sapcloud.io/preserve',
+  /** M: last value of `preserve` on its Node; remembers that the Node owned the decision. */
+  lastAppliedNodePreserveValue: 'node.machine.sapcloud.io/last-applied-node-preserve-value',
+  /** MD, MS, M: Go duration that overrides creationTimeout for machines created from now on. */
+  effectiveCreationTimeout: 'node.machine.sapcloud.io/effective-creation-timeout',
+  /** M: Go duration from creation to join, for people. */
+  machineJoinDuration: 'node.machine.sapcloud.io/machine-join-duration',
+  /** Node: why an in-place update failed, written by the node agent. */
+  updateFailedReason: 'node.machine.sapcloud.io/update-failed-reason',
+  /** Node: `true` keeps the cluster autoscaler from removing it, during rollouts and preservation. */
+  scaleDownDisabled: 'cluster-autoscaler.kubernetes.io/scale-down-disabled',
+  /** Node: `true` when `scaleDownDisabled` is ours; only then it is removed again. */
+  scaleDownDisabledByMcm: 'cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm',
+  /** MS, MD: integer, revision of the template. */
+  revision: 'deployment.kubernetes.io/revision',
+  /** MS: comma list of the revisions it had before it was used again. */
+  revisionHistory: 'deployment.kubernetes.io/revision-history',
+  /** MS: replicas of the MD seen last; a difference is a scaling event. */
+  desiredReplicas: 'deployment.kubernetes.io/desired-replicas',
+  /** MS: replicas of the MD plus resolved surge, the base of proportional scaling. */
+  maxReplicas: 'deployment.kubernetes.io/max-replicas',
+  /** MS: `True` when its nodes have got the taint `preferNoSchedule`. */
+  preferNoSchedule: 'deployment.machine.sapcloud.io/prefer-no-schedule',
+  /** MD, MS: any value is an operator's request to unfreeze; consumed. */
+  unfreeze: 'safety.machine.sapcloud.io/unfreeze',
+  /** nodeTemplate, AWS only: JSON of a legacy placement. */
+  awsPlacement: 'machine.sapcloud.io/awsPlacement',
+  /** Written by kubectl apply. */
+  lastAppliedConfiguration: 'kubectl.kubernetes.io/last-applied-configuration',
+} as const;
+
+/** Annotations of an MD that its MS does not get. All others are copied; removed ones stay on the MS. */
+export const annotationsNotCopied = [
+  annotations.lastAppliedConfiguration,
+  annotations.revision,
+  annotations.revisionHistory,
+  annotations.desiredReplicas,
+  annotations.maxReplicas,
+  annotations.preferNoSchedule,
+  annotations.unfreeze,
+  annotations.triggerDeletion,
+] as const;
+
+/** Values of the annotation `priority`. */
+export const priorities = { marked: '1', default: '3' } as const;
+
+/** Values of the annotation `preserve`; any other is ignored. */
+export const preserveValues = {
+  now: 'preserve in any phase, until expiry',
+  'when-failed': 'preserve when the machine becomes Failed; stops on recovery and arms again',
+  'auto-preserved': 'as when-failed, set by us; removed on recovery or expiry; counts against the maximum',
+  false: 'never preserve automatically; stops an active preservation',
+} as const;
+export type PreserveValue = keyof typeof preserveValues;
+
+export const labels = {
+  /** M: name of its Node. One Machine per Node name. */
+  node: 'node',
+  /** M, from the template, set by the user: name of the MD. Groups machines for the replacement limit and metrics. */
+  name: 'name',
+  /** MS, M and their selectors: decimal FNV-32a hash of the template. */
+  templateHash: 'machine-template-hash',
+  /** Node: name of its Machine. */
+  machineName: 'node.gardener.cloud/machine-name',
+  /** MS, MD: exactly `True` stops the creation of machines. */
+  freeze: 'freeze',
+  /** M: a Go bool; true drains and deletes by force. */
+  forceDeletion: 'force-deletion',
+  /** M: exactly `True` drains by force for in-place updates and preservation. */
+  forceDrain: 'force-drain',
+  /** MS: present on an old set of an in-place update, which creates no machines. */
+  scaleUpDisabled: 'node.machine.sapcloud.io/scale-up-disabled',
+  /** Node: `true` when it waits for an in-place update. */
+  candidateForUpdate: 'node.machine.sapcloud.io/candidate-for-update',
+  /** Node: `true` when it is its turn; set by us (Auto) or by a user (Manual). */
+  selectedForUpdate: 'node.machine.sapcloud.io/selected-for-update',
+  /** Node, and M during the hand-over: one of `updateResults`. */
+  updateResult: 'node.machine.sapcloud.io/update-result',
+} as const;
+
+/** Values of the label `updateResult`, set by the node agent. */
+export const updateResults = { successful: 'successful', failed: 'failed' } as const;
+
+export const finalizers = {
+  /** Machine, MachineSet, MachineDeployment, MachineClass. */
+  machine: 'machine.sapcloud.io/machine-controller-manager',
+  /** Secret that a MachineClass refers to. */
+  secret: 'machine.sapcloud.io/machine-controller',
+  /** Node that a Machine backs. */
+  node: 'node.machine.sapcloud.io/machine-controller',
+} as const;
+
+export const taints = {
+  /** On old nodes during a rollout. */
+  preferNoSchedule: {
+    key: 'deployment.machine.sapcloud.io/prefer-no-schedule',
+    value: 'True',
+    effect: 'PreferNoSchedule',
+  },
+  /** On the node of a machine that is preserved and Failed. */
+  preserved: { key: 'node.machine.sapcloud.io/preserved', effect: 'NoSchedule' },
+  /** Keeps a Pending machine from becoming Running; added again after an in-place update. */
+  criticalComponentsNotReady: { key: 'node.gardener.cloud/critical-components-not-ready', effect: 'NoSchedule' },
+} as const;
+
+/** Types of the conditions that are written to a Node. */
+export const nodeConditionTypes = {
+  Terminating: 'its machine is being deleted; written before the drain',
+  InPlaceUpdate: 'how far the in-place update of its machine is',
+  Preserved: 'its machine is preserved, or was',
+} as const;
+
+/** Reasons of the node condition Terminating. */
+export const terminatingReasons = {
+  Unhealthy: 'the machine had failed',
+  ScaleDown: 'any other deletion',
+} as const;
+
+/** Reasons of the node condition InPlaceUpdate, in the order in which they follow. */
+export const inPlaceUpdateReasons = {
+  CandidateForUpdate: 'waits to be selected',
+  SelectedForUpdate: 'is about to be drained',
+  DrainSuccessful: 'is drained',
+  ReadyForUpdate: 'the node agent may begin',
+  UpdateSuccessful: 'the node agent reported success',
+  UpdateFailed: 'the node agent reported failure',
+} as const;
+
+/** Reasons of the node condition Preserved. */
+export const preservedReasons = {
+  byMcm: 'Preserved by MCM.',
+  byUser: 'Preserved by user.',
+  stopped: 'Preservation stopped.',
+} as const;
+
+/** Parts of the message of the node condition Preserved that are read back. */
+export const preservedMessages = {
+  drained: 'Preserved node drained successfully.',
+  notDrained: 'Preserved node could not be drained.',
+} as const;
+
+/** Events: reason, type, the kind they are about, and what they say. */
+export const events = {
+  SuccessfulCreate: { type: 'Normal', on: 'MachineSet', meaning: 'created a machine' },
+  FailedCreate: { type: 'Warning', on: 'MachineSet', meaning: 'could not create a machine' },
+  SuccessfulDelete: { type: 'Normal', on: 'MachineSet', meaning: 'deleted a machine' },
+  FailedDelete: { type: 'Warning', on: 'MachineSet', meaning: 'could not delete a machine' },
+  FrozeMachineSet: { type: 'Normal', on: 'MachineSet', meaning: 'has too many machines and creates none' },
+  UnfrozeMachineSet: { type: 'Normal', on: 'MachineSet', meaning: 'creates machines again' },
+  ScalingMachineSet: { type: 'Normal', on: 'MachineDeployment', meaning: 'changed the replicas of a set' },
+  MachineSetCreateError: { type: 'Warning', on: 'MachineDeployment', meaning: 'could not create a set' },
+  DeploymentRollback: { type: 'Normal', on: 'MachineDeployment', meaning: 'went back to an earlier template' },
+  DeploymentRollbackRevisionNotFound: {
+    type: 'Warning',
+    on: 'MachineDeployment',
+    meaning: 'the revision to roll back to does not exist',
+  },
+  DeploymentRollbackTemplateUnchanged: {
+    type: 'Warning',
+    on: 'MachineDeployment',
+    meaning: 'the revision to roll back to has the present template',
+  },
+  SelectingAll: { type: 'Warning', on: 'MachineDeployment', meaning: 'the selector is {} and nothing is done' },
+} as const;
+export type EventReason = keyof typeof events;
+
+/** `status.currentStatus.phase` of a Machine. */
+export const phases = {
+  '': 'the object is new and its VM is being created',
+  Pending: 'the VM exists and its node has not joined',
+  Available: 'the VM exists and there is no target cluster',
+  Running: 'the node is healthy',
+  Unknown: 'the node is unhealthy or missing',
+  Failed: 'the owner will replace it',
+  Terminating: 'it is being deleted',
+  CrashLoopBackOff: 'creating or initializing the VM failed and is tried again',
+  InPlaceUpdating: 'drained and being updated in place',
+  InPlaceUpdateSuccessful: 'the node agent reported success',
+  InPlaceUpdateFailed: 'the node agent reported failure, or nothing in time',
+} as const;
+export type MachinePhase = keyof typeof phases;
+
+/** `lastOperation.type`. */
+export const operationTypes = {
+  Create: 'the VM is created and its node joins',
+  Update: 'the object is updated',
+  InPlaceUpdate: 'the node is updated in place',
+  DrainNode: 'the node is drained',
+  HealthCheck: 'the health of the node has changed',
+  Delete: 'the machine is deleted',
+} as const;
+export type OperationType = keyof typeof operationTypes;
+
+/** `lastOperation.state`. */
+export const operationStates = {
+  Processing: 'under way',
+  Failed: 'failed, and may be tried again',
+  Successful: 'done',
+} as const;
+export type OperationState = keyof typeof operationStates;
+
+/** Parts of `lastOperation.description` that MCM reads back: the step that a deletion is at, in the order of the steps. */
+export const deletionSteps = {
+  getVmStatus: 'Set machine status to termination. Now, getting VM Status',
+  drain: 'Initiate node drain',
+  deleteVolumeAttachments: 'Delete Volume Attachments',
+  deleteVm: 'Initiate VM deletion',
+  deleteNode: 'Initiate node object deletion',
+  removeFinalizer: 'Initiate machine object finalizer removal',
+} as const;
+
+/** Other texts of `lastOperation.description` that people and tools know. */
+export const descriptions = {
+  creating: 'Creating machine on cloud provider',
+  /** Prefix of the cloud's own words. */
+  cloudProviderMessage: 'Cloud provider message - ',
+  initializing: 'Initialize VM Instance',
+  staleNode: 'VM using old node obj',
+  readyForUpdate: 'Node drain successful. Node is ready for update',
+} as const;
+
+/** Types of `status.machineSetCondition` of a MachineSet. */
+export const machineSetConditionTypes = {
+  ReplicaFailure: 'machines could not be created or deleted',
+  Frozen: 'no machines are created',
+} as const;
+export type MachineSetConditionType = keyof typeof machineSetConditionTypes;
+
+/** Reasons of the conditions of a MachineSet. */
+export const machineSetConditionReasons = {
+  FailedCreate: 'ReplicaFailure True: there are fewer objects than desired',
+  FailedDelete: 'ReplicaFailure True: there are more objects than desired',
+  OverShootingReplicaCount: 'Frozen True: there are too many machines',
+} as const;
+export type MachineSetConditionReason = keyof typeof machineSetConditionReasons;
+
+/** Types of `status.conditions` of a MachineDeployment. */
+export const machineDeploymentConditionTypes = {
+  Available: 'enough machines are available',
+  Progressing: 'how the rollout goes',
+  ReplicaFailure: 'copied from the new MachineSet, else from any',
+  Frozen: 'no machines are created',
+} as const;
+export type MachineDeploymentConditionType = keyof typeof machineDeploymentConditionTypes;
+
+/** Reasons of the conditions of a MachineDeployment. */
+export const machineDeploymentConditionReasons = {
+  MinimumReplicasAvailable: 'Available True',
+  MinimumReplicasUnavailable: 'Available False',
+  NewMachineSetCreated: 'Progressing True: the set of the template was created',
+  FoundNewMachineSet: 'Progressing True: the set of the template existed',
+  MachineSetUpdated: 'Progressing True: the rollout moves on',
+  NewMachineSetAvailable: 'Progressing True: complete; the cluster autoscaler may scale down',
+  MachineSetCreateError: 'Progressing False: the set of the template could not be created',
+  ProgressDeadlineExceeded: 'Progressing False: no progress within progressDeadlineSeconds',
+  DeploymentPaused: 'Progressing Unknown: paused',
+  DeploymentResumed: 'Progressing Unknown: no longer paused',
+  FailedCreate: 'ReplicaFailure True: a set has fewer objects than desired',
+  FailedDelete: 'ReplicaFailure True: a set has more objects than desired',
+  OverShootingReplicaCount: 'Frozen True: a set has too many machines',
+  MachineDeploymentStateSync: 'Frozen True: a set is frozen',
+} as const;
+export type MachineDeploymentConditionReason = keyof typeof machineDeploymentConditionReasons;
+
+/** `spec.strategy.type` of a MachineDeployment. */
+export const strategies = {
+  RollingUpdate: 'new machines come while old ones go, within maxSurge and maxUnavailable',
+  Recreate: 'all old machines go before the new ones come',
+  InPlaceUpdate: 'machines stay and are updated by an agent on the node',
+} as const;
+export type StrategyType = keyof typeof strategies;
+
+/** `spec.strategy.inPlaceUpdate.orchestrationType` of a MachineDeployment. */
+export const orchestrationTypes = {
+  Auto: 'we select the nodes, within maxUnavailable',
+  Manual: 'a user labels the nodes `selectedForUpdate`',
+} as const;
+export type OrchestrationType = keyof typeof orchestrationTypes;
+
+/** Key of the user data in the merged secret of a MachineClass. Mandatory. */
+export const userDataKey = 'userData';
+
+/** Placeholders in the user data. Where the plain form is absent, the URL-encoded one is replaced. */
+export const userDataPlaceholders = {
+  bootstrapToken: '<<BOOTSTRAP_TOKEN>>',
+  machineName: '<<MACHINE_NAME>>',
+} as const;
+
+/** Leases by which MCM's two processes elect a leader, in the watched namespace. */
+export const leases = {
+  machineControllerManager: 'machine-controller-manager',
+  machineController: 'machine-controller',
+} as const;
