@@ -1,0 +1,27 @@
+import { describe, expect, it } from '@jest/globals';
+import { failures } from '../../api/failures.ts';
+import { blockers } from '../../api/names.ts';
+import { failuresDoc } from './failures.ts';
+
+describe('failuresDoc', () => {
+  it('has a row for every code and every blocker', () => {
+    const rows = failuresDoc().matchAll(/^\|(?: \d+ \|)? `(\w+)` \|/gm);
+
+    expect([...rows].map(([, name]) => name)).toEqual([...Object.keys(failures), ...Object.keys(blockers)]);
+  });
+
+  it('numbers the codes as machine-controller-manager does', () => {
+    expect(failuresDoc()).toContain('| 1 | `Canceled` | ');
+    expect(failuresDoc()).toContain('| 8 | `ResourceExhausted` | ');
+    expect(failuresDoc()).toContain('| 17 | `Uninitialized` | ');
+  });
+
+  it('tells what may be tried again and what may have left a VM', () => {
+    expect(failuresDoc()).toContain(
+      '| 14 | `Unavailable` | The cloud cannot be reached or throttles. | yes | yes | CloudApi |',
+    );
+    expect(failuresDoc()).toContain(
+      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  | CloudCapacity |',
+    );
+  });
+});
