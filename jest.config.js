@@ -2,7 +2,7 @@
 export default {
   testEnvironment: 'node',
   testMatch: ['<rootDir>/**/*.test.ts'],
-  testPathIgnorePatterns: ['/node_modules/'],
+  testPathIgnorePatterns: ['/node_modules/', '\\.long\\.test\\.ts$'],
   modulePathIgnorePatterns: ['<rootDir>/.cache'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
@@ -15,5 +15,8 @@ export default {
       },
     ],
   },
+  globalSetup: '<rootDir>/test/global-setup.ts',
+  globalTeardown: '<rootDir>/test/global-teardown.ts',
+  maxWorkers: 2,
   testTimeout: 30_000,
 };

@@ -1,0 +1,109 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { access, open, readFile, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { ServerSource } from './servers.ts';
+
+const modules = fileURLToPath(new URL('servers/', import.meta.url));
+
+/**
+ * Builds a server at `destination` from its Go module in deploy/local/servers. One build at a time on a machine, as each
+ * wants all cores. Shows what it does on standard error. Throws when Go is missing or older than 1.21, or the build fails.
+ */
+export async function buildFromSource(source: ServerSource, destination: string): Promise<void> {
+  const unlock = await lock(join(dirname(destination), '.build.lock'), source.name);
+  try {
+    if (await exists(destination)) return; // built while we waited
+    await goBuild(source, await goVersion(source), destination);
+  } finally {
+    await unlock();
+  }
+}
+
+async function goBuild({ name, version, build }: ServerSource, go: string, destination: string): Promise<void> {
+  const partial = `${destination}.partial`;
+  const args = ['build', '-mod=readonly', '-trimpath', '-v', '-ldflags', `-s -w ${build.ldflags}`, '-o', partial];
+  const child = spawn('go', [...args, build.package], {
+    cwd: join(modules, build.module),
+    stdio: ['ignore', 'ignore', 'pipe'],
+    // GOTOOLCHAIN: the modules need a newer Go than 1.21, which fetches it by itself through the module proxy.
+    env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off' },
+  });
+  const stop = () => child.kill();
+  process.once('exit', stop);
+
+  const log: string[] = [];
+  child.stderr.setEncoding('utf8').on('data', (text: string) => log.push(...text.trimEnd().split('\n')));
+  const what = `${name}: building ${version} with ${go}, once, about ${build.minutes} min on two cores`;
+  const finish = showElapsed(what, () => `${log.length} packages`);
+  const [code] = await once(child, 'close');
+  finish();
+  process.off('exit', stop);
+  if (code !== 0) {
+    throw new Error(`${name}: go build has failed (${code}):\n${log.slice(-15).join('\n')}`);
+  }
+  await rename(partial, destination);
+}
+
+/** Prints a line at once and, until the returned function is called, how long it has taken: every 10 s, on a terminal every second. */
+function showElapsed(what: string, detail: () => string): () => void {
+  const terminal = process.stderr.isTTY;
+  const since = Date.now();
+  const show = () => {
+    const seconds = Math.round((Date.now() - since) / 1000);
+    const elapsed = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+    process.stderr.write(`${terminal ? '\r' : ''}${what}: ${elapsed}, ${detail()}${terminal ? '' : '\n'}`);
+  };
+  show();
+  const timer = setInterval(show, terminal ? 1000 : 10_000);
+  return () => {
+    clearInterval(timer);
+    show();
+    if (terminal) process.stderr.write('\n');
+  };
+}
+
+async function goVersion({ name, version, variable }: ServerSource): Promise<string> {
+  const { stdout } = await promisify(execFile)('go', ['version']).catch(() => ({ stdout: '' }));
+  const [found, minor] = /go1\.(\d+)\S*/.exec(stdout) ?? [];
+  if (found && Number(minor) >= 21) return found;
+  throw new Error(
+    `${name} is not on PATH, could not be downloaded, and ${found ?? 'no Go'} on PATH cannot build it. Install one of: ` +
+      `Go 1.21 or newer (https://go.dev/dl/), or ${name} ${version} and set ${variable} to its path`,
+  );
+}
+
+/** Waits for a lock file that holds the pid of its owner; one whose owner is gone is taken over. */
+async function lock(file: string, name: string): Promise<() => Promise<void>> {
+  for (let waiting = false; ; waiting = true) {
+    try {
+      const handle = await open(file, 'wx');
+      await handle.writeFile(String(process.pid));
+      await handle.close();
+      return () => rm(file, { force: true });
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    }
+    const owner = Number(await readFile(file, 'utf8').catch(() => ''));
+    if (owner > 0 && !isAlive(owner)) await rm(file, { force: true });
+    else if (!waiting) console.error(`${name}: waiting for the build of process ${owner} (${file})`);
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}

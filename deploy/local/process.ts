@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+
+/**
+ * Runs `"$@"` under the pid of this shell and leaves a guard behind that reads descriptor 3, a pipe whose other end only
+ * the parent has. A line says that the program has ended; end of file says that the parent is gone, however it died.
+ */
+const guarded = '(read -r _ <&3 || kill -KILL $$) 2>/dev/null & exec "$@" 3<&-';
+
+/** Outlives a killed parent for the moment that it takes to remove its folder; twice, as dying servers may still write. */
+const removeOrphan = 'read -r _ <&3 || rm -rf "$1" || { sleep 1; rm -rf "$1"; }';
+
+/** What a server is started with, and again by `restart`. */
+export interface ServerCommand {
+  readonly name: string;
+  readonly executable: string;
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Standard output and error are appended here. */
+  readonly logFile: string;
+  /** Asked every 25 ms after a start until true; a throw means not yet. */
+  readonly ready: () => Promise<boolean>;
+}
+
+/** A running server process. */
+export interface ServerHandle {
+  readonly name: string;
+  readonly logFile: string;
+  /** Of the server itself, not of a wrapper. Changes with `restart`. */
+  readonly pid: number;
+  /** Resolves when the process has exited. SIGTERM that is not obeyed within 5 s becomes SIGKILL. Safe to repeat. */
+  kill(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Starts it again with the same port and data, after SIGTERM if it still runs. Resolves when it is ready. */
+  restart(): Promise<void>;
+}
+
+/** `startServer` with everything but the command decided. */
+export type StartServer = (command: ServerCommand) => Promise<ServerHandle>;
+
+/**
+ * Starts a server that cannot outlive this process, and waits until it is ready.
+ * Throws with the last lines of its log when it exits before, or is not ready after 60 s; also when the signal aborts the wait.
+ */
+export async function startServer(command: ServerCommand, signal: AbortSignal): Promise<ServerHandle> {
+  let run = await launch(command, signal);
+  return {
+    name: command.name,
+    logFile: command.logFile,
+    get pid() {
+      return run.pid;
+    },
+    kill: (signal) => run.kill(signal),
+    async restart() {
+      await run.kill();
+      run = await launch(command, signal);
+    },
+  };
+}
+
+/** Removes a folder when this process dies without calling the returned function. */
+export function removeWhenOrphaned(folder: string): () => void {
+  const child = spawn('sh', ['-c', removeOrphan, 'sh', folder], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+    detached: true,
+  });
+  return releaseOf(child);
+}
+
+/** The last lines of a log, indented, to be shown in an error. */
+export function logTail(logFile: string, lines = 15): string {
+  return readFileSync(logFile, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .slice(-lines)
+    .map((line) => `  ${line}`)
+    .join('\n');
+}
+
+interface Run {
+  readonly pid: number;
+  kill(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+}
+
+async function launch(command: ServerCommand, signal: AbortSignal): Promise<Run> {
+  const { name, executable, args, logFile } = command;
+  const log = openSync(logFile, 'a');
+  const child = spawn('sh', ['-c', guarded, 'sh', executable, ...args], {
+    stdio: ['ignore', log, log, 'pipe'],
+    env: { ...process.env, ...command.env },
+    // A process group of its own: Ctrl-C reaches only us, so that the servers stop in our order.
+    detached: true,
+  });
+  closeSync(log);
+  const pid = child.pid;
+  if (pid === undefined) throw new Error(`${name}: cannot start sh`);
+  const release = releaseOf(child);
+
+  let asked = false;
+  let starting = true;
+  const exited = once(child, 'exit').then(([code, signal]) => {
+    release();
+    if (!asked && !starting) console.error(`${name} has exited (${signal ?? code}):\n${logTail(logFile)}`);
+  });
+  const kill = async (signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM') => {
+    asked = true;
+    child.kill(signal);
+    const insist = setTimeout(() => child.kill('SIGKILL'), 5000);
+    await exited;
+    clearTimeout(insist);
+  };
+  try {
+    await untilReady(command, child, signal);
+  } catch (error) {
+    await kill('SIGKILL');
+    throw error;
+  }
+  starting = false;
+  return { pid, kill };
+}
+
+async function untilReady({ name, ready, logFile }: ServerCommand, child: ChildProcess, signal: AbortSignal) {
+  const deadline = Date.now() + 60_000;
+  while (!(await ready().catch(() => false))) {
+    signal.throwIfAborted();
+    const ended = child.exitCode ?? child.signalCode;
+    if (ended !== null) throw new Error(`${name} has exited (${ended}) before it was ready:\n${logTail(logFile)}`);
+    if (Date.now() > deadline) throw new Error(`${name} is not ready after 60 s:\n${logTail(logFile)}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+function releaseOf(child: ChildProcess): () => void {
+  const pipe = child.stdio[3] as Socket;
+  pipe.on('error', () => {}); // the guard may be gone already
+  return () => pipe.end('done\n');
+}

@@ -1,0 +1,164 @@
+import { execFile } from 'node:child_process';
+import { access, constants, mkdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { buildFromSource } from './build.ts';
+import { downloadRelease } from './download.ts';
+
+/** Where one server comes from. */
+export interface ServerSource {
+  readonly name: string;
+  /** The version that is downloaded or built, with its `v`. */
+  readonly version: string;
+  /** The oldest version on PATH that will do. */
+  readonly minimum: string;
+  /** Environment variable with a path that is taken without asking for its version. */
+  readonly variable: string;
+  readonly versionArgs: readonly string[];
+  readonly release: Release;
+  readonly build: GoBuild;
+}
+
+/** The publisher's own build. `os` and `arch` in the addresses are replaced by Go's names for this machine. */
+export interface Release {
+  readonly url: string;
+  /** The publisher's list of SHA-256 checksums: a bare one, or lines of `<checksum>  <file>`. */
+  readonly checksums: string;
+  /** Path of the program in the tar.gz; absent when the release is the program itself. */
+  readonly member?: string;
+}
+
+/** How it is built when it cannot be downloaded. */
+export interface GoBuild {
+  /** Folder in deploy/local/servers with the go.mod. */
+  readonly module: string;
+  readonly package: string;
+  readonly ldflags: string;
+  /** Minutes on two cores with nothing cached, to tell people what to expect. */
+  readonly minutes: number;
+}
+
+const kubernetes = 'v1.34.10';
+
+const kubernetesLdflags = [
+  `-X k8s.io/component-base/version.gitVersion=${kubernetes}`,
+  '-X k8s.io/component-base/version.gitMajor=1',
+  '-X k8s.io/component-base/version.gitMinor=34',
+  `-X k8s.io/client-go/pkg/version.gitVersion=${kubernetes}`,
+].join(' ');
+
+function kubernetesServer(name: string, variable: string, minutes: number) {
+  const url = `https://dl.k8s.io/release/${kubernetes}/bin/os/arch/${name}`;
+  return {
+    name,
+    version: kubernetes,
+    // The CRDs use CEL functions and field selectors that are stable since 1.31.
+    minimum: '1.31.0',
+    variable,
+    versionArgs: name === 'kubectl' ? ['version', '--client'] : ['--version'],
+    release: { url, checksums: `${url}.sha256` },
+    build: { module: 'kubernetes', package: `k8s.io/kubernetes/cmd/${name}`, ldflags: kubernetesLdflags, minutes },
+  } satisfies ServerSource;
+}
+
+/** Every server of the local stack, by name. */
+export const serverSources = {
+  etcd: {
+    name: 'etcd',
+    version: 'v3.6.8',
+    // Before it the API server cannot ask for progress of a watch, so watch-lists and consistent lists from cache fail.
+    minimum: '3.5.13',
+    variable: 'MILLWRIGHT_ETCD',
+    versionArgs: ['--version'],
+    release: {
+      url: 'https://github.com/etcd-io/etcd/releases/download/v3.6.8/etcd-v3.6.8-os-arch.tar.gz',
+      checksums: 'https://github.com/etcd-io/etcd/releases/download/v3.6.8/SHA256SUMS',
+      member: 'etcd-v3.6.8-os-arch/etcd',
+    },
+    build: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3', ldflags: '', minutes: 1 },
+  },
+  'kube-apiserver': kubernetesServer('kube-apiserver', 'MILLWRIGHT_KUBE_APISERVER', 4),
+  'kube-controller-manager': kubernetesServer('kube-controller-manager', 'MILLWRIGHT_KUBE_CONTROLLER_MANAGER', 4),
+  kubectl: kubernetesServer('kubectl', 'MILLWRIGHT_KUBECTL', 2),
+  temporal: {
+    name: 'temporal',
+    version: 'v1.8.2',
+    minimum: '1.5.0',
+    variable: 'MILLWRIGHT_TEMPORAL',
+    versionArgs: ['--version'],
+    release: {
+      url: 'https://github.com/temporalio/cli/releases/download/v1.8.2/temporal_cli_1.8.2_os_arch.tar.gz',
+      checksums: 'https://github.com/temporalio/cli/releases/download/v1.8.2/checksums.txt',
+      member: 'temporal',
+    },
+    build: {
+      module: 'temporal',
+      package: 'github.com/temporalio/cli/cmd/temporal',
+      ldflags: '-X github.com/temporalio/cli/internal/temporalcli.Version=1.8.2',
+      minutes: 4,
+    },
+  },
+} as const satisfies Record<string, ServerSource>;
+
+export type ServerName = keyof typeof serverSources;
+
+/**
+ * The path of a server's program. Looks at its environment variable, PATH, the cache folder, the publisher's release,
+ * and last builds it with Go; the first run on a machine may take minutes and says what it is doing on standard error.
+ * Throws with what to install or set when none of them works.
+ */
+export async function findServer(name: ServerName): Promise<string> {
+  const source: ServerSource = serverSources[name];
+  const explicit = process.env[source.variable];
+  if (explicit) {
+    if (await isExecutable(explicit)) return explicit;
+    throw new Error(`${source.variable} is ${explicit}, which is not an executable file: correct or unset it`);
+  }
+  const onPath = await findOnPath(source);
+  if (onPath) return onPath;
+
+  const cached = join(cacheFolder(), `${name}-${source.version}`);
+  if (await isExecutable(cached)) return cached;
+
+  await mkdir(cacheFolder(), { recursive: true });
+  if (!(await downloadRelease(source, cached))) await buildFromSource(source, cached);
+  return cached;
+}
+
+/** Programs are shared by all checkouts of a person, so that only the first one waits for them. */
+function cacheFolder(): string {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'millwright', 'bin');
+}
+
+async function findOnPath({ name, versionArgs, minimum }: ServerSource): Promise<string | undefined> {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const path = join(folder, name);
+    if (!(await isExecutable(path))) continue;
+    const { stdout } = await promisify(execFile)(path, versionArgs, { timeout: 10_000 }).catch(() => ({ stdout: '' }));
+    const version = parseVersion(stdout);
+    if (version && isAtLeast(version, minimum)) {
+      console.error(`${name}: using ${path} (${version}) from PATH`);
+      return path;
+    }
+    console.error(`${name}: not using ${path}, which is ${version ?? 'of unknown version'}: ${minimum} is needed`);
+  }
+  return undefined;
+}
+
+/** The first version in what a program prints about itself, as `major.minor.patch`. */
+export function parseVersion(output: string): string | undefined {
+  return /\bv?(\d+\.\d+\.\d+)/.exec(output)?.[1];
+}
+
+/** Compares versions of the form `major.minor.patch`. */
+export function isAtLeast(version: string, minimum: string): boolean {
+  return version.localeCompare(minimum, 'en', { numeric: true }) >= 0;
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
