@@ -1,0 +1,198 @@
+/** Where a cluster is and how to log in to it. */
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { parse } from 'yaml';
+
+/** What a connection needs at this moment. */
+export interface Credentials {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly tls: {
+    readonly ca?: string | Buffer;
+    readonly cert?: string | Buffer;
+    readonly key?: string | Buffer;
+    readonly servername?: string;
+    readonly rejectUnauthorized?: boolean;
+  };
+}
+
+/** Access to one cluster. Made by `loadKubeconfig`. */
+export interface KubeconfigAccess {
+  /** Base URL without a trailing slash; may have a path. */
+  readonly server: string;
+  /** Namespace of the current context or of the pod's service account. */
+  readonly namespace?: string;
+  /**
+   * Reads files anew, so what a rotation wrote is found, and runs a plugin when its credential has expired;
+   * `refused`, after a 401, runs it in any case.
+   */
+  credentials(options?: { refused: boolean }): Promise<Credentials>;
+}
+
+interface Cluster {
+  server: string;
+  'certificate-authority'?: string;
+  'certificate-authority-data'?: string;
+  'insecure-skip-tls-verify'?: boolean;
+  'tls-server-name'?: string;
+  'proxy-url'?: string;
+}
+
+interface ExecPlugin {
+  apiVersion?: string;
+  command: string;
+  args?: string[];
+  env?: { name: string; value: string }[];
+}
+
+interface User {
+  token?: string;
+  tokenFile?: string;
+  username?: string;
+  password?: string;
+  as?: string;
+  'client-certificate'?: string;
+  'client-certificate-data'?: string;
+  'client-key'?: string;
+  'client-key-data'?: string;
+  exec?: ExecPlugin;
+  'auth-provider'?: object;
+}
+
+interface Kubeconfig {
+  'current-context'?: string;
+  contexts?: { name: string; context: { cluster: string; user?: string; namespace?: string } }[];
+  clusters?: { name: string; cluster: Cluster }[];
+  users?: { name: string; user?: User }[];
+}
+
+const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/**
+ * Access through the current context of a kubeconfig file, or through the service account of the pod we run in.
+ * Understands certificates, tokens, token files, basic auth, impersonated users, exec plugins and auth providers.
+ * Throws an Error that names file, field and fix when the file cannot be used.
+ */
+export function loadKubeconfig(path: string | 'inClusterConfig'): KubeconfigAccess {
+  if (path === 'inClusterConfig') return loadServiceAccount();
+  const config = readKubeconfig(path);
+  const contextName = config['current-context'];
+  const context = named(path, 'contexts', config.contexts, contextName).context;
+  const { cluster } = named(path, 'clusters', config.clusters, context.cluster);
+  const user = context.user ? (named(path, 'users', config.users, context.user).user ?? {}) : {};
+  const access = clusterAccess(cluster, user, path);
+  return context.namespace === undefined ? access : { ...access, namespace: context.namespace };
+}
+
+function readKubeconfig(path: string): Kubeconfig {
+  let config: Kubeconfig | null;
+  try {
+    config = parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new Error(`kubeconfig ${path} cannot be read: give the path of a readable YAML or JSON file`, { cause });
+  }
+  if (!Array.isArray(config?.clusters)) {
+    throw new Error(`kubeconfig ${path} has no clusters: give a kubeconfig of kind Config`);
+  }
+  return config;
+}
+
+function named<T extends { name: string }>(path: string, field: string, list: T[] | undefined, name?: string): T {
+  const found = list?.find((entry) => entry.name === name);
+  if (found === undefined) {
+    const known = list?.map((entry) => entry.name).join(', ') || 'none';
+    throw new Error(`kubeconfig ${path}: ${field} has no entry '${name ?? ''}' (there are: ${known})`);
+  }
+  return found;
+}
+
+function loadServiceAccount(): KubeconfigAccess {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
+  if (!host || !port) {
+    throw new Error('KUBERNETES_SERVICE_HOST is not set: inClusterConfig works in a pod only, else give a kubeconfig');
+  }
+  const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const cluster = { server, 'certificate-authority': `${serviceAccount}/ca.crt` };
+  const namespace = readFileSync(`${serviceAccount}/namespace`, 'utf8').trim();
+  return { ...clusterAccess(cluster, { tokenFile: `${serviceAccount}/token` }, `${serviceAccount}/token`), namespace };
+}
+
+function clusterAccess(cluster: Cluster, user: User, path: string): KubeconfigAccess {
+  if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol)) {
+    throw new Error(`kubeconfig ${path}: cluster.server is '${cluster.server}': give an http or https URL`);
+  }
+  if (cluster['proxy-url'] !== undefined) {
+    throw new Error(`kubeconfig ${path}: cluster.proxy-url is '${cluster['proxy-url']}': proxies are not supported`);
+  }
+  const plugin = user.exec || user['auth-provider'] ? pluginCredentials(cluster, user) : undefined;
+  const material = (file: string | undefined, data: string | undefined): Promise<Buffer> | Buffer | undefined => {
+    if (data) return Buffer.from(data, 'base64');
+    return file ? readFile(resolve(dirname(path), file)) : undefined;
+  };
+  return {
+    server: cluster.server.replace(/\/+$/, ''),
+    async credentials(options) {
+      const [ca, cert, key, tokenFile, issued] = await Promise.all([
+        material(cluster['certificate-authority'], cluster['certificate-authority-data']),
+        material(user['client-certificate'], user['client-certificate-data']),
+        material(user['client-key'], user['client-key-data']),
+        material(user.tokenFile, undefined),
+        plugin?.(options?.refused ?? false),
+      ]);
+      const authorization = authorizationHeader(user, tokenFile) ?? issued?.headers['Authorization'];
+      return {
+        headers: {
+          ...(authorization && { authorization }),
+          ...(user.as && { 'impersonate-user': user.as }),
+        },
+        tls: {
+          ...(ca && { ca }),
+          ...(cert && { cert }),
+          ...(key && { key }),
+          ...issued?.tls,
+          ...(cluster['tls-server-name'] && { servername: cluster['tls-server-name'] }),
+          ...(cluster['insecure-skip-tls-verify'] && { rejectUnauthorized: false }),
+        },
+      };
+    },
+  };
+}
+
+/** As client-go: a token file wins over a token. */
+function authorizationHeader(user: User, tokenFile: Buffer | undefined): string | undefined {
+  const token = tokenFile?.toString().trim() || user.token;
+  if (token) return `Bearer ${token}`;
+  if (!user.username) return undefined;
+  return `Basic ${Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')}`;
+}
+
+/** Exec plugins and auth providers are left to client-node, which takes a second to import: only where they are used. */
+function pluginCredentials(cluster: Cluster, user: User): (refused: boolean) => Promise<Credentials> {
+  const info = { kind: 'ExecCredential', apiVersion: user.exec?.apiVersion, spec: { interactive: false } };
+  const exec = user.exec && {
+    ...user.exec,
+    env: [...(user.exec.env ?? []), { name: 'KUBERNETES_EXEC_INFO', value: JSON.stringify(info) }],
+  };
+  const load = async () => {
+    const { KubeConfig } = await import('@kubernetes/client-node');
+    const config = new KubeConfig();
+    config.loadFromOptions({
+      clusters: [{ name: 'cluster', server: cluster.server, skipTLSVerify: true }],
+      users: [{ name: 'user', exec, authProvider: user['auth-provider'] }],
+      contexts: [{ name: 'context', cluster: 'cluster', user: 'user' }],
+      currentContext: 'context',
+    });
+    return config;
+  };
+  let loading: ReturnType<typeof load> | undefined;
+  return async (refused) => {
+    // client-node keeps a credential until it expires; a new KubeConfig asks the plugin again.
+    if (refused || loading === undefined) loading = load();
+    const options: { headers?: Record<string, string>; cert?: string; key?: string } = {};
+    await (await loading).applyToHTTPSOptions(options);
+    return {
+      headers: options.headers ?? {},
+      tls: { ...(options.cert && { cert: options.cert }), ...(options.key && { key: options.key }) },
+    };
+  };
+}

@@ -1,0 +1,166 @@
+/** Connections and credentials of one cluster: sends one HTTP request, repeats nothing. */
+import { Agent, type Dispatcher } from 'undici';
+import type { Credentials, KubeconfigAccess } from './config.ts';
+import { ConnectionError } from './errors.ts';
+
+/** One HTTP request. */
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  /** With the query; without the path that `access.server` may have. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  readonly signal: AbortSignal;
+  /** Watches have connections of their own, so that they never keep calls waiting. */
+  readonly watch?: boolean;
+}
+
+export interface Transport {
+  /** Sends once (twice after a 401, with fresh credentials). Throws ConnectionError when there is no answer. */
+  send(request: HttpRequest): Promise<Dispatcher.ResponseData>;
+  /** Ends all connections; requests in flight fail. */
+  close(): Promise<void>;
+}
+
+/** How long credentials are used before their files are looked at again. */
+const credentialsMs = 30_000;
+/** Least time between two refreshes because of 401s: a plugin must not run for every refused request. */
+const refusedMs = 10_000;
+/** A watch that hears nothing for this long is dead: the server sends a bookmark about every minute. */
+const watchIdleMs = 150_000;
+/** How long a watch may take to begin. */
+const watchHeadersMs = 30_000;
+
+/** Failures from before the first byte of a request is sent. */
+const notSentCodes = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+interface Session {
+  readonly credentials: Credentials;
+  readonly calls: Agent;
+  readonly watches: Agent;
+}
+
+function createSession(credentials: Credentials, idleMs: number): Session {
+  const common = {
+    // HTTP/1.1: one lost HTTP/2 connection would take every watch with it, and Node's HTTP/2 grows in native memory.
+    allowH2: false,
+    connect: { ...credentials.tls, keepAlive: true, keepAliveInitialDelay: 30_000 },
+    // Below the 90 s after which the API server closes an idle connection.
+    keepAliveTimeout: 60_000,
+    keepAliveMaxTimeout: 60_000,
+  };
+  return {
+    credentials,
+    // The deadline of each call is its signal.
+    calls: new Agent({ ...common, connections: 32, headersTimeout: 0, bodyTimeout: 0 }),
+    watches: new Agent({ ...common, headersTimeout: watchHeadersMs, bodyTimeout: idleMs }),
+  };
+}
+
+function sameTls(a: Credentials['tls'], b: Credentials['tls']): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** `watchIdleTimeoutMs` is for tests, which cannot wait for two bookmarks. */
+export function createTransport(options: {
+  access: KubeconfigAccess;
+  userAgent: string;
+  watchIdleTimeoutMs?: number | undefined;
+}): Transport {
+  const { access, userAgent, watchIdleTimeoutMs = watchIdleMs } = options;
+  const { origin, pathname } = new URL(access.server);
+  const prefix = pathname.replace(/\/$/, '');
+  let session: Session | undefined;
+  let readAt = Number.NEGATIVE_INFINITY;
+  let refusedAt = Number.NEGATIVE_INFINITY;
+  let reading: Promise<Session> | undefined;
+  let closed = false;
+
+  async function readCredentials(refused: boolean): Promise<Session> {
+    const credentials = await access.credentials({ refused });
+    const previous = session;
+    if (previous !== undefined && sameTls(previous.credentials.tls, credentials.tls)) {
+      session = { ...previous, credentials };
+    } else {
+      session = createSession(credentials, watchIdleTimeoutMs);
+      // Lets what is in flight finish: a watch lives ten minutes at most.
+      if (previous) void Promise.all([previous.calls.close(), previous.watches.close()]);
+    }
+    readAt = performance.now();
+    return session;
+  }
+
+  function refresh(refused: boolean): Promise<Session> {
+    reading ??= readCredentials(refused).finally(() => {
+      reading = undefined;
+    });
+    return reading;
+  }
+
+  async function currentSession(): Promise<Session> {
+    if (session !== undefined && performance.now() - readAt < credentialsMs) return session;
+    try {
+      return await refresh(false);
+    } catch (cause) {
+      const message = `reading the credentials for ${origin}: ${cause instanceof Error ? cause.message : cause}`;
+      throw new ConnectionError(message, { cause, notSent: true });
+    }
+  }
+
+  /** Other credentials than the refused ones, or undefined when there are none (yet). */
+  async function sessionAfterRefusal(refused: Session): Promise<Session | undefined> {
+    if (session?.credentials !== refused.credentials) return session;
+    if (performance.now() - refusedAt < refusedMs) return undefined;
+    refusedAt = performance.now();
+    return refresh(true).catch(() => undefined);
+  }
+
+  async function sendWith({ credentials, calls, watches }: Session, request: HttpRequest) {
+    const { method, path, headers, body, signal, watch } = request;
+    if (closed)
+      throw new ConnectionError(`${method} ${path}: the client is closed`, { cause: undefined, notSent: true });
+    try {
+      return await (watch ? watches : calls).request({
+        origin,
+        path: prefix + path,
+        method,
+        headers: { 'user-agent': userAgent, ...credentials.headers, ...headers },
+        body: body ?? null,
+        signal,
+      });
+    } catch (cause) {
+      throw toConnectionError(`${method} ${path}`, cause);
+    }
+  }
+
+  return {
+    async send(request) {
+      const first = await currentSession();
+      const response = await sendWith(first, request);
+      if (response.statusCode !== 401) return response;
+      const second = await sessionAfterRefusal(first);
+      if (second === undefined) return response;
+      await response.body.dump();
+      return sendWith(second, request);
+    },
+    async close() {
+      closed = true;
+      await reading?.catch(() => undefined);
+      await Promise.all([session?.calls.destroy(), session?.watches.destroy()]);
+    },
+  };
+}
+
+/** Wraps what undici throws before or while an answer is read. */
+export function toConnectionError(request: string, cause: unknown): ConnectionError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  const message = cause instanceof Error && cause.message ? cause.message : code;
+  return new ConnectionError(`${request}: ${message}`, { cause, notSent: notSentCodes.has(code) });
+}
