@@ -1,0 +1,138 @@
+/**
+ * Where activities meet Temporal: heartbeats and the one translation of errors. A worker takes `boundary` as activity
+ * interceptor, so no activity repeats either.
+ */
+import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
+import type { ActivityInterceptors } from '@temporalio/worker';
+import { z } from 'zod';
+import { type FailureCode, failures } from '../api/failures.ts';
+import { ConnectionError, RateLimitError, StatusError } from '../kube/errors.ts';
+import { type CallContext, ProviderError } from './providers/provider.ts';
+
+/** What the next heartbeat of a running activity says. */
+const progress = new WeakMap<Context, unknown>();
+
+/**
+ * Activity interceptor (`interceptors.activity` of a worker). Any error leaves as ApplicationFailure whose `type` is a
+ * code of api/failures.ts; cancellations and failures that an activity made by itself pass as they are.
+ */
+export function boundary(context: Context): ActivityInterceptors {
+  return {
+    inbound: {
+      async execute(input, next) {
+        const stopBeating = keepAlive(context);
+        try {
+          return await next(input);
+        } catch (error) {
+          throw toFailure(error, context.cancellationSignal);
+        } finally {
+          stopBeating();
+        }
+      },
+    },
+  };
+}
+
+/** The call context of the activity that runs here. */
+export function currentCall(): CallContext {
+  const context = Context.current();
+  return {
+    attempt: context.info.attempt,
+    signal: context.cancellationSignal,
+    heartbeat: (details) => progress.set(context, details),
+  };
+}
+
+/**
+ * Beats while the activity runs. The first beat waits for half of the timeout: each is a write to Temporal's database,
+ * and most calls end before. Without beats a cancellation would never arrive.
+ */
+function keepAlive(context: Context): () => void {
+  const { heartbeatTimeoutMs } = context.info;
+  if (!heartbeatTimeoutMs) return () => {};
+  const timer = setInterval(() => context.heartbeat(progress.get(context)), heartbeatTimeoutMs / 2);
+  return () => clearInterval(timer);
+}
+
+/** What an activity fails with. `signal` is the activity's own: what it aborts is a cancellation, not a failure. */
+export function toFailure(error: unknown, signal: AbortSignal): Error {
+  if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error;
+  if (signal.aborted && isAbort(error)) {
+    return signal.reason instanceof CancelledFailure ? signal.reason : new CancelledFailure('the call was cancelled');
+  }
+  const { code, message, retryAfterMs, ...details } = judge(error);
+  return ApplicationFailure.create({
+    type: code,
+    message,
+    nonRetryable: !failures[code].transient,
+    details: [details],
+    ...(retryAfterMs !== undefined && { nextRetryDelay: retryAfterMs }),
+  });
+}
+
+interface Judgement {
+  readonly code: FailureCode;
+  /** Goes into histories: never the message of an error that we do not know, which may quote what it choked on. */
+  readonly message: string;
+  readonly cloudCode?: string;
+  readonly requestId?: string;
+  readonly retryAfterMs?: number | undefined;
+}
+
+function judge(error: unknown): Judgement {
+  if (error instanceof ProviderError) {
+    const { code, message, cloudCode, requestId, retryAfterMs } = error;
+    return { code, message, retryAfterMs, ...(cloudCode && { cloudCode }), ...(requestId && { requestId }) };
+  }
+  if (error instanceof StatusError) {
+    const { message, reason, retryAfterMs } = error;
+    return { code: codeOfStatus(error), message, retryAfterMs, ...(reason && { cloudCode: reason }) };
+  }
+  if (error instanceof ConnectionError) return { code: 'Unavailable', message: error.message };
+  if (error instanceof RateLimitError) {
+    return { code: 'Unavailable', message: error.message, retryAfterMs: error.retryAfterMs };
+  }
+  if (error instanceof z.ZodError) {
+    const issues = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+    return { code: 'InvalidArgument', message: issues.join('; ') };
+  }
+  if (isAbort(error)) return { code: 'Canceled', message: 'the call was given up' };
+  return { code: 'Unknown', message: `unexpected ${placeOf(error)}` };
+}
+
+/** Name of the error and the line that threw it. */
+function placeOf(error: unknown): string {
+  if (!(error instanceof Error)) return `throw of ${typeof error}`;
+  const [, place] = /\n\s+at (.+)/.exec(error.stack ?? '') ?? [];
+  return `${error.name} at ${place?.replace(/file:\/\/\S*?(?=(activities|kube|api)\/)/, '') ?? 'an unknown place'}`;
+}
+
+function isAbort(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'AbortError' || error instanceof CancelledFailure);
+}
+
+/** HTTP status of an API server to code. 409 is `Aborted`: look again and retry. */
+function codeOfStatus({ code, reason }: StatusError): FailureCode {
+  if (reason === 'AlreadyExists') return 'AlreadyExists';
+  switch (code) {
+    case 400:
+    case 422:
+      return 'InvalidArgument';
+    case 401:
+      return 'Unauthenticated';
+    case 403:
+      return 'PermissionDenied';
+    case 404:
+      return 'NotFound';
+    case 409:
+      return 'Aborted';
+    case 504:
+      return 'DeadlineExceeded';
+    case 429:
+    case 502:
+    case 503:
+      return 'Unavailable';
+    default:
+      return 'Unknown';
+  }
+}

@@ -1,0 +1,77 @@
+import type { FailureCode } from '../../api/failures.ts';
+import type {
+  ClassVerdict,
+  DeleteVmRequest,
+  EnsureVmRequest,
+  ListVmsRequest,
+  SecretRef,
+  ValidateClassRequest,
+  Vm,
+  VmDeletion,
+  VmPage,
+  VolumeIds,
+  VolumeIdsRequest,
+} from '../../api/provider.ts';
+
+/** What a provider knows of the call that it serves. */
+export interface CallContext {
+  /** Number of this attempt, from 1. Above 1 an earlier attempt may have had its effect. */
+  readonly attempt: number;
+  /** Aborts when the caller gives up; every request to a cloud takes it. */
+  readonly signal: AbortSignal;
+  /** Says how far the call is. Costs nothing: the boundary sends the latest value when a heartbeat is due. */
+  heartbeat(details: unknown): void;
+}
+
+/**
+ * What a cloud has to offer, a TypeScript provider's side of `ProviderActivities` (api/provider.ts tells what each
+ * function promises). Requests have passed their schema. Every function may be repeated after a crash at any line,
+ * and throws only `ProviderError` or what the signal aborts with.
+ */
+export interface Provider {
+  /** Name in the task queue and in `MachineClass.provider`, lower case. */
+  readonly name: string;
+  /** How long a created VM may stay invisible in the cloud's lists. */
+  readonly settleSeconds: number;
+  ensureVm(request: EnsureVmRequest, context: CallContext): Promise<Vm>;
+  deleteVm(request: DeleteVmRequest, context: CallContext): Promise<VmDeletion>;
+  listVms(request: ListVmsRequest, context: CallContext): Promise<VmPage>;
+  validateClass(request: ValidateClassRequest, context: CallContext): Promise<ClassVerdict>;
+  volumeIds(request: VolumeIdsRequest, context: CallContext): Promise<VolumeIds>;
+}
+
+/** Decoded keys of a Secret. */
+export type SecretData = Readonly<Record<string, Buffer | string>>;
+
+/** What every provider is made with. */
+export interface ProviderDeps {
+  /** Reads a Secret of the control cluster; undefined when there is none. */
+  readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
+}
+
+interface ProviderErrorOptions {
+  /** The cloud's own error code. */
+  readonly cloudCode?: string | undefined;
+  /** The cloud's id of the request, for its support. */
+  readonly requestId?: string | undefined;
+  /** How long the cloud asks to wait before the next try. */
+  readonly retryAfterMs?: number | undefined;
+  readonly cause?: unknown;
+}
+
+/** A refusal or breakdown of a cloud. The message is for people and reaches histories, so it holds no secret. */
+export class ProviderError extends Error {
+  override readonly name = 'ProviderError';
+  readonly code: FailureCode;
+  readonly cloudCode: string | undefined;
+  readonly requestId: string | undefined;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: FailureCode, message: string, options: ProviderErrorOptions = {}) {
+    super(message, { cause: options.cause });
+    this.code = code;
+    this.cloudCode = options.cloudCode;
+    this.requestId = options.requestId;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}

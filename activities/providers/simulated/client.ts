@@ -1,0 +1,91 @@
+import { Agent, request } from 'undici';
+import type { z } from 'zod';
+import { ProviderError } from '../provider.ts';
+import { toConnectionError, toProviderError } from './errors.ts';
+import { CloudVm, CloudVmPage, type CreateVmBody } from './schema.ts';
+
+/** Where a cloud is and what it accepts. */
+export interface CloudAccess {
+  readonly endpoint: string;
+  readonly token: string;
+}
+
+const requestTimeoutMs = 30_000;
+
+// One pool for all calls: 64 connections bound what a fleet can have in flight.
+const agent = new Agent({ connections: 64 });
+
+/** Creates a VM; the cloud answers with the VM of an earlier call where it knows the token. */
+export async function createVm(access: CloudAccess, body: CreateVmBody, signal: AbortSignal): Promise<CloudVm> {
+  return read(CloudVm, await call(access, 'POST', '/v1/vms', signal, body));
+}
+
+/** One page of the VMs that carry all `tags`. */
+export async function listVms(
+  access: CloudAccess,
+  { tags, page }: { tags: Readonly<Record<string, string>>; page?: string | undefined },
+  signal: AbortSignal,
+): Promise<CloudVmPage> {
+  const query = new URLSearchParams(
+    Object.entries(tags).map(([key, value]): [string, string] => ['tag', `${key}=${value}`]),
+  );
+  if (page !== undefined) query.set('page', page);
+  return read(CloudVmPage, await call(access, 'GET', `/v1/vms?${query}`, signal));
+}
+
+/** Asks for the deletion of a VM. Succeeds when there is none. */
+export async function deleteVm(access: CloudAccess, id: string, signal: AbortSignal): Promise<void> {
+  await call(access, 'DELETE', `/v1/vms/${encodeURIComponent(id)}`, signal);
+}
+
+type Method = 'GET' | 'POST' | 'DELETE';
+
+/** The JSON of the answer. Throws ProviderError, or what `signal` aborts with. */
+async function call(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
+  const answer = await send(access, method, path, signal, body);
+  if (method === 'DELETE' && answer.status === 404) return undefined;
+  if (answer.status >= 300) throw toProviderError(answer);
+  return answer.body;
+}
+
+async function send(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
+  signal.throwIfAborted();
+  try {
+    const answer = await request(new URL(path, access.endpoint), {
+      method,
+      dispatcher: agent,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)]),
+      headers: { authorization: `Bearer ${access.token}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return {
+      status: answer.statusCode,
+      requestId: oneHeader(answer.headers['x-request-id']),
+      retryAfter: oneHeader(answer.headers['retry-after']),
+      body: parseJson(await answer.body.text()),
+    };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toConnectionError(error);
+  }
+}
+
+function read<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const { data, error } = schema.safeParse(answer);
+  if (data === undefined)
+    throw new ProviderError('Unknown', `the cloud's answer is not as expected: ${error?.message}`);
+  return data;
+}
+
+function oneHeader(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** A proxy in between may answer with something else than JSON; then the status has to do. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

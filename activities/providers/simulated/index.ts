@@ -1,0 +1,196 @@
+/** Provider `simulated`: VMs in the simulated cloud of deploy/local/simulated-cloud. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { names } from '../../../api/names.ts';
+import type {
+  CloudResource,
+  DeleteVmRequest,
+  EnsureVmRequest,
+  SecretRef,
+  Vm,
+  VmDeletion,
+} from '../../../api/provider.ts';
+import { parseOrRefuse, problemsOf } from '../problems.ts';
+import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
+import { type CloudAccess, createVm, deleteVm, listVms } from './client.ts';
+import { type CloudVm, SimulatedProviderSpec } from './schema.ts';
+
+const settleSeconds = 2;
+/** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
+const deletionPatienceMs = 20_000;
+const pollMs = 500;
+
+/** CSI driver whose volumes this cloud would attach. */
+const csiDriver = 'csi.simulated.millwright.dev';
+
+/** All that looking for VMs and deleting them needs, so that a class broken elsewhere holds no deletion up. */
+const Reach = z.object({ endpoint: SimulatedProviderSpec.shape.endpoint });
+
+/** Makes the provider. Credentials: the key `token` of a Secret. */
+export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider {
+  async function readToken(credentials: readonly SecretRef[], signal: AbortSignal): Promise<string | undefined> {
+    const secrets = await Promise.all(credentials.map((ref) => readSecret(ref, signal)));
+    return secrets
+      .findLast((secret) => secret?.token)
+      ?.token?.toString()
+      .trim();
+  }
+
+  async function reach(request: { providerSpec?: unknown; credentials: SecretRef[] }, signal: AbortSignal) {
+    const { endpoint } = parseOrRefuse(Reach, request.providerSpec, 'providerSpec');
+    const token = await readToken(request.credentials, signal);
+    if (token === undefined) throw new ProviderError('InvalidArgument', noToken(request.credentials));
+    return { endpoint, token };
+  }
+
+  async function readUserData({ namespace, name, key }: EnsureVmRequest['userData'], signal: AbortSignal) {
+    const secret = await readSecret({ namespace, name }, signal);
+    const userData = secret?.[key]?.toString();
+    if (userData) return userData;
+    const problem = secret === undefined ? 'does not exist: create it' : `has no key ${key}: add it`;
+    throw new ProviderError('InvalidArgument', `Secret ${namespace}/${name} with the user data ${problem}`);
+  }
+
+  return {
+    name: 'simulated',
+    settleSeconds,
+
+    async ensureVm(request, context) {
+      const spec = parseOrRefuse(SimulatedProviderSpec, request.providerSpec, 'providerSpec');
+      const access = await reach(request, context.signal);
+      const userData = await readUserData(request.userData, context.signal);
+      const find = (created?: CloudVm) => findSurvivor(access, request.machine.uid, context, created);
+
+      const found = await find();
+      if (found) return toVm(found);
+
+      // A VM that was known and is not listed is as invisible as one whose create call lost its answer.
+      const mayExist = request.outcomeUnknown || context.attempt > 1 || request.lastKnownState !== undefined;
+      if (mayExist) {
+        await sleep(settleSeconds * 1000, undefined, { signal: context.signal });
+        const late = await find();
+        if (late) return toVm(late);
+      }
+
+      const { region, machineType, labels, taints } = spec;
+      const created = await createVm(
+        access,
+        {
+          token: request.token,
+          name: request.machine.name,
+          region,
+          machineType,
+          tags: { ...spec.tags, [names.machineUid]: request.machine.uid },
+          userData,
+          node: { labels, taints },
+        },
+        context.signal,
+      );
+      return toVm(mayExist ? ((await find(created)) ?? created) : created);
+    },
+
+    async deleteVm(request, context) {
+      const access = await reach(request, context.signal);
+      return deleteAll(access, request, context);
+    },
+
+    async listVms(request, { signal }) {
+      const spec = parseOrRefuse(SimulatedProviderSpec, request.providerSpec, 'providerSpec');
+      const access = await reach(request, signal);
+      const { items, nextPage } = await listVms(access, { tags: spec.tags, page: request.page }, signal);
+      return { items: items.map(toResource), ...(nextPage !== undefined && { nextPage }) };
+    },
+
+    async validateClass(request, { signal }) {
+      const { error } = SimulatedProviderSpec.safeParse(request.providerSpec);
+      const problems = error ? problemsOf(error, request.providerSpec, 'providerSpec') : [];
+      const token = await readToken(request.credentials, signal);
+      return { problems: token === undefined ? [...problems, noToken(request.credentials)] : problems };
+    },
+
+    async volumeIds({ volumes }) {
+      const ids = volumes.flatMap(({ name, spec }): [string, string][] => {
+        const { csi } = CsiVolume.safeParse(spec).data ?? {};
+        return csi ? [[name, csi.volumeHandle]] : [];
+      });
+      return { ids: Object.fromEntries(ids) };
+    },
+  };
+}
+
+const CsiVolume = z.object({ csi: z.object({ driver: z.literal(csiDriver), volumeHandle: z.string() }) });
+
+function noToken(credentials: readonly SecretRef[]): string {
+  const secrets = credentials.map(({ namespace, name }) => `${namespace}/${name}`).join(', ') || 'none';
+  return `no Secret with credentials has the key token (looked in: ${secrets}): add it to one of them`;
+}
+
+/** Every VM with the Machine's UID that the cloud shows. */
+async function listByUid(access: CloudAccess, uid: string, signal: AbortSignal): Promise<CloudVm[]> {
+  const vms: CloudVm[] = [];
+  let page: string | undefined;
+  do {
+    const answer = await listVms(access, { tags: { [names.machineUid]: uid }, page }, signal);
+    vms.push(...answer.items);
+    page = answer.nextPage;
+  } while (page !== undefined);
+  return vms;
+}
+
+/** The oldest VM of the Machine; younger ones are deleted. `created` may not be listed yet. */
+async function findSurvivor(access: CloudAccess, uid: string, { signal }: CallContext, created?: CloudVm) {
+  const listed = await listByUid(access, uid, signal);
+  const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
+  const [oldest, ...surplus] = [...listed, ...unlisted]
+    .filter(({ state }) => state === 'creating' || state === 'running')
+    .toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
+  await Promise.all(surplus.map(({ id }) => deleteVm(access, id, signal)));
+  return oldest;
+}
+
+async function deleteAll(access: CloudAccess, request: DeleteVmRequest, context: CallContext): Promise<VmDeletion> {
+  const { outcomeUnknown, providerID, lastKnownState } = request;
+  const start = performance.now();
+  // A VM that was created a moment ago may not be listed yet; one that was listed and is no more has gone.
+  let mayAppear = outcomeUnknown || providerID !== undefined || lastKnownState !== undefined;
+  for (;;) {
+    const lookedAt = performance.now();
+    const vms = await listByUid(access, request.machine.uid, context.signal);
+    if (vms.length > 0 && !outcomeUnknown) mayAppear = false;
+    if (vms.length === 0 && (!mayAppear || lookedAt - start >= settleSeconds * 1000)) return { state: 'gone' };
+
+    const live = vms.filter(({ state }) => state !== 'deleting');
+    await Promise.all(live.map(({ id }) => deleteVm(access, id, context.signal)));
+    if (performance.now() - start >= deletionPatienceMs) return { state: 'deleting' };
+    context.heartbeat({ vmsLeft: vms.length });
+    await sleep(pollMs, undefined, { signal: context.signal });
+  }
+}
+
+function toVm(vm: CloudVm): Vm {
+  const ended = vm.state === 'deleting' || vm.state === 'terminated';
+  return {
+    state: vm.state === 'creating' || vm.state === 'running' ? vm.state : 'failed',
+    providerID: toProviderID(vm),
+    nodeName: vm.name,
+    addresses: vm.addresses,
+    lastKnownState: vm.id,
+    ...(ended && { message: `the VM ${vm.id} was deleted in the cloud` }),
+  };
+}
+
+function toResource(vm: CloudVm): CloudResource {
+  const uid = vm.tags[names.machineUid];
+  return {
+    kind: vm.kind,
+    id: toProviderID(vm),
+    ...(uid !== undefined && { uid }),
+    name: vm.name,
+    createdAt: vm.createdAt,
+    tags: vm.tags,
+  };
+}
+
+function toProviderID({ region, id }: CloudVm): string {
+  return `simulated:///${region}/${id}`;
+}

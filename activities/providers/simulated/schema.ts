@@ -1,0 +1,71 @@
+import { z } from 'zod';
+
+/** Machine types of the simulated cloud with what a VM of each offers to pods, as Kubernetes quantities. */
+export const machineTypes = {
+  small: { cpu: '2', memory: '4Gi', pods: '110' },
+  medium: { cpu: '4', memory: '16Gi', pods: '110' },
+  large: { cpu: '16', memory: '64Gi', pods: '250' },
+} as const;
+export type MachineType = keyof typeof machineTypes;
+
+const machineTypeNames = Object.keys(machineTypes) as [MachineType, ...MachineType[]];
+
+/** A taint that a VM's kubelet registers its Node with. */
+export const NodeTaint = z.strictObject({
+  key: z.string().min(1),
+  value: z.string().optional(),
+  effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
+});
+
+/** `providerSpec` of a MachineClass of the provider `simulated`. */
+export const SimulatedProviderSpec = z.strictObject({
+  endpoint: z
+    .url({ protocol: /^https?$/, error: 'give an http or https URL' })
+    .describe('URL of the simulated cloud, as its process prints it.'),
+  machineType: z
+    .enum(machineTypeNames, { error: `use one of ${machineTypeNames.join(', ')}` })
+    .describe('Size of the VMs.'),
+  region: z
+    .string()
+    .regex(/^[a-z0-9-]{1,63}$/, 'use 1 to 63 lower case letters, digits and dashes')
+    .default('local')
+    .describe('Region of the VMs: part of their provider ID.'),
+  tags: z
+    .record(z.string().min(1), z.string())
+    .refine((tags) => Object.keys(tags).length > 0, 'give at least one tag, by which the VMs are found again')
+    .describe('Tags of every VM. VMs that carry all of them are listed as belonging to this installation.'),
+  labels: z
+    .record(z.string().min(1), z.string())
+    .default({})
+    .describe('Labels that the kubelet registers its Node with.'),
+  taints: z.array(NodeTaint).default([]).describe('Taints that the kubelet registers its Node with.'),
+});
+export type SimulatedProviderSpec = z.infer<typeof SimulatedProviderSpec>;
+
+/** A VM as the cloud's API shows it: only the fields that are read. */
+export const CloudVm = z.object({
+  id: z.string(),
+  kind: z.literal('vm'),
+  name: z.string(),
+  region: z.string(),
+  state: z.enum(['creating', 'running', 'deleting', 'terminated']),
+  createdAt: z.iso.datetime(),
+  tags: z.record(z.string(), z.string()),
+  addresses: z.array(z.object({ type: z.string(), address: z.string() })),
+});
+export type CloudVm = z.infer<typeof CloudVm>;
+
+/** A page of the cloud's list. */
+export const CloudVmPage = z.object({ items: z.array(CloudVm), nextPage: z.string().optional() });
+export type CloudVmPage = z.infer<typeof CloudVmPage>;
+
+/** Body of a create call. */
+export interface CreateVmBody {
+  readonly token: string;
+  readonly name: string;
+  readonly region: string;
+  readonly machineType: MachineType;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly userData: string;
+  readonly node: Pick<SimulatedProviderSpec, 'labels' | 'taints'>;
+}

@@ -1,0 +1,129 @@
+/** Starts the simulated cloud and works its desk: for tests, the demo and development. */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { request } from 'undici';
+import type { z } from 'zod';
+import { freePort } from '../ports.ts';
+import { startServer } from '../process.ts';
+import type { toAnswer } from './api.ts';
+import type { ActiveFault, Fault } from './faults.ts';
+import type { CallRecord, Stats, StoredVm } from './state.ts';
+
+/** How to start a simulated cloud. Left out: what the process takes by itself (main.ts). */
+export interface SimulatedCloudOptions {
+  /** Folder of its state, which stays; a cloud started on it again continues with its VMs, calls and faults. */
+  readonly dir: string;
+  /** Kubeconfig of the cluster that Nodes join. Without one there are VMs and no Nodes. */
+  readonly kubeconfig?: string | undefined;
+  /** Default: a free one. */
+  readonly port?: number;
+  /** Bearer tokens that it accepts. Default: `letmein`. */
+  readonly tokens?: readonly string[];
+  /** From the create call to `running`. Default 1000. */
+  readonly bootMs?: number;
+  /** From `running` to the registration of the Node. Default 1000. */
+  readonly joinMs?: number;
+  /** From the delete call to the VM's end. Default 500. */
+  readonly deleteMs?: number;
+  /** Default 10 000, as a kubelet. */
+  readonly leaseRenewMs?: number;
+  /** Default 300 000, as a kubelet. */
+  readonly statusUpdateMs?: number;
+  /** The longest a pod takes to end. Default 30 000. */
+  readonly maxGraceMs?: number;
+}
+
+/** A VM as the desk shows it: everything that is known, its user data too. */
+export type SimulatedVm = Omit<StoredVm, 'createdAt'> & ReturnType<typeof toAnswer> & { readonly alive: boolean };
+
+/** A running simulated cloud. */
+export interface SimulatedCloud {
+  readonly url: string;
+  /** Changes with `restart`. */
+  readonly pid: number;
+  /** Standard error of the process. */
+  readonly logFile: string;
+  /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
+  setFaults(...faults: z.input<typeof Fault>[]): Promise<void>;
+  faults(): Promise<readonly ActiveFault[]>;
+  stats(): Promise<Stats>;
+  /** VMs oldest first; with `all` those that are gone, too. */
+  vms(options?: { all: boolean }): Promise<SimulatedVm[]>;
+  /** Every request to the cloud's API so far. */
+  calls(): Promise<CallRecord[]>;
+  /** The VM goes on as `running` while its kubelet falls silent. */
+  killVm(id: string): Promise<void>;
+  /** Boots the VM anew: its kubelet speaks again, and registers its Node if that is gone. */
+  restartVm(id: string): Promise<void>;
+  /** SIGKILL to the process. Its state stays. */
+  kill(): Promise<void>;
+  /** Starts the process again on the same port and state. */
+  restart(): Promise<void>;
+  /** SIGTERM to the process. */
+  stop(): Promise<void>;
+}
+
+/** Starts the process, which ends with this one however that dies, and resolves when it serves. */
+export async function startSimulatedCloud(options: SimulatedCloudOptions): Promise<SimulatedCloud> {
+  const { dir, port = await freePort() } = options;
+  await mkdir(dir, { recursive: true });
+  const url = `http://127.0.0.1:${port}`;
+  const server = await startServer(
+    {
+      name: 'simulated cloud',
+      executable: process.execPath,
+      args: [fileURLToPath(new URL('main.ts', import.meta.url)), ...flagsOf({ ...options, port })],
+      logFile: join(dir, 'log'),
+      ready: async () => (await desk(url, 'GET', '/stats')) !== undefined,
+    },
+    new AbortController().signal,
+  );
+  return {
+    url,
+    get pid() {
+      return server.pid;
+    },
+    logFile: server.logFile,
+    setFaults: async (...faults) => void (await desk(url, 'PUT', '/faults', { faults })),
+    faults: async () => (await desk<{ faults: ActiveFault[] }>(url, 'GET', '/faults')).faults,
+    stats: () => desk(url, 'GET', '/stats'),
+    vms: ({ all } = { all: false }) => desk(url, 'GET', `/vms?all=${all}`),
+    calls: () => desk(url, 'GET', '/calls'),
+    killVm: async (id) => void (await desk(url, 'POST', `/vms/${id}/kill`)),
+    restartVm: async (id) => void (await desk(url, 'POST', `/vms/${id}/restart`)),
+    kill: () => server.kill('SIGKILL'),
+    restart: () => server.restart(),
+    stop: () => server.kill(),
+  };
+}
+
+function flagsOf(options: SimulatedCloudOptions): string[] {
+  const flags = {
+    data: options.dir,
+    kubeconfig: options.kubeconfig,
+    port: options.port,
+    'boot-ms': options.bootMs,
+    'join-ms': options.joinMs,
+    'delete-ms': options.deleteMs,
+    'lease-renew-ms': options.leaseRenewMs,
+    'status-update-ms': options.statusUpdateMs,
+    'max-grace-ms': options.maxGraceMs,
+  };
+  return [
+    ...Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`])),
+    ...(options.tokens ?? []).map((token) => `--token=${token}`),
+  ];
+}
+
+/** Throws with the answer of the cloud when it refuses. */
+async function desk<T>(url: string, method: 'GET' | 'PUT' | 'POST', path: string, body?: unknown): Promise<T> {
+  const answer = await request(url + path, {
+    method,
+    ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+  });
+  const text = await answer.body.text();
+  if (answer.statusCode >= 300)
+    throw new Error(`${method} ${path} of the simulated cloud: ${answer.statusCode} ${text}`);
+  return JSON.parse(text);
+}

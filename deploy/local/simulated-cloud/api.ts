@@ -1,0 +1,223 @@
+/** The cloud's API under `/v1`: what a provider talks to. Faults show here and nowhere else. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { type MachineType, machineTypes, NodeTaint } from '../../../activities/providers/simulated/schema.ts';
+import { type Fault, type FaultKind, hasTags, type Operation } from './faults.ts';
+import { type CallRecord, type CloudState, type StoredVm, stateOf } from './state.ts';
+
+/** A request as the server has read it. */
+export interface CloudRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly authorization: string | undefined;
+  readonly body: unknown;
+}
+
+/** What to answer; `lost`: cut the connection instead. */
+export type CloudAnswer =
+  | 'lost'
+  | { readonly status: number; readonly body: unknown; readonly headers?: Readonly<Record<string, string>> };
+
+interface ApiDeps {
+  readonly state: CloudState;
+  /** Bearer tokens that are accepted. */
+  readonly tokens: readonly string[];
+  /** Called for each VM that was created. */
+  readonly onCreated: (vm: StoredVm) => void;
+}
+
+const CreateBody = z.strictObject({
+  token: z.string().min(1),
+  name: z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'use a DNS name'),
+  region: z.string().min(1),
+  machineType: z.enum(Object.keys(machineTypes) as [MachineType, ...MachineType[]]),
+  tags: z.record(z.string(), z.string()),
+  userData: z.string().min(1),
+  node: z.strictObject({ labels: z.record(z.string(), z.string()), taints: z.array(NodeTaint) }),
+});
+
+const ListQuery = z.object({
+  limit: z.coerce.number().int().min(1).max(500).default(100),
+  page: z.coerce.number().default(0),
+});
+
+/** Makes the function that serves a request with the id `id`. Every request is recorded, before and after. */
+export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
+  return async function serve(id: string, request: CloudRequest): Promise<CloudAnswer> {
+    const { operation, vm } = routeOf(request);
+    const body = CreateBody.safeParse(request.body).data;
+    const started: CallRecord = {
+      id,
+      at: new Date().toISOString(),
+      method: request.method,
+      path: request.url.pathname + request.url.search,
+      operation,
+      outcome: 'pending',
+      effect: false,
+      ...(vm !== undefined && { vm }),
+      ...(operation === 'create' && body && { token: body.token }),
+    };
+    state.recordCall(started);
+    const { answer, effect } = await answerTo(request, operation, vm);
+    const created = answer !== 'lost' && operation === 'create' ? idOf(answer.body) : undefined;
+    state.recordCall({
+      ...started,
+      outcome: answer === 'lost' ? 'lost' : answer.status,
+      effect,
+      ...(created !== undefined && { vm: created }),
+      ...(answer !== 'lost' && { code: codeOf(answer.body) }),
+    });
+    return answer;
+  };
+
+  async function answerTo(request: CloudRequest, operation: CallRecord['operation'], id: string | undefined) {
+    const refused = (answer: CloudAnswer) => ({ answer, effect: false });
+    if (operation === 'unknown') return refused(failure(404, 'NotFound', `there is no ${request.url.pathname}`));
+    const faults = state.faultsIn({ operation, ...subjectOf(request, id) });
+
+    const outage = faultOf(faults, 'outage');
+    if (outage) {
+      return refused(outage.how === 'disconnect' ? 'lost' : failure(503, 'ServiceUnavailable', 'the cloud is down'));
+    }
+    const latency = faultOf(faults, 'latency');
+    if (latency) await sleep(between(latency.ms, latency.maxMs));
+    if (!tokens.includes(request.authorization?.replace(/^Bearer /, '') ?? '')) {
+      return refused(failure(401, 'Unauthorized', 'the credentials are not accepted'));
+    }
+    const throttle = faultOf(faults, 'throttle');
+    if (throttle) return refused(throttled(throttle.retryAfterSeconds));
+
+    const hang = faultOf(faults, 'hang');
+    const lost = faultOf(faults, 'lostAnswer');
+    const never = hang?.effect === 'none' || lost?.effect === 'none';
+    const answer = never ? undefined : act(operation, request, id, faults);
+    if (hang) await (hang.ms === undefined ? state.faultsReplaced() : sleep(hang.ms));
+    const effect = answer !== undefined && answer.status < 300;
+    return { answer: lost || answer === undefined ? ('lost' as const) : answer, effect };
+  }
+
+  function act(operation: Operation, request: CloudRequest, id: string | undefined, faults: readonly Fault[]) {
+    if (operation === 'create') return create(request, faults);
+    if (operation === 'list') return list(request.url.searchParams);
+    const vm = state.vm(id ?? '');
+    const now = Date.now();
+    if (vm === undefined || stateOf(vm, now) === 'terminated' || now < vm.visibleAt) {
+      return failure(404, 'NotFound', `there is no VM ${id}`);
+    }
+    if (operation === 'get') return { status: 200, body: toAnswer(vm) };
+    const deleted = vm.deletedAt === null ? state.update(vm.id, { deletedAt: now }) : vm;
+    return { status: 202, body: toAnswer(deleted ?? vm) };
+  }
+
+  function create({ body }: CloudRequest, faults: readonly Fault[]) {
+    const { data, error } = CreateBody.safeParse(body);
+    if (error)
+      return failure(400, 'InvalidParameter', error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; '));
+    const known = faultOf(faults, 'ignoreTokens') ? undefined : state.vmOfToken(data.token);
+    if (known) return { status: 200, body: toAnswer(known) };
+
+    if (faultOf(faults, 'capacity'))
+      return failure(409, 'InsufficientCapacity', `no room for another ${data.machineType}`);
+    const quota = faultOf(faults, 'quota');
+    if (quota && state.stats().vmsNow >= quota.limit) {
+      return failure(403, 'QuotaExceeded', `the quota of ${quota.limit} VMs is used up`);
+    }
+    const now = Date.now();
+    const after = (ms: number | undefined) => (ms === undefined ? null : now + ms);
+    const vm = state.addVm(data, {
+      visibleAt: now + (faultOf(faults, 'invisible')?.ms ?? 0),
+      neverJoins: faultOf(faults, 'neverJoin') !== undefined,
+      diesAt: after(faultOf(faults, 'die')?.afterMs),
+      vanishesAt: after(faultOf(faults, 'vanish')?.afterMs),
+    });
+    onCreated(vm);
+    return { status: 201, body: toAnswer(vm) };
+  }
+
+  function list(query: URLSearchParams) {
+    const { data, error } = ListQuery.safeParse(Object.fromEntries(query));
+    if (error) return failure(400, 'InvalidParameter', z.prettifyError(error));
+    const now = Date.now();
+    const wanted = tagsOf(query);
+    const rest = state
+      .vms()
+      .filter((vm) => vm.number > data.page && now >= vm.visibleAt && stateOf(vm, now) !== 'terminated')
+      .filter((vm) => hasTags(vm.tags, wanted));
+    const page = rest.slice(0, data.limit);
+    const nextPage = rest.length > page.length ? { nextPage: String(page.at(-1)?.number) } : {};
+    return { status: 200, body: { items: page.map(toAnswer), ...nextPage } };
+  }
+
+  function subjectOf({ body, url }: CloudRequest, id: string | undefined) {
+    const of = id === undefined ? CreateBody.safeParse(body).data : state.vm(id);
+    return { machineType: of?.machineType, tags: of?.tags ?? tagsOf(url.searchParams) };
+  }
+}
+
+function routeOf({ method, url }: CloudRequest): { operation: CallRecord['operation']; vm?: string } {
+  const [, id] = /^\/v1\/vms(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+  if (id !== undefined && method === 'GET') return { operation: 'get', vm: id };
+  if (id !== undefined && method === 'DELETE') return { operation: 'delete', vm: id };
+  if (url.pathname === '/v1/vms' && method === 'POST') return { operation: 'create' };
+  if (url.pathname === '/v1/vms' && method === 'GET') return { operation: 'list' };
+  return { operation: 'unknown' };
+}
+
+/** `?tag=key=value`, any number of times. */
+function tagsOf(query: URLSearchParams): Record<string, string> {
+  return Object.fromEntries(
+    query.getAll('tag').map((tag) => [tag.slice(0, tag.indexOf('=')), tag.slice(tag.indexOf('=') + 1)]),
+  );
+}
+
+function faultOf<K extends FaultKind>(faults: readonly Fault[], kind: K): Extract<Fault, { kind: K }> | undefined {
+  return faults.find((fault): fault is Extract<Fault, { kind: K }> => fault.kind === kind);
+}
+
+function between(ms: number, maxMs: number = ms): number {
+  return ms + Math.random() * Math.max(0, maxMs - ms);
+}
+
+function failure(status: number, code: string, message: string) {
+  return { status, body: { error: { code, message } } };
+}
+
+function throttled(retryAfterSeconds: number) {
+  return { ...failure(429, 'Throttled', 'too many requests'), headers: { 'retry-after': String(retryAfterSeconds) } };
+}
+
+const Coded = z.object({ error: z.object({ code: z.string() }) });
+const Identified = z.object({ id: z.string() });
+
+function codeOf(body: unknown): string | undefined {
+  return Coded.safeParse(body).data?.error.code;
+}
+
+function idOf(body: unknown): string | undefined {
+  return Identified.safeParse(body).data?.id;
+}
+
+/** A VM as the API shows it. */
+export function toAnswer(vm: StoredVm) {
+  const { id, name, region, machineType, tags } = vm;
+  return {
+    id,
+    kind: 'vm',
+    name,
+    region,
+    machineType,
+    tags,
+    state: stateOf(vm, Date.now()),
+    createdAt: new Date(vm.createdAt).toISOString(),
+    addresses: addressesOf(vm),
+  };
+}
+
+/** The addresses of a VM, also those of its Node. */
+export function addressesOf({ name, number }: StoredVm) {
+  const internal = `10.${[number >> 16, number >> 8, number].map((part) => part & 255).join('.')}`;
+  return [
+    { type: 'InternalIP', address: internal },
+    { type: 'Hostname', address: name },
+  ];
+}
