@@ -44,6 +44,12 @@ export interface Selection {
   readonly metadataOnly?: boolean | undefined;
 }
 
+/** How to list in pages. */
+export interface PagesQuery extends Selection, RequestOptions {
+  /** Most objects a page. Default 500. */
+  readonly pageSize?: number;
+}
+
 /** Part of a list. All pages of one list show the state at the same resourceVersion. */
 export interface Page<T> {
   readonly items: T[];
@@ -77,7 +83,7 @@ export interface KubeClient {
   /** All objects, read by quorum in pages of 500; begins again when the pages expire meanwhile. */
   list<T extends KubeObject>(resource: Resource<T>, query?: Selection & RequestOptions): Promise<Page<T>>;
   /** The pages of a list; lets the event loop run in between. Throws StatusError 410 when the list has expired. */
-  pages<T extends KubeObject>(resource: Resource<T>, query?: Selection & RequestOptions): AsyncGenerator<Page<T>>;
+  pages<T extends KubeObject>(resource: Resource<T>, query?: PagesQuery): AsyncGenerator<Page<T>>;
   create<T extends KubeObject>(resource: Resource<T>, object: NewObject<T>, options?: WriteOptions): Promise<T>;
   /** With `subresource: 'scale'` the answer is a Scale. */
   patch<T extends KubeObject>(
@@ -98,11 +104,11 @@ export interface KubeClient {
   ): Promise<void>;
   /**
    * Changes since `resourceVersion`, with bookmarks. Ends when the server ends it (5 to 10 minutes) or the signal
-   * aborts. Throws StatusError (410: list again), or ConnectionError on a lost or, for 150 s, silent connection.
+   * aborts; `onOpen` tells that the server accepted it. Throws StatusError (410: list again), or ConnectionError on a lost or, for 150 s, silent connection.
    */
   watch<T extends KubeObject>(
     resource: Resource<T>,
-    query: Selection & { resourceVersion: string },
+    query: Selection & { resourceVersion: string; onOpen?: () => void },
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<T>>;
   /** GET of any path, for example `/readyz`: parsed when it is JSON, else the text. */
@@ -133,7 +139,7 @@ export interface KubeClientOptions {
 }
 
 /** Objects a page. More would block the event loop: parsing 500 pods takes 30 ms. */
-const pageSize = 500;
+const defaultPageSize = 500;
 const defaultTimeoutMs = 30_000;
 const maxAttempts = 3;
 
@@ -156,7 +162,7 @@ type List<T> = { metadata: { resourceVersion: string; continue?: string }; items
 export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
   const { access, userAgent, qps, burst, onRequest, watchIdleTimeoutMs } = clientOptions;
   const transport = createTransport({ access, userAgent, watchIdleTimeoutMs });
-  const limit = createRateLimiter(qps, burst);
+  const waitForToken = createRateLimiter(qps, burst);
 
   async function observed<R>({ verb, resource }: { verb: string; resource: string }, send: () => Promise<R>) {
     const start = performance.now();
@@ -189,7 +195,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
     const { signal: outer, timeoutMs = defaultTimeoutMs, failFast = false } = request.options;
     const answer = await withDeadline(`${method} ${path}`, { signal: outer, timeoutMs }, async (signal, leftMs) => {
       for (let attempts = 1; ; attempts += 1) {
-        await limit({ signal, failFast });
+        await waitForToken({ signal, failFast });
         try {
           return await observed(request, () => attempt(request, signal));
         } catch (error) {
@@ -207,13 +213,13 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
     return dropManagedFields(await call<T>(request));
   }
 
-  async function* pages<T extends KubeObject>(resource: Resource<T>, query: Selection & RequestOptions = {}) {
-    const { namespace, labelSelector, fieldSelector, metadataOnly } = query;
+  async function* pages<T extends KubeObject>(resource: Resource<T>, query: PagesQuery = {}) {
+    const { namespace, labelSelector, fieldSelector, metadataOnly, pageSize: limit = defaultPageSize } = query;
     const accept = acceptHeader(metadataOnly ? 'PartialObjectMetadataList' : false);
     let next: string | undefined;
     do {
       if (next !== undefined) await nextTurn();
-      const path = pathOf(resource, { namespace }, { labelSelector, fieldSelector, limit: pageSize, continue: next });
+      const path = pathOf(resource, { namespace }, { labelSelector, fieldSelector, limit, continue: next });
       const list = await call<List<T>>({
         verb: 'list',
         resource: resource.plural,
@@ -265,7 +271,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
 
   async function* watch<T extends KubeObject>(
     resource: Resource<T>,
-    query: Selection & { resourceVersion: string },
+    query: Selection & { resourceVersion: string; onOpen?: () => void },
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent<T>> {
     const { namespace, labelSelector, fieldSelector, metadataOnly, resourceVersion } = query;
@@ -289,6 +295,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
         if (response.statusCode !== 200) await readAnswer(`WATCH ${path}`, response);
         return response.body;
       });
+      query.onOpen?.();
       yield* watchEvents<T>(`WATCH ${path}`, body);
     } catch (error) {
       if (signal.aborted) return;

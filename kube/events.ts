@@ -1,0 +1,181 @@
+/** Events on objects, for whoever runs `kubectl describe`. */
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { backoffMs } from './backoff.ts';
+import type { KubeClient } from './client.ts';
+import { type Event, events } from './core.ts';
+import { isAlreadyExists, isNotFound, isTooManyRequests, isUnreachable } from './errors.ts';
+import type { Logger } from './logger.ts';
+import { mergePatch } from './patch.ts';
+import { createTokenBucket, type TokenBucket } from './rate-limit.ts';
+
+/** What to tell about an object. */
+export interface EventRecord {
+  /** The object; of a cluster-scoped one the event goes to namespace `default`. */
+  readonly regarding: Event['regarding'];
+  readonly type: 'Normal' | 'Warning';
+  /** CamelCase, at most 128 characters. */
+  readonly reason: string;
+  /** For people; cut at 1024 bytes. */
+  readonly note: string;
+  /** What was done, CamelCase, at most 128 characters. */
+  readonly action: string;
+}
+
+export interface EventRecorder {
+  /**
+   * Queues an event. Never throws, never waits; under load or without an API server events are dropped. Repeats of
+   * (type, action, reason, object) within 6 minutes count up one Event, whose note stays that of the first.
+   */
+  record(event: EventRecord): void;
+  /** Resolves when the queue is empty, or after 5 s. */
+  flush(): Promise<void>;
+}
+
+export interface EventRecorderOptions {
+  readonly client: KubeClient;
+  /** `reportingController`, for example `millwright`. */
+  readonly controller: string;
+  /** `reportingInstance`, for example the host name; at most 128 characters. */
+  readonly instance: string;
+  readonly logger: Logger;
+}
+
+/** As client-go: a series ends after six quiet minutes. */
+const seriesMs = 6 * 60_000;
+/** As client-go, per object: 25 events at once, then one in five minutes. */
+const burst = 25;
+const perSecond = 1 / 300;
+const maxQueue = 1000;
+/** As client-go: objects and series that are remembered. */
+const maxRemembered = 4096;
+const maxAttempts = 5;
+const flushMs = 5_000;
+
+interface Series {
+  readonly record: EventRecord;
+  readonly startedAt: Date;
+  name: string;
+  count: number;
+  lastAt: Date;
+  written: boolean;
+}
+
+/** MicroTime: RFC 3339 with the six digits that the API server insists on. */
+export function toMicroTime(time: Date): string {
+  return time.toISOString().replace('Z', '000Z');
+}
+
+/** Writes events one after the other in the background. */
+export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
+  const { client, controller, instance, logger } = options;
+  const series = new Map<string, Series>();
+  const buckets = new Map<string, TokenBucket>();
+  const queue = new Set<Series>();
+  let sending: Promise<void> | undefined;
+
+  function remembered(record: EventRecord, now: Date): Series {
+    const { type, action, reason, regarding } = record;
+    const key = JSON.stringify([type, action, reason, regarding]);
+    const known = series.get(key);
+    const entry =
+      known !== undefined && now.getTime() - known.lastAt.getTime() < seriesMs
+        ? known
+        : { record, startedAt: now, name: eventName(regarding.name), count: 0, lastAt: now, written: false };
+    remember(series, key, entry);
+    entry.count += 1;
+    entry.lastAt = now;
+    return entry;
+  }
+
+  function takeToken({ regarding }: EventRecord): boolean {
+    const key = JSON.stringify(regarding);
+    const bucket = buckets.get(key) ?? createTokenBucket(perSecond, burst);
+    remember(buckets, key, bucket);
+    const now = performance.now();
+    if (bucket.waitMs(now) > 0) return false;
+    bucket.reserve(now);
+    return true;
+  }
+
+  async function write(entry: Series): Promise<void> {
+    const { record, name, count, lastAt } = entry;
+    const namespace = record.regarding.namespace || 'default';
+    const repeats = count > 1 ? { series: { count, lastObservedTime: toMicroTime(lastAt) } } : {};
+    if (entry.written) {
+      await client.patch(events, { namespace, name }, mergePatch(repeats));
+      return;
+    }
+    const note = Buffer.from(record.note)
+      .subarray(0, 1024)
+      .toString()
+      .replace(/\uFFFD+$/, '');
+    const eventTime = toMicroTime(entry.startedAt);
+    const reporting = { reportingController: controller, reportingInstance: instance };
+    await client.create(events, {
+      ...record,
+      note,
+      eventTime,
+      ...reporting,
+      ...repeats,
+      metadata: { namespace, name },
+    });
+    entry.written = true;
+  }
+
+  async function send(entry: Series): Promise<void> {
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        return await write(entry);
+      } catch (err) {
+        const expired = entry.written && isNotFound(err);
+        // The answer to our own create got lost.
+        if (isAlreadyExists(err)) entry.written = true;
+        else if (expired) Object.assign(entry, { written: false, name: eventName(entry.record.regarding.name) });
+        else if (!isUnreachable(err) && !isTooManyRequests(err)) attempts = maxAttempts;
+        if (attempts >= maxAttempts) {
+          logger.debug({ err, regarding: entry.record.regarding, reason: entry.record.reason }, 'dropping an event');
+          return;
+        }
+        if (!expired && !isAlreadyExists(err))
+          await sleep(backoffMs(attempts, Math.random()), undefined, { ref: false });
+      }
+    }
+  }
+
+  async function sendAll(): Promise<void> {
+    for (const entry of queue) {
+      queue.delete(entry);
+      await send(entry);
+    }
+    sending = undefined;
+  }
+
+  return {
+    record(record) {
+      const entry = remembered(record, new Date());
+      if (!takeToken(record) || queue.size >= maxQueue) return;
+      queue.add(entry);
+      sending ??= sendAll();
+    },
+    async flush() {
+      const timeout = new AbortController();
+      await Promise.race([sending, sleep(flushMs, undefined, { signal: timeout.signal }).catch(() => undefined)]);
+      timeout.abort();
+    },
+  };
+}
+
+function eventName(regarding: string): string {
+  return `${regarding.slice(0, 230)}.${randomBytes(8).toString('hex')}`;
+}
+
+/** A map that forgets what was not used for longest. */
+function remember<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key);
+  map.set(key, value);
+  for (const oldest of map.keys()) {
+    if (map.size <= maxRemembered) return;
+    map.delete(oldest);
+  }
+}

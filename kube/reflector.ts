@@ -1,0 +1,185 @@
+/** Keeps a store equal to what an API server holds, whatever happens to the connection. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { backoffMs } from './backoff.ts';
+import type { KubeClient, Selection } from './client.ts';
+import { isGone, StatusError } from './errors.ts';
+import type { Logger } from './logger.ts';
+import { createStore, type Indexes, type Store, type StoreEvent } from './store.ts';
+import type { KubeObject, Resource } from './types.ts';
+
+export interface ReflectorOptions<T extends KubeObject> extends Selection {
+  readonly client: KubeClient;
+  readonly resource: Resource<T>;
+  readonly indexes?: Indexes<T>;
+  /** Slims an object before it is stored. Has to keep name, namespace, uid and resourceVersion; must not throw. */
+  readonly transform?: (object: T) => T;
+  /** Called after the store has changed, in order. What it throws is logged and changes nothing; it is not awaited. */
+  readonly onEvent: (event: StoreEvent<T>) => void;
+  readonly logger: Logger;
+}
+
+export interface Reflector<T extends KubeObject> {
+  readonly store: Store<T>;
+  /** Resolves after the first full list. Rejects when the signal aborts or the reflector is stopped before. */
+  waitForSync(signal?: AbortSignal): Promise<void>;
+  /** No event comes after this call; resolves when no request is open. May be called twice. */
+  stop(): Promise<void>;
+}
+
+/** A watch that lasted this long has proved the connection: the next one may begin at once. */
+const provenMs = 5_000;
+/** Longest pause that a Retry-After can ask for. */
+const maxRetryAfterMs = 300_000;
+
+interface WatchLife {
+  openedAt: number | undefined;
+  progress: boolean;
+}
+
+/**
+ * Starts to list and then to watch. Runs until stopped: after any error it carries on where it was, lists again when
+ * the server no longer knows that place, and pauses (`backoffMs`, Retry-After) when it makes no progress. Objects that
+ * went away meanwhile are reported as deleted, and one that was made again under its name as deleted and added.
+ */
+export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
+  const { client, resource, onEvent, logger, transform = (object: T) => object } = options;
+  const { namespace, labelSelector, fieldSelector, metadataOnly } = options;
+  const selection: Selection = { namespace, labelSelector, fieldSelector, metadataOnly };
+  const { store, put, remove, retain, setSynced, setReachable } = createStore<T>(options.indexes);
+  const context = { cluster: client.server, resource: resource.plural };
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let onFirstSync: () => void = () => undefined;
+  let onStopped: (error: Error) => void = () => undefined;
+  const firstSync = new Promise<void>((resolve, reject) => {
+    onFirstSync = resolve;
+    onStopped = reject;
+  });
+  firstSync.catch(() => undefined);
+
+  /** Where to go on watching; undefined when everything has to be listed. */
+  let resourceVersion: string | undefined;
+
+  function report(events: readonly StoreEvent<T>[]): void {
+    for (const event of events) {
+      if (signal.aborted) return;
+      const logError = (err: unknown) => logger.error({ ...context, err }, 'handling an event of the watch failed');
+      try {
+        const result: unknown = onEvent(event);
+        if (result instanceof Promise) result.catch(logError);
+      } catch (err) {
+        logError(err);
+      }
+    }
+  }
+
+  async function list(): Promise<void> {
+    const uids = new Set<string>();
+    let listed = '';
+    for await (const page of client.pages(resource, { ...selection, signal })) {
+      setReachable(true);
+      for (const item of page.items) {
+        uids.add(item.metadata.uid);
+        report(put(transform(item)));
+      }
+      listed = page.resourceVersion;
+    }
+    report(retain(uids));
+    resourceVersion = listed;
+    setSynced();
+    report([{ kind: 'synced' }]);
+    onFirstSync();
+  }
+
+  /**
+   * A server whose etcd was set back to a backup keeps a watch silent until it reaches the place where we were.
+   * One object of a fresh list tells where the server is.
+   */
+  async function isAheadOfServer(place: string): Promise<boolean> {
+    for await (const page of client.pages(resource, { ...selection, signal, pageSize: 1 })) {
+      const numeric = /^\d+$/.test(page.resourceVersion) && /^\d+$/.test(place);
+      return numeric && BigInt(page.resourceVersion) < BigInt(place);
+    }
+    return false;
+  }
+
+  /** Follows the changes until the watch ends; notes in `life` how far it came. */
+  async function watch(place: string, life: WatchLife): Promise<void> {
+    const onOpen = () => {
+      life.openedAt = performance.now();
+      setReachable(true);
+    };
+    for await (const event of client.watch(resource, { ...selection, resourceVersion: place, onOpen }, signal)) {
+      life.progress = true;
+      if (event.type === 'BOOKMARK') {
+        resourceVersion = event.resourceVersion;
+        continue;
+      }
+      report(event.type === 'DELETED' ? remove(transform(event.object)) : put(transform(event.object)));
+      resourceVersion = event.object.metadata.resourceVersion;
+    }
+  }
+
+  async function listOrResume(): Promise<string> {
+    if (resourceVersion !== undefined && (await isAheadOfServer(resourceVersion))) {
+      logger.warn({ ...context, resourceVersion }, 'the server is behind the watch: listing again');
+      resourceVersion = undefined;
+    }
+    if (resourceVersion === undefined) await list();
+    return resourceVersion ?? '';
+  }
+
+  async function run(): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      const life: WatchLife = { openedAt: undefined, progress: false };
+      let error: unknown;
+      try {
+        await watch(await listOrResume(), life);
+      } catch (caught) {
+        error = caught;
+      }
+      if (signal.aborted) return;
+      const proven = life.openedAt !== undefined && performance.now() - life.openedAt >= provenMs;
+      // A short watch that brought something is no reason to wait longer each time, but to wait.
+      failures = proven ? 0 : (life.progress ? 0 : failures) + 1;
+      await pause(error, failures);
+    }
+  }
+
+  async function pause(error: unknown, failures: number): Promise<void> {
+    const retryAfterMs = error instanceof StatusError ? Math.min(error.retryAfterMs ?? 0, maxRetryAfterMs) : 0;
+    if (isGone(error)) resourceVersion = undefined;
+    else if (error !== undefined) setReachable(false);
+    const delayMs = Math.max(failures === 0 ? 0 : backoffMs(failures, Math.random()), retryAfterMs);
+    const fields = { ...context, failures, delayMs: Math.round(delayMs), ...(error !== undefined && { err: error }) };
+    if (error !== undefined && !isGone(error)) logger.warn(fields, 'watching failed: trying again');
+    else logger.debug(fields, 'the watch ended: going on');
+    if (delayMs > 0) await sleep(delayMs, undefined, { signal }).catch(() => undefined);
+  }
+
+  const done = run();
+  return {
+    store,
+    async waitForSync(waitSignal) {
+      waitSignal?.throwIfAborted();
+      await new Promise<void>((resolve, reject) => {
+        const onAbort = () => reject(waitSignal?.reason);
+        const settle = (settled: () => void) => {
+          waitSignal?.removeEventListener('abort', onAbort);
+          settled();
+        };
+        waitSignal?.addEventListener('abort', onAbort);
+        firstSync.then(
+          () => settle(resolve),
+          (error: unknown) => settle(() => reject(error)),
+        );
+      });
+    },
+    async stop() {
+      stopping.abort();
+      onStopped(new Error(`the reflector of ${resource.plural} was stopped before its first list was in`));
+      await done;
+    },
+  };
+}
