@@ -1,13 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
 
-/**
- * Runs `"$@"` under the pid of this shell and leaves a guard behind that reads descriptor 3, a pipe whose other end only
- * the parent has. A line says that the program has ended; end of file says that the parent is gone, however it died.
- */
-const guarded = '(read -r _ <&3 || kill -KILL $$) 2>/dev/null & exec "$@" 3<&-';
+const guard = fileURLToPath(new URL('guard.sh', import.meta.url));
 
 /** Outlives a killed parent for the moment that it takes to remove its folder; twice, as dying servers may still write. */
 const removeOrphan = 'read -r _ <&3 || rm -rf "$1" || { sleep 1; rm -rf "$1"; }';
@@ -59,6 +56,18 @@ export async function startServer(command: ServerCommand, signal: AbortSignal): 
   };
 }
 
+/** Starts a program that gets a signal when this process dies, however it does. */
+export function spawnGuarded(
+  signal: 'TERM' | 'KILL',
+  executable: string,
+  args: readonly string[],
+  options: SpawnOptions & { readonly stdio: readonly ('ignore' | 'inherit' | 'pipe' | number)[] },
+): ChildProcess {
+  const child = spawn('sh', [guard, signal, executable, ...args], { ...options, stdio: [...options.stdio, 'pipe'] });
+  child.once('exit', releaseOf(child));
+  return child;
+}
+
 /** Removes a folder when this process dies without calling the returned function. */
 export function removeWhenOrphaned(folder: string): () => void {
   const child = spawn('sh', ['-c', removeOrphan, 'sh', folder], {
@@ -86,8 +95,8 @@ interface Run {
 async function launch(command: ServerCommand, signal: AbortSignal): Promise<Run> {
   const { name, executable, args, logFile } = command;
   const log = openSync(logFile, 'a');
-  const child = spawn('sh', ['-c', guarded, 'sh', executable, ...args], {
-    stdio: ['ignore', log, log, 'pipe'],
+  const child = spawnGuarded('KILL', executable, args, {
+    stdio: ['ignore', log, log],
     env: { ...process.env, ...command.env },
     // A process group of its own: Ctrl-C reaches only us, so that the servers stop in our order.
     detached: true,
@@ -95,12 +104,10 @@ async function launch(command: ServerCommand, signal: AbortSignal): Promise<Run>
   closeSync(log);
   const pid = child.pid;
   if (pid === undefined) throw new Error(`${name}: cannot start sh`);
-  const release = releaseOf(child);
 
   let asked = false;
   let starting = true;
   const exited = once(child, 'exit').then(([code, signal]) => {
-    release();
     if (!asked && !starting) console.error(`${name} has exited (${signal ?? code}):\n${logTail(logFile)}`);
   });
   const kill = async (signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM') => {
