@@ -63,8 +63,9 @@ export const ResourceList = z.record(z.string(), Quantity);
 export const LabelSelector = z
   .object({
     matchLabels: z
-      .record(z.string(), z.string().max(1024))
-      .meta({ maxProperties: 256 })
+      // A CEL rule over a map needs bounds. No label value is longer, and no object has that many labels.
+      .record(z.string(), z.string().max(63))
+      .meta({ maxProperties: 1000 })
       .optional()
       .describe('Labels that an object must carry, all of them.'),
     matchExpressions: z

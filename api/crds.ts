@@ -224,7 +224,7 @@ function metaOf(schema: z.ZodType, path: string): StructuralSchema {
 
 function strings(values: readonly unknown[], path: string): string[] {
   return values.map((value) => {
-    if (typeof value !== 'string') throw unsupported(path, `the value ${value}`, 'use strings');
+    if (typeof value !== 'string') throw unsupported(path, 'a value that is no string', 'use strings');
     return value;
   });
 }

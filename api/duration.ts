@@ -20,7 +20,9 @@ const nanoseconds: Readonly<Record<string, number>> = {
  */
 export function parseDuration(text: string): number {
   if (!new RegExp(durationPattern).test(text)) {
-    throw new Error(`duration '${text}' is not valid: write numbers with units h, m, s, ms, us or ns, such as 1h30m or 90s`);
+    throw new Error(
+      `duration '${text}' is not valid: write numbers with units h, m, s, ms, us or ns, such as 1h30m or 90s`,
+    );
   }
   let total = 0;
   for (const [, amount, unit] of text.matchAll(/([0-9.]+)([a-zµμ]+)/g)) {

@@ -12,11 +12,7 @@ export type ClassSpec = z.infer<typeof ClassSpec>;
 
 /** Metadata inside another object. What it holds besides these fields is kept as it is. */
 export const TemplateMetadata = z.looseObject({
-  labels: z
-    .record(z.string(), z.string().max(1024))
-    .meta({ maxProperties: 256 })
-    .optional()
-    .describe('Labels of the object that is made from the template.'),
+  labels: z.record(z.string(), z.string()).optional().describe('Labels of the object that is made from the template.'),
   annotations: z.record(z.string(), z.string()).optional().describe('Annotations of that object.'),
 });
 export type TemplateMetadata = z.infer<typeof TemplateMetadata>;

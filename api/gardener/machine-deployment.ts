@@ -43,7 +43,7 @@ function blockRules(type: string, block: string): ValidationRule[] {
 }
 
 function list(names: object): string {
-  return `[${Object.keys(names).map((name) => `'${name}'`)}]`;
+  return JSON.stringify(Object.keys(names)); // a list of strings in JSON is one in CEL, too
 }
 
 export const MachineDeploymentStrategy = z

@@ -1,0 +1,139 @@
+/** From and to the engine's model: what a Machine and its Node mean, and how a change of status is written. */
+import { parseDuration } from '../duration.ts';
+import type {
+  ConditionStatuses,
+  MachineLimits,
+  MachinePhase,
+  MachineSnapshot,
+  NodeSnapshot,
+  StatusChange,
+} from '../model.ts';
+import type { Machine } from './machine.ts';
+import type { MachineClass } from './machine-class.ts';
+import { annotations, finalizers, labels, phases, taints } from './names.ts';
+
+/** What decisions need of a Machine. `defaults` apply where its spec says nothing, or nothing that can be read. */
+export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): MachineSnapshot {
+  const { metadata, spec, status } = machine;
+  const nodeName = metadata.labels?.[labels.node];
+  const deployment = metadata.labels?.[labels.name];
+  const revision = metadata.labels?.[labels.templateHash];
+  const own = metadata.finalizers ?? [];
+  return {
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    createdAt: metadata.creationTimestamp,
+    managed: own.includes(finalizers.machine),
+    finalizers: own,
+    prioritized: metadata.annotations?.[annotations.priority] !== undefined,
+    ...(metadata.deletionTimestamp !== undefined && { deletingSince: metadata.deletionTimestamp }),
+    phase: toPhase(status?.currentStatus?.phase),
+    class: { kind: spec?.class?.kind ?? '', name: spec?.class?.name ?? '' },
+    ...(spec?.providerID && { providerID: spec.providerID }),
+    ...(nodeName && { nodeName }),
+    ...(deployment && { deployment }),
+    ...(revision && { revision }),
+    forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
+    limits: {
+      creationSeconds: secondsOr(defaults.creationSeconds, spec?.creationTimeout),
+      drainSeconds: secondsOr(defaults.drainSeconds, spec?.drainTimeout),
+      nodeConditions: spec?.nodeConditions?.split(',').map((type) => type.trim()) ?? defaults.nodeConditions,
+    },
+    conditions: toStatuses(status?.conditions),
+  };
+}
+
+function toPhase(phase: string | undefined): MachinePhase {
+  return phase !== undefined && Object.hasOwn(phases, phase) ? (phase as MachinePhase) : '';
+}
+
+/** As Go's strconv.ParseBool, which reads this label in MCM. */
+function isGoTrue(value: string | undefined): boolean {
+  return value !== undefined && ['1', 't', 'T', 'TRUE', 'true', 'True'].includes(value);
+}
+
+function secondsOr(fallback: number, duration: string | undefined): number {
+  if (duration === undefined) return fallback;
+  try {
+    return parseDuration(duration);
+  } catch {
+    return fallback;
+  }
+}
+
+/** Condition types with their statuses; heartbeats and texts are left out. */
+export function toStatuses(conditions: readonly { type: string; status: string }[] | undefined): ConditionStatuses {
+  return Object.fromEntries((conditions ?? []).map(({ type, status }) => [type, status]));
+}
+
+/** The parts of a Node that are read here. */
+export interface NodeLike {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly resourceVersion: string;
+    readonly deletionTimestamp?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly finalizers?: readonly string[];
+  };
+  readonly spec?: { readonly taints?: readonly { readonly key: string }[] };
+  readonly status?: { readonly conditions?: { type: string; status: string }[] };
+}
+
+/** What decisions need of the Node of the Machine with this name. */
+export function toNodeSnapshot(node: NodeLike, machineName: string): NodeSnapshot {
+  const { metadata, spec, status } = node;
+  return {
+    uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
+    name: metadata.name,
+    deleting: metadata.deletionTimestamp !== undefined,
+    managed:
+      metadata.finalizers?.includes(finalizers.node) === true && metadata.labels?.[labels.machineName] === machineName,
+    conditions: toStatuses(status?.conditions),
+    startingUp: spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key) === true,
+  };
+}
+
+/** A merge patch of a Machine's status. `conditions` are the Node's, copied as they are. */
+export function toStatusPatch(change: StatusChange, now: Date, conditions?: readonly object[]): object {
+  const { phase, phaseSince, operation, timeoutActive, lastKnownState } = change;
+  const time = toKubernetesTime(now);
+  return {
+    status: {
+      currentStatus: {
+        phase,
+        ...(timeoutActive !== undefined && { timeoutActive }),
+        ...(phaseSince !== undefined && { lastUpdateTime: toKubernetesTime(new Date(phaseSince)) }),
+      },
+      ...(operation !== undefined && {
+        lastOperation: { ...operation, errorCode: operation.errorCode ?? null, lastUpdateTime: time },
+      }),
+      ...(lastKnownState !== undefined && { lastKnownState }),
+      ...(conditions !== undefined && { conditions }),
+    },
+  };
+}
+
+/** RFC 3339 without fractions, as metav1.Time is written. */
+export function toKubernetesTime(date: Date): string {
+  return date.toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+/** Secrets that a class refers to, in the order in which their keys are merged. A missing namespace is the class's. */
+export function secretRefsOf(machineClass: MachineClass): { namespace: string; name: string }[] {
+  const { metadata, secretRef, credentialsSecretRef } = machineClass;
+  return [secretRef, credentialsSecretRef].flatMap((ref) =>
+    ref?.name ? [{ namespace: ref.namespace || (metadata.namespace ?? ''), name: ref.name }] : [],
+  );
+}
+
+/** Text that differs whenever the class or one of its Secrets (undefined: missing) was changed, created or deleted. */
+export function classVersion(
+  machineClass: MachineClass | undefined,
+  secrets: readonly ({ metadata: { uid: string; resourceVersion: string } } | undefined)[],
+): string {
+  return [machineClass, ...secrets]
+    .map((object) => (object === undefined ? '-' : `${object.metadata.uid}.${object.metadata.resourceVersion}`))
+    .join('/');
+}

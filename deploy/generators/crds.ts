@@ -1,0 +1,27 @@
+/** deploy/crds, from the schemas of the API. */
+import { stringify } from 'yaml';
+import { type KindDefinition, toCrd } from '../../api/crds.ts';
+import { machineDefinition } from '../../api/gardener/machine.ts';
+import { machineClassDefinition } from '../../api/gardener/machine-class.ts';
+import { machineDeploymentDefinition } from '../../api/gardener/machine-deployment.ts';
+import { machineSetDefinition } from '../../api/gardener/machine-set.ts';
+
+/** Every kind whose CRD comes from here. */
+export const kinds: readonly KindDefinition[] = [
+  machineClassDefinition,
+  machineDefinition,
+  machineSetDefinition,
+  machineDeploymentDefinition,
+];
+
+/** Files of deploy/crds by their path in the repository, one for each kind. */
+export function crdFiles(): Record<string, string> {
+  return Object.fromEntries(
+    kinds.map((kind) => {
+      const crd = toCrd(kind);
+      const { group, plural } = kind.resource;
+      const yaml = stringify(crd, { aliasDuplicateObjects: false, lineWidth: 120 });
+      return [`deploy/crds/${group}_${plural}.yaml`, `# Made from api/ by \`npm run generate\`. Do not edit.\n${yaml}`];
+    }),
+  );
+}

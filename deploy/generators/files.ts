@@ -1,0 +1,22 @@
+/** Every file of the repository that is made from code. `npm run generate` writes them, a test compares them. */
+import { fileURLToPath } from 'node:url';
+import { findTestTitles } from '../../test/acceptance/titles.ts';
+import { acceptanceDoc } from './acceptance.ts';
+import { apiDoc } from './api.ts';
+import { crdFiles } from './crds.ts';
+import { failuresDoc } from './failures.ts';
+import { providerContractDoc } from './provider-contract.ts';
+
+/** The root of the repository, with a slash at the end. */
+export const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Content by path from the root. Depends on the sources alone. */
+export function generatedFiles(): Record<string, string> {
+  return {
+    ...crdFiles(),
+    'docs/acceptance.md': acceptanceDoc(findTestTitles(root)),
+    'docs/reference/api.md': apiDoc(),
+    'docs/reference/failures.md': failuresDoc(),
+    'docs/reference/provider-contract.md': providerContractDoc(),
+  };
+}
