@@ -1,0 +1,43 @@
+/** What documents say about the repository is true of it. */
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { blockers, searchAttributes } from '../api/names.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const documents = ['*.md', 'docs/**/*.md']
+  .flatMap((pattern) => globSync(pattern, { cwd: root }))
+  .map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') }));
+const packageJson = z
+  .object({ scripts: z.record(z.string(), z.string()) })
+  .parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')));
+
+describe.each(documents)('$file', ({ file, text }) => {
+  it('has no link into the repository that leads nowhere', () => {
+    const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)[^)]*\)/g)].map(([, target = '']) => target);
+
+    expect(links.filter((target) => !existsSync(join(root, dirname(file), target)))).toEqual([]);
+  });
+
+  it('names no npm command that there is not', () => {
+    const commands = [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => name);
+
+    expect(commands.filter((name) => !Object.hasOwn(packageJson.scripts, name))).toEqual([]);
+  });
+});
+
+describe('docs/operations.md', () => {
+  const text = readFileSync(join(root, 'docs/operations.md'), 'utf8');
+
+  it('says what to do about everything that a workflow may be blocked on', () => {
+    const [, advice = ''] = text.split('### What to do about it');
+
+    expect(Object.keys(blockers).filter((blocker) => !advice.includes(`\`${blocker}\``))).toEqual([]);
+  });
+
+  it('has every search attribute', () => {
+    expect(Object.values(searchAttributes).filter((name) => !text.includes(`| \`${name}\` |`))).toEqual([]);
+  });
+});
