@@ -4,6 +4,7 @@ import { createKubeClient, type KubeClient } from '../../../kube/client.ts';
 import { loadKubeconfig } from '../../../kube/config.ts';
 import { leases, nodes } from '../../../kube/core.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../../../kube/errors.ts';
+import type { Logger } from '../../../kube/logger.ts';
 import { mergePatch, strategicMergePatch } from '../../../kube/patch.ts';
 import { heartbeatOf, leaseOf, microTime, nodeOf, providerIdOf } from './node.ts';
 import { startPods } from './pods.ts';
@@ -18,48 +19,52 @@ interface KubeletOptions {
   readonly statusUpdateMs: number;
   /** The longest a pod takes to end, whatever its grace period. */
   readonly maxGraceMs: number;
+  readonly logger: Logger;
 }
 
 /** Pause after a request that failed. */
 const retryMs = 1000;
 
 /** Serves the Nodes of VMs in one cluster. A VM needs no stop: time and the cloud's state tell when its kubelet ends. */
-export function startKubelets({ state, kubeconfig, leaseRenewMs, statusUpdateMs, maxGraceMs }: KubeletOptions) {
+export function startKubelets(options: KubeletOptions) {
+  const { state, kubeconfig, leaseRenewMs, statusUpdateMs, maxGraceMs, logger } = options;
   const access = loadKubeconfig(kubeconfig);
   const client = createKubeClient({ access, userAgent: 'kubelet/simulated', qps: 500, burst: 1000 });
   const stopped = new AbortController();
   const { signal } = stopped;
   const pause = (ms: number) => sleep(Math.max(0, ms), undefined, { signal });
-  /** VM by the name of the Node that its kubelet has registered. */
-  const joined = new Map<string, string>();
+  /** Start of the VM whose kubelet serves the Node of this name. */
+  const joined = new Map<string, StoredVm>();
   const pods = startPods({
     client,
     maxGraceMs,
+    logger,
     isServed: (nodeName) => {
-      const vm = state.vm(joined.get(nodeName) ?? '');
-      return vm !== undefined && isAlive(vm, Date.now());
+      const boot = joined.get(nodeName);
+      return boot !== undefined && isOn(boot);
     },
   });
 
+  function isOn(boot: StoredVm): boolean {
+    const vm = state.vm(boot.id);
+    return vm !== undefined && vm.restarts === boot.restarts && isAlive(vm, Date.now());
+  }
+
   /** A kubelet from the start of its VM to its end. `boot` is the VM as it started. */
   async function run(boot: StoredVm): Promise<void> {
-    const alive = () => {
-      const vm = state.vm(boot.id);
-      return vm !== undefined && vm.restarts === boot.restarts && isAlive(vm, Date.now());
-    };
     await pause(boot.bootedAt + boot.joinMs - Date.now());
-    const nodeUid = boot.nodeUid ?? (await register(boot, alive));
+    const nodeUid = boot.nodeUid ?? (await register(boot));
     if (nodeUid === undefined) return;
-    joined.set(boot.name, boot.id);
+    joined.set(boot.name, boot);
     pods.serve(boot.name);
-    await Promise.all([renewLease(boot, nodeUid, alive), updateStatus(boot, nodeUid, alive)]);
-    if (joined.get(boot.name) === boot.id && !alive()) joined.delete(boot.name);
+    await Promise.all([renewLease(boot, nodeUid), updateStatus(boot, nodeUid)]);
+    if (joined.get(boot.name) === boot) joined.delete(boot.name);
   }
 
   /** Registers the Node and answers with its UID; undefined when the kubelet has ended before. */
-  async function register(vm: StoredVm, alive: () => boolean): Promise<string | undefined> {
-    while (alive()) {
-      const node = await ensureNode(client, vm, signal).catch(report(`registering node ${vm.name}`));
+  async function register(vm: StoredVm): Promise<string | undefined> {
+    while (isOn(vm)) {
+      const node = await ensureNode(client, vm, signal).catch(report(vm, 'registering a node'));
       if (node) {
         state.update(vm.id, { nodeUid: node });
         return node;
@@ -69,33 +74,33 @@ export function startKubelets({ state, kubeconfig, leaseRenewMs, statusUpdateMs,
     return undefined;
   }
 
-  async function renewLease(vm: StoredVm, nodeUid: string, alive: () => boolean): Promise<void> {
+  async function renewLease(vm: StoredVm, nodeUid: string): Promise<void> {
     // Spread over the interval, so that a fleet that booted together does not renew together.
-    for (let due = leaseRenewMs * Math.random(); alive(); due = leaseRenewMs) {
-      await ensureLease(client, vm, nodeUid, signal).catch(report(`renewing the lease of ${vm.name}`));
+    for (let due = leaseRenewMs * Math.random(); isOn(vm); due = leaseRenewMs) {
+      await ensureLease(client, vm, nodeUid, signal).catch(report(vm, 'renewing a lease'));
       await pause(due);
     }
   }
 
-  async function updateStatus(vm: StoredVm, uid: string, alive: () => boolean): Promise<void> {
+  async function updateStatus(vm: StoredVm, uid: string): Promise<void> {
     for (let due = statusUpdateMs * Math.random(); ; due = statusUpdateMs) {
       await pause(due);
-      if (!alive()) return;
+      if (!isOn(vm)) return;
       const patch = strategicMergePatch({ metadata: { uid }, status: heartbeatOf(vm) });
       try {
         await client.patch(nodes, { name: vm.name }, patch, { signal, subresource: 'status' });
       } catch (error) {
         // As a kubelet: a Node that was deleted comes back with the next start only.
         if (isNotFound(error) || isConflict(error)) return;
-        report(`updating the status of node ${vm.name}`)(error);
+        report(vm, 'updating the status of a node')(error);
       }
     }
   }
 
-  function report(doing: string) {
-    return (error: unknown) => {
+  function report(vm: StoredVm, doing: string) {
+    return (err: unknown) => {
       signal.throwIfAborted();
-      process.stderr.write(`${doing} failed: ${String(error)}\n`);
+      logger.warn({ err, node: vm.name }, `${doing} failed`);
       return undefined;
     };
   }
@@ -104,8 +109,8 @@ export function startKubelets({ state, kubeconfig, leaseRenewMs, statusUpdateMs,
     /** Starts the kubelet of a VM that was created, restarted or loaded. */
     start(vm: StoredVm): void {
       if (vm.neverJoins) return;
-      run(vm).catch((error: unknown) => {
-        if (!signal.aborted) process.stderr.write(`the kubelet of ${vm.name} has ended: ${String(error)}\n`);
+      run(vm).catch((err: unknown) => {
+        if (!signal.aborted) logger.error({ err, node: vm.name }, 'a kubelet has ended');
       });
     },
     async stop(): Promise<void> {

@@ -1,5 +1,6 @@
 /** The process of the simulated cloud. Prints one line of JSON, `{"url": …}`, when it serves; SIGTERM ends it. */
 import { parseArgs } from 'node:util';
+import { pino } from 'pino';
 import { z } from 'zod';
 import { startKubelets } from './kubelets.ts';
 import { startServer } from './server.ts';
@@ -40,6 +41,7 @@ if (error) {
   process.exit(2);
 }
 
+const logger = pino(pino.destination(2));
 const state = openState(flags.data, {
   bootMs: flags['boot-ms'],
   joinMs: flags['join-ms'],
@@ -54,6 +56,7 @@ const kubelets =
         leaseRenewMs: flags['lease-renew-ms'],
         statusUpdateMs: flags['status-update-ms'],
         maxGraceMs: flags['max-grace-ms'],
+        logger,
       });
 for (const vm of state.vms()) kubelets?.start(vm);
 const server = await startServer({
@@ -61,6 +64,7 @@ const server = await startServer({
   tokens: flags.token,
   port: flags.port,
   onStart: (vm) => kubelets?.start(vm),
+  logger,
 });
 process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
 

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { z } from 'zod';
+import type { Logger } from '../../../kube/logger.ts';
 import { type CloudAnswer, createCloudApi, toAnswer } from './api.ts';
 import { Fault } from './faults.ts';
 import { type CloudState, isAlive, type StoredVm, stateOf } from './state.ts';
@@ -14,12 +15,13 @@ interface ServerOptions {
   readonly port: number;
   /** Called for each VM that starts: created, or restarted by hand. */
   readonly onStart: (vm: StoredVm) => void;
+  readonly logger: Logger;
 }
 
 const Faults = z.strictObject({ faults: z.array(Fault) });
 
 /** Serves the cloud on 127.0.0.1: its API under `/v1`, and the desk of whoever simulates under `/`. */
-export async function startServer({ state, tokens, port, onStart }: ServerOptions) {
+export async function startServer({ state, tokens, port, onStart, logger }: ServerOptions) {
   const serveCloud = createCloudApi({ state, tokens, onCreated: onStart });
 
   function desk(method: string, url: URL, body: unknown): CloudAnswer {
@@ -88,8 +90,8 @@ export async function startServer({ state, tokens, port, onStart }: ServerOption
 
   // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
   const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
-    serve(request, response).catch((error: unknown) => {
-      process.stderr.write(`serving ${request.method} ${request.url} failed: ${String(error)}\n`);
+    serve(request, response).catch((err: unknown) => {
+      logger.error({ err, method: request.method, url: request.url }, 'serving a request failed');
       request.socket.destroy();
     });
   });
