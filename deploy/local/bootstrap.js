@@ -22,10 +22,15 @@ function install() {
   if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return;
 
   console.error('Installing the packages of package-lock.json: about half a minute, once');
-  // Standard output belongs to the script.
-  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, stdio: ['ignore', 2, 2] });
+  // Not `npm ci`: it refuses a lock file without the packages of other platforms, which npm leaves out behind a registry
+  // mirror that lacks them. Errors only, as npm itself runs on a Node that is older than our packages ask for.
+  const flags = ['--no-save', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
+  const npm = spawnSync('npm', ['install', ...flags], {
+    cwd: root,
+    stdio: ['ignore', 2, 2], // standard output belongs to the script
+  });
   if (npm.error) fail(`npm cannot be started (${npm.error.message}): install Node.js with npm`);
-  if (npm.status !== 0) fail('npm ci has failed: see above');
+  if (npm.status !== 0) fail('npm install has failed: see above');
   if (!existsSync(node)) {
     fail('npm has not run the install script of the package `node`: allow it in the settings of npm (`allow-scripts`)');
   }
