@@ -1,5 +1,6 @@
 /** Shapes of Kubernetes that the resources of every dialect use. */
 import { z } from 'zod';
+import { withValue } from './crds.ts';
 import { durationPattern } from './duration.ts';
 
 /** Owner of an object, in the same namespace or cluster-scoped. */
@@ -41,7 +42,10 @@ export const Duration = z
   .max(100)
   .meta({
     'x-kubernetes-validations': [
-      { rule: `self.matches('${durationPattern}')`, message: 'must be a Go duration such as 90s, 20m or 1h30m' },
+      withValue(
+        { rule: `self.matches('${durationPattern}')`, message: 'must be a Go duration such as 90s, 20m or 1h30m' },
+        'self',
+      ),
     ],
   });
 

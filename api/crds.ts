@@ -4,14 +4,23 @@
  */
 import { z } from 'zod';
 
-/** A rule in CEL, see https://kubernetes.io/docs/reference/using-api/cel. */
+/** A rule in CEL. The server answers with the path of the field, the reason and the message, not with the value. */
 export interface ValidationRule {
   /** True when the object is valid. `self` is the value that carries the rule. */
   rule: string;
-  /** Names the field and the fix; the server adds path and value. */
+  /** Names the field and the fix. */
   message: string;
+  /** CEL for a message that has the value in it, see `withValue`. */
+  messageExpression?: string;
   /** Path of the field at fault, from the value that carries the rule: `.replicas`. */
   fieldPath?: string;
+  /** Default: the field is invalid. */
+  reason?: 'FieldValueRequired';
+}
+
+/** A rule whose message ends with the value at fault, a CEL expression of type string. */
+export function withValue(rule: ValidationRule, value: string): ValidationRule {
+  return { ...rule, messageExpression: `${JSON.stringify(`${rule.message}, not '`)} + ${value} + "'"` };
 }
 
 /** Schema of a CRD. */

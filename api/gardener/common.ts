@@ -2,6 +2,15 @@
 import { z } from 'zod';
 import { Duration, LabelSelector, Time } from '../common.ts';
 import type { ValidationRule } from '../crds.ts';
+import { operationStates, operationTypes } from './names.ts';
+
+/** The names of an object of names.ts in a sentence: '`A`, `B` or `C`'. */
+export function oneOf(names: object): string {
+  const quoted = Object.keys(names)
+    .filter((name) => name !== '')
+    .map((name) => `\`${name}\``);
+  return `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`;
+}
 
 export const ClassSpec = z.object({
   apiGroup: z.string().optional().describe('API group of the class, `machine.sapcloud.io`.'),
@@ -94,8 +103,14 @@ export const LastOperation = z.object({
     .optional()
     .describe('Code of a failed creation, such as `ResourceExhausted`. The autoscaler reads it.'),
   lastUpdateTime: Time.optional().describe('When the operation was written.'),
-  state: z.string().optional().describe('`Processing`, `Failed` or `Successful`.'),
-  type: z.string().optional().describe('`Create`, `Update`, `InPlaceUpdate`, `DrainNode`, `HealthCheck` or `Delete`.'),
+  state: z
+    .string()
+    .optional()
+    .describe(`${oneOf(operationStates)}.`),
+  type: z
+    .string()
+    .optional()
+    .describe(`${oneOf(operationTypes)}.`),
 });
 export type LastOperation = z.infer<typeof LastOperation>;
 
@@ -123,17 +138,14 @@ export const ownerSpec = {
 
 /**
  * What MCM's controllers refuse in the spec of a MachineSet or MachineDeployment, by a line in their log alone (a missing
- * selector makes them panic).
+ * selector makes them panic). Negative replicas are not among these rules: the server refuses them because of `scale`.
  */
 export const ownerRules: ValidationRule[] = [
   {
-    rule: '!has(self.replicas) || self.replicas >= 0',
-    fieldPath: '.replicas',
-    message: 'replicas must be 0 or more',
-  },
-  {
     rule: 'has(self.selector)',
-    message: 'selector is missing: set selector.matchLabels to labels that template.metadata.labels has',
+    fieldPath: '.selector',
+    reason: 'FieldValueRequired',
+    message: 'set selector.matchLabels to labels that template.metadata.labels has',
   },
   {
     rule:
@@ -141,20 +153,28 @@ export const ownerRules: ValidationRule[] = [
       ' && has(self.template.metadata) && has(self.template.metadata.labels) && key in self.template.metadata.labels' +
       ' && self.template.metadata.labels[key] == self.selector.matchLabels[key])',
     fieldPath: '.selector.matchLabels',
-    message: 'selector.matchLabels must be among template.metadata.labels: give the template the same labels',
+    message: 'must be among template.metadata.labels: give the template the same labels',
   },
-  ...['kind', 'name'].map((field) => ({
-    rule:
-      `has(self.template) && has(self.template.spec) && has(self.template.spec.class)` +
-      ` && has(self.template.spec.class.${field}) && size(self.template.spec.class.${field}) > 0`,
-    message: `template.spec.class.${field} is missing: set it to the ${field} of the class, ${
-      field === 'kind' ? '`MachineClass`' : 'a MachineClass in this namespace'
-    }`,
-  })),
+  classRule('kind', 'set it to `MachineClass`'),
+  classRule('name', 'set it to the name of a MachineClass in the same namespace'),
 ];
+
+function classRule(field: 'kind' | 'name', message: string): ValidationRule {
+  const path = `template.spec.class.${field}`;
+  return {
+    rule:
+      'has(self.template) && has(self.template.spec) && has(self.template.spec.class)' +
+      ` && has(self.${path}) && size(self.${path}) > 0`,
+    fieldPath: `.${path}`,
+    reason: 'FieldValueRequired',
+    message,
+  };
+}
 
 /** For the root of such a kind: MCM panics on an object without spec, too. */
 export const specRule: ValidationRule = {
   rule: 'has(self.spec)',
-  message: 'spec is missing: set spec.selector, spec.template and spec.replicas',
+  fieldPath: '.spec',
+  reason: 'FieldValueRequired',
+  message: 'set spec.selector, spec.template and spec.replicas',
 };

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { type CustomResource, IntOrString, Time } from '../common.ts';
-import { ageColumn, type KindDefinition, type ValidationRule } from '../crds.ts';
-import { MachineSummary, ownerRules, ownerSpec, specRule } from './common.ts';
+import { ageColumn, type KindDefinition, type ValidationRule, withValue } from '../crds.ts';
+import { MachineSummary, oneOf, ownerRules, ownerSpec, specRule } from './common.ts';
 import { MachineTemplate } from './machine.ts';
-import { orchestrationTypes, resources, strategies } from './names.ts';
+import { machineDeploymentConditionTypes, orchestrationTypes, resources, strategies } from './names.ts';
 
 const updateConfiguration = {
   maxUnavailable: IntOrString.optional().describe(
@@ -16,30 +16,50 @@ const updateConfiguration = {
 
 /** As MCM, which looks at the block of the chosen type alone. */
 const strategyRules: ValidationRule[] = [
-  {
-    rule: `has(self.type) && self.type in ${list(strategies)}`,
-    message: `strategy.type must be one of ${Object.keys(strategies).join(', ')}`,
-  },
+  withValue(
+    {
+      rule: `has(self.type) && self.type in ${list(strategies)}`,
+      fieldPath: '.type',
+      message: `must be one of ${Object.keys(strategies).join(', ')}`,
+    },
+    "(has(self.type) ? self.type : '')",
+  ),
   ...blockRules('RollingUpdate', 'rollingUpdate'),
   ...blockRules('InPlaceUpdate', 'inPlaceUpdate'),
-  {
-    rule:
-      "!has(self.type) || self.type != 'InPlaceUpdate' || has(self.inPlaceUpdate)" +
-      ` && has(self.inPlaceUpdate.orchestrationType) && self.inPlaceUpdate.orchestrationType in ${list(orchestrationTypes)}`,
-    message: `strategy.inPlaceUpdate.orchestrationType must be one of ${Object.keys(orchestrationTypes).join(', ')}`,
-  },
+  blockRule('InPlaceUpdate', 'inPlaceUpdate.orchestrationType', (value) => ({
+    isValid: `${value} in ${list(orchestrationTypes)}`,
+    text: value,
+    message: `must be one of ${Object.keys(orchestrationTypes).join(', ')}`,
+  })),
 ];
 
 function blockRules(type: string, block: string): ValidationRule[] {
-  return ['maxUnavailable', 'maxSurge'].map((field) => {
-    const value = `self.${block}.${field}`;
-    return {
-      rule:
-        `!has(self.type) || self.type != '${type}' || has(self.${block}) && has(${value})` +
-        ` && (type(${value}) == int ? ${value} >= 0 : ${value}.matches('^[0-9]+%$'))`,
-      message: `strategy.${block}.${field} must be a number of 0 or more, or a percentage such as '25%'`,
-    };
-  });
+  return ['maxUnavailable', 'maxSurge'].map((field) =>
+    blockRule(type, `${block}.${field}`, (value) => ({
+      isValid: `(type(${value}) == int ? ${value} >= 0 : ${value}.matches('^[0-9]+%$'))`,
+      text: `string(${value})`,
+      message: "must be a number of 0 or more, or a percentage such as '25%'",
+    })),
+  );
+}
+
+/** A rule for a field of the block that a strategy type needs. */
+function blockRule(
+  type: string,
+  path: string,
+  field: (value: string) => { isValid: string; text: string; message: string },
+): ValidationRule {
+  const { isValid, text, message } = field(`self.${path}`);
+  const [block] = path.split('.');
+  const exists = `has(self.${block}) && has(self.${path})`;
+  return withValue(
+    {
+      rule: `!has(self.type) || self.type != '${type}' || ${exists} && ${isValid}`,
+      fieldPath: `.${path}`,
+      message: `${message} (for type ${type})`,
+    },
+    `(${exists} ? ${text} : '')`,
+  );
 }
 
 function list(names: object): string {
@@ -48,7 +68,10 @@ function list(names: object): string {
 
 export const MachineDeploymentStrategy = z
   .object({
-    type: z.string().optional().describe('`RollingUpdate`, `Recreate` or `InPlaceUpdate`. Mandatory.'),
+    type: z
+      .string()
+      .optional()
+      .describe(`${oneOf(strategies)}. Mandatory.`),
     rollingUpdate: z.object(updateConfiguration).optional().describe('Bounds, for type RollingUpdate.'),
     inPlaceUpdate: z
       .object({
@@ -85,14 +108,16 @@ export const MachineDeploymentSpec = z
       ...ownerRules,
       {
         rule: 'has(self.strategy)',
-        message: `strategy is missing: set strategy.type to one of ${Object.keys(strategies).join(', ')}`,
+        fieldPath: '.strategy',
+        reason: 'FieldValueRequired',
+        message: `set strategy.type to one of ${Object.keys(strategies).join(', ')}`,
       },
     ],
   });
 export type MachineDeploymentSpec = z.infer<typeof MachineDeploymentSpec>;
 
 export const MachineDeploymentCondition = z.object({
-  type: z.string().describe('`Available`, `Progressing`, `ReplicaFailure` or `Frozen`.'),
+  type: z.string().describe(`${oneOf(machineDeploymentConditionTypes)}.`),
   status: z.string().describe('`True`, `False` or `Unknown`.'),
   lastUpdateTime: Time.optional().describe('When it was last confirmed; Progressing: when progress was last seen.'),
   lastTransitionTime: Time.optional().describe('When the status last changed.'),

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { type CustomResource, Time } from '../common.ts';
 import { ageColumn, type KindDefinition } from '../crds.ts';
-import { ClassSpec, LastOperation, MachineSummary, ownerRules, ownerSpec, specRule } from './common.ts';
+import { ClassSpec, LastOperation, MachineSummary, oneOf, ownerRules, ownerSpec, specRule } from './common.ts';
 import { MachineTemplate } from './machine.ts';
-import { resources } from './names.ts';
+import { machineSetConditionTypes, resources } from './names.ts';
 
 export const MachineSetSpec = z
   .object({
@@ -15,7 +15,7 @@ export const MachineSetSpec = z
 export type MachineSetSpec = z.infer<typeof MachineSetSpec>;
 
 export const MachineSetCondition = z.object({
-  type: z.string().describe('`ReplicaFailure` or `Frozen`.'),
+  type: z.string().describe(`${oneOf(machineSetConditionTypes)}.`),
   status: z.string().describe('`True`, `False` or `Unknown`.'),
   lastTransitionTime: Time.optional().describe('When the status last changed.'),
   reason: z.string().optional().describe('Reason of the last transition, in one word.'),

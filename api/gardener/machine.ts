@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { type CustomResource, Time } from '../common.ts';
 import { ageColumn, type KindDefinition } from '../crds.ts';
-import { ClassSpec, LastOperation, machineConfiguration, NodeTemplate, TemplateMetadata } from './common.ts';
-import { resources } from './names.ts';
+import { ClassSpec, LastOperation, machineConfiguration, NodeTemplate, oneOf, TemplateMetadata } from './common.ts';
+import { phases, resources } from './names.ts';
 
 export const MachineSpec = z.object({
   class: ClassSpec.optional().describe('The class that says how the VM is made. Mandatory.'),
@@ -48,10 +48,7 @@ export const MachineStatus = z.object({
       phase: z
         .string()
         .optional()
-        .describe(
-          'Empty, `Pending`, `Available`, `Running`, `Unknown`, `Failed`, `Terminating`, `CrashLoopBackOff`, ' +
-            '`InPlaceUpdating`, `InPlaceUpdateSuccessful` or `InPlaceUpdateFailed`.',
-        ),
+        .describe(`Empty at first, then ${oneOf(phases)}.`),
       timeoutActive: z.boolean().optional().describe('A timeout runs that may make it Failed.'),
       lastUpdateTime: Time.optional().describe('When the phase was written.'),
       preserveExpiryTime: Time.optional().describe('Until when it is preserved.'),

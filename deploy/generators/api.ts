@@ -28,7 +28,7 @@ ${root.description}
 | field | type | required | meaning |
 |---|---|---|---|
 ${rowsOf(root, '').join('\n')}
-${rules.length > 0 ? `\nThe server refuses an object of which one of these is not true:\n\n${rules.join('\n')}\n` : ''}`;
+${rules.length > 0 ? `\nThe server refuses what breaks one of these rules:\n\n${rules.join('\n')}\n` : ''}`;
 }
 
 function rowsOf({ properties = {}, required = [] }: StructuralSchema, path: string): string[] {
@@ -55,13 +55,14 @@ function typeOf(schema: StructuralSchema): string {
   return schema.format ?? schema.type ?? 'any';
 }
 
-/** The messages of all rules, each with the place that it is about. */
+/** What the rules of a schema demand, each with the field that it is about. */
 function rulesOf(schema: StructuralSchema, path: string): string[] {
   const own = (schema['x-kubernetes-validations'] ?? []).map(
-    ({ message }) => `- ${path ? `\`${path}\`: ` : ''}${message}`,
+    ({ fieldPath = '', reason, message }) =>
+      `- \`${`${path}${fieldPath}`.replace(/^\./, '')}\`${reason ? ' is required' : ''}: ${message}`,
   );
   const below = Object.entries(schema.properties ?? {}).flatMap(([name, property]) =>
-    rulesOf(property, path ? `${path}.${name}` : name),
+    rulesOf(property, `${path}.${name}`),
   );
   return [...own, ...below];
 }
