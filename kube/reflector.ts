@@ -77,7 +77,6 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const uids = new Set<string>();
     let listed = '';
     for await (const page of client.pages(resource, { ...selection, signal })) {
-      setReachable(true);
       for (const item of page.items) {
         uids.add(item.metadata.uid);
         report(put(transform(item)));
@@ -87,6 +86,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     report(retain(uids));
     resourceVersion = listed;
     setSynced();
+    setReachable(true);
     report([{ kind: 'synced' }]);
     onFirstSync();
   }

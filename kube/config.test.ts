@@ -1,0 +1,95 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { loadKubeconfig } from './config.ts';
+
+let dir: string;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'millwright-config-'));
+});
+afterAll(() => rm(dir, { recursive: true, force: true }));
+
+/** Writes a kubeconfig and returns its path. */
+async function kubeconfig(user: object, cluster: object = {}, namespace?: string): Promise<string> {
+  const path = join(dir, 'kubeconfig');
+  const config = {
+    'current-context': 'here',
+    contexts: [{ name: 'here', context: { cluster: 'it', user: 'me', namespace } }],
+    clusters: [{ name: 'it', cluster: { server: 'https://example.com:6443/', ...cluster } }],
+    users: [{ name: 'me', user }],
+  };
+  await writeFile(path, JSON.stringify(config));
+  return path;
+}
+
+describe('loadKubeconfig', () => {
+  it('reads server, namespace, token and the settings of TLS', async () => {
+    const certificate = { 'certificate-authority-data': Buffer.from('CA').toString('base64') };
+    const tls = { ...certificate, 'tls-server-name': 'kubernetes', 'insecure-skip-tls-verify': true };
+    const access = loadKubeconfig(await kubeconfig({ token: 'secret', as: 'jane' }, tls, 'machines'));
+
+    expect(access).toMatchObject({ server: 'https://example.com:6443', namespace: 'machines' });
+    expect(await access.credentials()).toEqual({
+      headers: { authorization: 'Bearer secret', 'impersonate-user': 'jane' },
+      tls: { ca: Buffer.from('CA'), servername: 'kubernetes', rejectUnauthorized: false },
+    });
+  });
+
+  it('finds certificates beside the kubeconfig and reads them anew each time', async () => {
+    await writeFile(join(dir, 'client.crt'), 'old');
+    await writeFile(join(dir, 'client.key'), 'key');
+    const access = loadKubeconfig(await kubeconfig({ 'client-certificate': 'client.crt', 'client-key': 'client.key' }));
+    expect((await access.credentials()).tls).toEqual({ cert: Buffer.from('old'), key: Buffer.from('key') });
+
+    await writeFile(join(dir, 'client.crt'), 'new');
+
+    expect((await access.credentials()).tls.cert).toEqual(Buffer.from('new'));
+  });
+
+  it('prefers a token file to a token and reads it anew each time', async () => {
+    const tokenFile = join(dir, 'token');
+    await writeFile(tokenFile, 'first\n');
+    const access = loadKubeconfig(await kubeconfig({ tokenFile, token: 'never' }));
+    expect((await access.credentials()).headers).toEqual({ authorization: 'Bearer first' });
+
+    await writeFile(tokenFile, 'second\n');
+
+    expect((await access.credentials()).headers).toEqual({ authorization: 'Bearer second' });
+  });
+
+  it('keeps what an exec plugin issued until the server refuses it', async () => {
+    const program = `
+      const { apiVersion } = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
+      const token = apiVersion + '-' + process.hrtime.bigint();
+      console.log(JSON.stringify({ apiVersion, kind: 'ExecCredential', status: { token } }));`;
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: process.execPath, args: ['-e', program] };
+    const access = loadKubeconfig(await kubeconfig({ exec }));
+
+    const first = await access.credentials();
+    const second = await access.credentials();
+    const third = await access.credentials({ refused: true });
+
+    expect(first.headers.authorization).toMatch(/^Bearer client\.authentication\.k8s\.io\/v1-\d+$/);
+    expect(second).toEqual(first);
+    expect(third.headers.authorization).toMatch(/^Bearer client/);
+    expect(third).not.toEqual(first);
+  });
+
+  it('says what is wrong with a file that cannot be used', async () => {
+    expect(() => loadKubeconfig('/nowhere/kubeconfig')).toThrow('kubeconfig /nowhere/kubeconfig cannot be read');
+    const proxied = await kubeconfig({}, { 'proxy-url': 'http://proxy' });
+    expect(() => loadKubeconfig(proxied)).toThrow("cluster.proxy-url is 'http://proxy'");
+    const ftp = await kubeconfig({}, { server: 'ftp://example.com' });
+    expect(() => loadKubeconfig(ftp)).toThrow("cluster.server is 'ftp://example.com': give an http or https URL");
+    const path = join(dir, 'other');
+    await writeFile(path, JSON.stringify({ clusters: [], contexts: [{ name: 'there' }], 'current-context': 'here' }));
+    expect(() => loadKubeconfig(path)).toThrow("contexts has no entry 'here' (there are: there)");
+    await writeFile(path, 'not a kubeconfig');
+    expect(() => loadKubeconfig(path)).toThrow('has no clusters');
+  });
+
+  it('says that inClusterConfig needs a pod', () => {
+    expect(() => loadKubeconfig('inClusterConfig')).toThrow('KUBERNETES_SERVICE_HOST is not set');
+  });
+});
