@@ -2,9 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
+import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
-import type { CallContext, Provider } from '../provider.ts';
+import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
+import { type CallContext, type Provider, ProviderError } from '../provider.ts';
 import { createSimulatedProvider } from './index.ts';
 
 let cloud: SimulatedCloud;
@@ -69,6 +70,27 @@ async function vmsOf({ uid }: { uid: string }, all = false) {
   return vms.filter(({ tags, state }) => tags['millwright.dev/machine-uid'] === uid && (all || state === 'running'));
 }
 
+/** Runs a call and answers with the ProviderError that it throws. */
+async function refusal(act: Promise<unknown>): Promise<ProviderError> {
+  const outcome = await act.then(
+    () => 'no error',
+    (error: unknown) => error,
+  );
+  if (!(outcome instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${String(outcome)}`);
+  return outcome;
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+/** Waits for a call of this operation that the cloud has not answered yet. */
+async function untilPending(operation: CallRecord['operation']): Promise<void> {
+  await until(async () =>
+    (await cloud.calls()).some((record) => record.operation === operation && record.outcome === 'pending'),
+  );
+}
+
 describe('ensureVm', () => {
   it('creates a VM with the user data, tags and name of the Machine', async () => {
     const request = creation();
@@ -98,6 +120,191 @@ describe('ensureVm', () => {
     expect(again).toEqual(first);
     expect(await vmsOf(request.machine, true)).toHaveLength(1);
   });
+
+  for (const effect of ['done', 'none'] as const) {
+    it(`[invariant 1] has one VM when the answer of the create was lost with its effect ${effect}`, async () => {
+      await cloud.setFaults({ kind: 'lostAnswer', effect, operation: 'create', times: 1 });
+      const request = creation();
+
+      const { code, message } = await refusal(provider.ensureVm(request, call()));
+      const vm = await provider.ensureVm(request, call({ attempt: 2 }));
+
+      expect({ code, message }).toEqual({
+        code: 'Unavailable',
+        message: 'the cloud cannot be reached (UND_ERR_SOCKET)',
+      });
+      expect((await vmsOf(request.machine, true)).map(({ id }) => id)).toEqual([vm.lastKnownState]);
+    });
+  }
+
+  it('[invariant 1] finds a VM that is listed late instead of making another, though the cloud ignores tokens', async () => {
+    await cloud.setFaults(
+      { kind: 'invisible', ms: 1000 },
+      { kind: 'ignoreTokens' },
+      { kind: 'lostAnswer', effect: 'done', operation: 'create', times: 1 },
+    );
+    const request = creation();
+    await refusal(provider.ensureVm(request, call()));
+
+    await provider.ensureVm(request, call({ attempt: 2 }));
+
+    expect(await vmsOf(request.machine, true)).toHaveLength(1);
+  });
+
+  it('[invariant 1] finds a VM that it has answered with before and that is not listed yet', async () => {
+    await cloud.setFaults({ kind: 'invisible', ms: 1000 }, { kind: 'ignoreTokens' });
+    const request = creation();
+    const { lastKnownState } = await provider.ensureVm(request, call());
+
+    const again = await provider.ensureVm({ ...request, lastKnownState }, call());
+
+    expect(again.lastKnownState).toBe(lastKnownState);
+    expect(await vmsOf(request.machine, true)).toHaveLength(1);
+  });
+
+  it('[invariant 1] keeps the oldest VM and deletes the others', async () => {
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    const request = creation();
+    await Promise.all([1, 2, 3].map(() => provider.ensureVm(request, call())));
+    const [oldest, ...surplus] = await vmsOf(request.machine);
+
+    const vm = await provider.ensureVm(request, call());
+
+    expect(surplus).toHaveLength(2);
+    expect(vm.lastKnownState).toBe(oldest?.id);
+    expect((await vmsOf(request.machine)).map(({ id }) => id)).toEqual([oldest?.id]);
+  });
+
+  it('answers failed for a VM that somebody has deleted in the cloud, as the token stands for it', async () => {
+    await cloud.setFaults({ kind: 'vanish', afterMs: 0 });
+    const request = creation();
+    await provider.ensureVm(request, call());
+
+    const vm = await provider.ensureVm(request, call({ attempt: 2 }));
+
+    expect(vm).toMatchObject({ state: 'failed', message: `the VM ${vm.lastKnownState} was deleted in the cloud` });
+  });
+
+  it('answers creating until the VM has booted', async () => {
+    const slow = await startSimulatedCloud({ dir: join(dir, 'slow'), bootMs: 600_000 });
+    try {
+      const request = creation(newMachine(), { providerSpec: { ...scope().providerSpec, endpoint: slow.url } });
+      expect(await provider.ensureVm(request, call())).toMatchObject({ state: 'creating' });
+    } finally {
+      await slow.stop();
+    }
+  });
+
+  const refusals = [
+    [{ kind: 'outage', how: 'disconnect' }, { code: 'Unavailable' }],
+    [
+      { kind: 'outage', how: 'unavailable' },
+      { code: 'Unavailable', cloudCode: 'ServiceUnavailable' },
+    ],
+    [
+      { kind: 'throttle', retryAfterSeconds: 7 },
+      { code: 'Unavailable', cloudCode: 'Throttled', retryAfterMs: 7000 },
+    ],
+    [{ kind: 'capacity' }, { code: 'ResourceExhausted', cloudCode: 'InsufficientCapacity' }],
+    [{ kind: 'quota' }, { code: 'ResourceExhausted', cloudCode: 'QuotaExceeded' }],
+  ] as const;
+  for (const [fault, expected] of refusals) {
+    it(`fails with ${expected.code} on ${Object.values(fault).join(' ')} and succeeds when it is over`, async () => {
+      await cloud.setFaults(fault);
+      const request = creation();
+
+      expect(await refusal(provider.ensureVm(request, call()))).toMatchObject(expected);
+
+      await cloud.setFaults();
+      await provider.ensureVm(request, call());
+      expect(await vmsOf(request.machine, true)).toHaveLength(1);
+    });
+  }
+
+  it('names the request that the cloud has refused', async () => {
+    await cloud.setFaults({ kind: 'capacity' });
+
+    const { requestId } = await refusal(provider.ensureVm(creation(), call()));
+
+    expect((await cloud.calls()).find(({ id }) => id === requestId)).toMatchObject({
+      operation: 'create',
+      outcome: 409,
+    });
+  });
+
+  it('fails with Unauthenticated when the cloud does not accept the token', async () => {
+    secrets['garden/cloud'] = { token: 'guess' };
+
+    const error = await refusal(provider.ensureVm(creation(), call()));
+
+    expect(error).toMatchObject({ code: 'Unauthenticated', cloudCode: 'Unauthorized' });
+    expect(error.message).not.toContain('guess');
+  });
+
+  it('takes the token of the later Secret', async () => {
+    secrets['garden/old'] = { token: 'guess' };
+    const credentials = ['old', 'none', 'cloud'].map((name) => ({ namespace: 'garden', name }));
+
+    expect(await provider.ensureVm(creation(newMachine(), { credentials }), call())).toMatchObject({
+      state: 'running',
+    });
+  });
+
+  it('asks the cloud nothing while the class or a Secret is not valid', async () => {
+    const before = await cloud.stats();
+    const huge = creation(newMachine(), scope({ machineType: 'huge', region: undefined, spot: true }));
+    const noSecret = creation(newMachine(), { userData: { namespace: 'garden', name: 'none', key: 'userData' } });
+    const noKey = creation(newMachine(), { userData: { namespace: 'garden', name: 'node', key: 'cloudConfig' } });
+    const noToken = creation(newMachine(), { credentials: [{ namespace: 'garden', name: 'node' }] });
+
+    const errors = [];
+    for (const request of [huge, noSecret, noKey, noToken])
+      errors.push(await refusal(provider.ensureVm(request, call())));
+
+    expect(errors.map(({ code }) => code)).toEqual(Array(4).fill('InvalidArgument'));
+    expect(errors.map(({ message }) => message)).toEqual([
+      'providerSpec.machineType is "huge": use one of small, medium, large; providerSpec.spot is not known: remove it',
+      'Secret garden/none with the user data does not exist: create it',
+      'Secret garden/node with the user data has no key cloudConfig: add it',
+      'no Secret with credentials has the key token (looked in: garden/node): add it to one of them',
+    ]);
+    expect(await cloud.stats()).toEqual(before);
+  });
+
+  it('ends at once when it is cancelled while the create hangs, and deleteVm then removes the VM', async () => {
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
+    const request = creation();
+    const cancel = new AbortController();
+    const creating = provider.ensureVm(request, call({ signal: cancel.signal }));
+    await untilPending('create');
+
+    cancel.abort();
+    await expect(creating).rejects.toThrow(expect.objectContaining({ name: 'AbortError' }));
+
+    expect(await provider.deleteVm(deletion(request.machine, { outcomeUnknown: true }), call())).toEqual({
+      state: 'gone',
+    });
+    expect(await vmsOf(request.machine, true)).toMatchObject([{ state: 'terminated' }]);
+  });
+
+  it('ends at once when it is cancelled while it waits for a VM to appear', async () => {
+    const cancel = new AbortController();
+    const creating = provider.ensureVm(creation(), call({ attempt: 2, signal: cancel.signal }));
+
+    cancel.abort();
+
+    await expect(creating).rejects.toThrow(expect.objectContaining({ name: 'AbortError' }));
+  });
+
+  it('gets its answer when the fault that holds it is taken away', async () => {
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
+    const creating = provider.ensureVm(creation(), call());
+    await untilPending('create');
+
+    await cloud.setFaults();
+
+    expect(await creating).toMatchObject({ state: 'running' });
+  });
 });
 
 describe('deleteVm', () => {
@@ -108,5 +315,118 @@ describe('deleteVm', () => {
     expect(await provider.deleteVm(deletion(machine), call())).toEqual({ state: 'gone' });
     expect(await provider.deleteVm(deletion(machine), call())).toEqual({ state: 'gone' });
     expect(await vmsOf(machine)).toHaveLength(0);
+  });
+
+  it('deletes every VM of the Machine and no other', async () => {
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    const request = creation();
+    const other = creation();
+    await Promise.all([request, request, other].map((one) => provider.ensureVm(one, call())));
+    expect(await vmsOf(request.machine)).toHaveLength(2);
+
+    await provider.deleteVm(deletion(request.machine), call());
+
+    expect(await vmsOf(request.machine)).toHaveLength(0);
+    expect(await vmsOf(other.machine)).toHaveLength(1);
+  });
+
+  const hidden = [
+    ['that may exist', { outcomeUnknown: true }],
+    ['that exists but is not listed yet', { providerID: 'simulated:///local/vm-any' }],
+  ] as const;
+  for (const [which, known] of hidden) {
+    it(`[invariant 2] waits for a VM ${which} before it answers gone`, async () => {
+      await cloud.setFaults({ kind: 'invisible', ms: 1000 });
+      const request = creation();
+      await provider.ensureVm(request, call());
+
+      expect(await provider.deleteVm(deletion(request.machine, known), call())).toEqual({ state: 'gone' });
+
+      expect(await vmsOf(request.machine, true)).toMatchObject([{ state: 'terminated' }]);
+    });
+  }
+
+  it('goes on after answers of delete calls were lost', async () => {
+    const { machine } = creation();
+    await provider.ensureVm(creation(machine), call());
+    await cloud.setFaults({ kind: 'lostAnswer', effect: 'done', operation: 'delete', times: 1 });
+
+    expect(await refusal(provider.deleteVm(deletion(machine), call()))).toMatchObject({ code: 'Unavailable' });
+    expect(await provider.deleteVm(deletion(machine), call({ attempt: 2 }))).toEqual({ state: 'gone' });
+  });
+
+  it('needs of the class no more than what reaches the cloud', async () => {
+    const { machine } = creation();
+    await provider.ensureVm(creation(machine), call());
+
+    const request = deletion(machine, scope({ machineType: 'withdrawn', tags: undefined }));
+
+    expect(await provider.deleteVm(request, call())).toEqual({ state: 'gone' });
+    expect(await vmsOf(machine)).toHaveLength(0);
+  });
+
+  it('says how many VMs are left while it waits', async () => {
+    const { machine } = creation();
+    await provider.ensureVm(creation(machine), call());
+    const beats: unknown[] = [];
+
+    await provider.deleteVm(deletion(machine), call({ heartbeat: (details) => beats.push(details) }));
+
+    expect(beats).toContainEqual({ vmsLeft: 1 });
+  });
+});
+
+describe('listVms', () => {
+  it('lists page by page what carries the tags of the class', async () => {
+    const tags = { 'kubernetes.io/cluster/pages': '1' };
+    const requests = Array.from({ length: 120 }, () => creation(newMachine(), scope({ tags })));
+    await Promise.all(requests.map((request) => provider.ensureVm(request, call())));
+
+    const first = await provider.listVms(scope({ tags }), call());
+    const second = await provider.listVms({ ...scope({ tags }), page: first.nextPage }, call());
+
+    expect(second.nextPage).toBeUndefined();
+    expect(first.items.length).toBeGreaterThan(second.items.length);
+    const items = [...first.items, ...second.items];
+    expect(new Set(items.map(({ uid }) => uid))).toEqual(new Set(requests.map(({ machine }) => machine.uid)));
+    expect(items[0]).toMatchObject({ kind: 'vm', id: expect.stringMatching(/^simulated:\/\/\/local\/vm-/) });
+    expect(items.every((item) => CloudResource.safeParse(item).success)).toBe(true);
+  });
+});
+
+describe('validateClass', () => {
+  it('finds nothing wrong with a class that works', async () => {
+    expect(await provider.validateClass(scope(), call())).toEqual({ problems: [] });
+  });
+
+  it('names field, value and fix of every problem', async () => {
+    const spec = scope({
+      endpoint: 'ftp://cloud',
+      tags: {},
+      machineType: undefined,
+      taints: [{ key: 'a', effect: 'No' }],
+    });
+
+    const { problems } = await provider.validateClass({ ...spec, credentials: [] }, call());
+
+    expect(problems).toEqual([
+      'providerSpec.endpoint is "ftp://cloud": give an http or https URL',
+      'providerSpec.machineType is missing: use one of small, medium, large',
+      'providerSpec.tags is {}: give at least one tag, by which the VMs are found again',
+      'providerSpec.taints.0.effect is "No": use NoSchedule, PreferNoSchedule or NoExecute',
+      'no Secret with credentials has the key token (looked in: none): add it to one of them',
+    ]);
+  });
+});
+
+describe('volumeIds', () => {
+  it('knows the volumes of its own driver only', async () => {
+    const volumes = [
+      { name: 'ours', spec: { csi: { driver: 'csi.simulated.millwright.dev', volumeHandle: 'volume-1' } } },
+      { name: 'theirs', spec: { csi: { driver: 'ebs.csi.aws.com', volumeHandle: 'vol-1' } } },
+      { name: 'local', spec: { local: { path: '/mnt' } } },
+    ];
+
+    expect(await provider.volumeIds({ volumes }, call())).toEqual({ ids: { ours: 'volume-1' } });
   });
 });

@@ -14,7 +14,9 @@ const machineTypeNames = Object.keys(machineTypes) as [MachineType, ...MachineTy
 export const NodeTaint = z.strictObject({
   key: z.string().min(1),
   value: z.string().optional(),
-  effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
+  effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute'], {
+    error: 'use NoSchedule, PreferNoSchedule or NoExecute',
+  }),
 });
 
 /** `providerSpec` of a MachineClass of the provider `simulated`. */
