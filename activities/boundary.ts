@@ -108,7 +108,7 @@ function placeOf(error: unknown): string {
 }
 
 function isAbort(error: unknown): boolean {
-  return error instanceof Error && (error.name === 'AbortError' || error instanceof CancelledFailure);
+  return typeof error === 'object' && error !== null && 'name' in error && error.name === 'AbortError';
 }
 
 /** HTTP status of an API server to code. 409 is `Aborted`: look again and retry. */

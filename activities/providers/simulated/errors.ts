@@ -38,7 +38,7 @@ export function toProviderError(answer: ErrorAnswer): ProviderError {
 
 /** Translates a request that got no answer; what the caller's signal aborted is thrown as it is, not here. */
 export function toConnectionError(error: unknown): ProviderError {
-  if (error instanceof Error && error.name === 'TimeoutError') {
+  if (typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError') {
     return new ProviderError('DeadlineExceeded', 'the cloud did not answer in time', { cause: error });
   }
   const cloudCode = error instanceof Error && 'code' in error ? String(error.code) : undefined;

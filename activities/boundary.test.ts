@@ -1,0 +1,122 @@
+import { describe, expect, it } from '@jest/globals';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
+import { z } from 'zod';
+import { failures, isFailureCode } from '../api/failures.ts';
+import { ConnectionError, RateLimitError, StatusError } from '../kube/errors.ts';
+import { toFailure } from './boundary.ts';
+import { ProviderError } from './providers/provider.ts';
+
+const running = new AbortController().signal;
+
+function failureOf(error: unknown, signal = running): ApplicationFailure {
+  const failure = toFailure(error, signal);
+  if (!(failure instanceof ApplicationFailure)) throw new Error(`not an ApplicationFailure: ${failure.name}`);
+  return failure;
+}
+
+describe('toFailure', () => {
+  for (const code of Object.keys(failures).filter(isFailureCode)) {
+    it(`makes ${code} of a provider ${failures[code].transient ? 'retryable' : 'final'}`, () => {
+      const failure = failureOf(new ProviderError(code, 'the cloud says no', { cloudCode: 'No', requestId: 'r-1' }));
+
+      expect(failure).toMatchObject({
+        type: code,
+        message: 'the cloud says no',
+        nonRetryable: !failures[code].transient,
+        details: [{ cloudCode: 'No', requestId: 'r-1' }],
+      });
+    });
+  }
+
+  it('hands on how long the cloud asks to wait', () => {
+    const failure = failureOf(new ProviderError('Unavailable', 'throttled', { retryAfterMs: 7000 }));
+
+    expect(failure.nextRetryDelay).toBe(7000);
+  });
+
+  const answers = [
+    [400, 'BadRequest', 'InvalidArgument'],
+    [401, 'Unauthorized', 'Unauthenticated'],
+    [403, 'Forbidden', 'PermissionDenied'],
+    [404, 'NotFound', 'NotFound'],
+    [409, 'AlreadyExists', 'AlreadyExists'],
+    [409, 'Conflict', 'Aborted'],
+    [422, 'Invalid', 'InvalidArgument'],
+    [429, 'TooManyRequests', 'Unavailable'],
+    [500, 'InternalError', 'Unknown'],
+    [503, 'ServiceUnavailable', 'Unavailable'],
+    [504, 'Timeout', 'DeadlineExceeded'],
+  ] as const;
+  for (const [status, reason, code] of answers) {
+    it(`makes ${code} of ${status} ${reason} of an API server`, () => {
+      const error = new StatusError('GET /api/v1/nodes/a', status, { reason, message: 'no' }, 2000);
+
+      expect(failureOf(error)).toMatchObject({
+        type: code,
+        details: [{ cloudCode: reason }],
+        nextRetryDelay: 2000,
+        message: `GET /api/v1/nodes/a: ${status} ${reason}: no`,
+      });
+    });
+  }
+
+  it('makes Unavailable of an API server that does not answer and of our own rate limit', () => {
+    const lost = new ConnectionError('GET /readyz: no answer', { cause: undefined, notSent: true });
+
+    expect(failureOf(lost)).toMatchObject({ type: 'Unavailable', nonRetryable: false });
+    expect(failureOf(new RateLimitError(1500))).toMatchObject({ type: 'Unavailable', nextRetryDelay: 1500 });
+  });
+
+  it('makes InvalidArgument with the fields of what a schema refuses', () => {
+    const { error } = z.object({ machine: z.object({ uid: z.string() }) }).safeParse({ machine: {} });
+
+    expect(failureOf(error)).toMatchObject({
+      type: 'InvalidArgument',
+      message: expect.stringContaining('machine.uid: '),
+    });
+  });
+
+  it('[invariant 8] tells of an unknown error no more than its name and place', () => {
+    const secret = 'canary-7f3a';
+    let error: unknown;
+    try {
+      JSON.parse(secret);
+    } catch (thrown) {
+      error = thrown;
+    }
+
+    const failure = failureOf(new Error(`wrapped ${secret}`, { cause: error }));
+    const others = [
+      failureOf(error),
+      failureOf(secret),
+      failureOf(Object.assign(new Error(secret), { stack: secret })),
+    ];
+
+    expect(failure).toMatchObject({ type: 'Unknown', nonRetryable: false });
+    expect(failure.message).toMatch(/^unexpected Error at .*boundary\.test\.ts/);
+    for (const { message, stack, details, cause } of [failure, ...others]) {
+      expect(JSON.stringify([message, stack, details, cause])).not.toContain(secret);
+    }
+  });
+
+  it('passes failures and cancellations that an activity made by itself', () => {
+    const own = [ApplicationFailure.nonRetryable('mine', 'Mine'), new CancelledFailure('mine')];
+
+    expect(own.map((error) => toFailure(error, running))).toEqual(own);
+  });
+
+  it('makes a cancellation of what the cancelled activity aborts', () => {
+    const cancel = new AbortController();
+    const reason = new CancelledFailure('CANCELLED');
+    cancel.abort(reason);
+
+    expect(toFailure(new DOMException('aborted', 'AbortError'), cancel.signal)).toBe(reason);
+  });
+
+  it('makes Canceled of an abort that nobody asked the activity for', () => {
+    expect(failureOf(new DOMException('aborted', 'AbortError'))).toMatchObject({
+      type: 'Canceled',
+      nonRetryable: true,
+    });
+  });
+});
