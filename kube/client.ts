@@ -96,7 +96,7 @@ export interface KubeClient {
   delete<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, options?: DeleteOptions): Promise<void>;
   /**
    * policy/v1 Eviction of exactly this pod. Throws 429 at once: a PodDisruptionBudget allows no eviction now (cause
-   * `DisruptionBudget`) or the server is busy; 404 and 409 say that this pod is gone.
+   * `DisruptionBudget`) or the server is busy. 404 and 409 say that this pod is gone; the server takes 10 s for a 409.
    */
   evict(
     pod: { namespace: string; name: string; uid: string },

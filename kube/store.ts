@@ -21,7 +21,7 @@ export interface Store<T extends KubeObject> {
   readonly size: number;
   get(key: ObjectKey): T | undefined;
   list(): T[];
-  /** Objects for which the index function gave this value. Throws for an index that was not declared. */
+  /** Objects for which the index function gave this value, in no order. Throws for an index that was not declared. */
   byIndex(index: string, value: string): T[];
 }
 

@@ -109,14 +109,14 @@ export function createTransport(options: {
     try {
       return await refresh(false);
     } catch (cause) {
-      const message = `reading the credentials for ${origin}: ${cause instanceof Error ? cause.message : cause}`;
-      throw new ConnectionError(message, { cause, notSent: true });
+      throw toConnectionError(`reading the credentials for ${origin}`, cause);
     }
   }
 
   /** Other credentials than the refused ones, or undefined when there are none (yet). */
   async function sessionAfterRefusal(refused: Session): Promise<Session | undefined> {
     if (session?.credentials !== refused.credentials) return session;
+    if (reading !== undefined) return reading.catch(() => undefined);
     if (performance.now() - refusedAt < refusedMs) return undefined;
     refusedAt = performance.now();
     return refresh(true).catch(() => undefined);
@@ -160,7 +160,7 @@ export function createTransport(options: {
 
 /** Wraps what undici throws before or while an answer is read. */
 export function toConnectionError(request: string, cause: unknown): ConnectionError {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  const message = cause instanceof Error && cause.message ? cause.message : code;
-  return new ConnectionError(`${request}: ${message}`, { cause, notSent: notSentCodes.has(code) });
+  // By shape: what Node throws is no instanceof Error where the code runs in a context of its own.
+  const { code = '', message = '' } = (cause ?? {}) as { code?: string; message?: string };
+  return new ConnectionError(`${request}: ${message || code || cause}`, { cause, notSent: notSentCodes.has(code) });
 }

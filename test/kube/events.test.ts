@@ -1,0 +1,116 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { KubeClient } from '../../kube/client.ts';
+import { configMaps, events } from '../../kube/core.ts';
+import { createEventRecorder, type EventRecord, type EventRecorder, toMicroTime } from '../../kube/events.ts';
+import { defineResource, type KubeObject } from '../../kube/types.ts';
+import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
+import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from './setup.ts';
+
+let direct: KubeClient;
+beforeAll(() => {
+  direct = testClient();
+});
+afterAll(() => direct.close());
+
+let namespace: string;
+let proxy: FaultProxy;
+let client: KubeClient;
+let recorder: EventRecorder;
+let regarding: EventRecord['regarding'];
+beforeEach(async () => {
+  namespace = await newNamespace(direct);
+  proxy = await startFaultProxy(testKubeconfig());
+  client = testClient(proxy.access);
+  recorder = createEventRecorder({ client, controller: 'millwright', instance: 'test', logger: recordingLogger() });
+  const { metadata } = await direct.create(configMaps, { metadata: { namespace, name: 'a' } });
+  regarding = { apiVersion: 'v1', kind: 'ConfigMap', namespace, name: 'a', uid: metadata.uid };
+});
+afterEach(async () => {
+  await client.close();
+  await proxy.close();
+});
+
+const record = (fields: Partial<EventRecord> = {}) =>
+  recorder.record({ regarding, type: 'Normal', reason: 'Created', note: 'made it', action: 'Create', ...fields });
+const recorded = async () => (await direct.list(events, { namespace })).items;
+
+describe('an event', () => {
+  it('is what kubectl shows for its object', async () => {
+    record({ type: 'Warning' });
+    await recorder.flush();
+
+    expect(await recorded()).toMatchObject([
+      {
+        ...{ regarding, type: 'Warning', reason: 'Created', note: 'made it', action: 'Create' },
+        ...{ reportingController: 'millwright', reportingInstance: 'test' },
+      },
+    ]);
+    // kubectl reads them as events of the core group.
+    const core = defineResource<KubeObject & { message?: string }>({
+      ...{ group: '', version: 'v1', plural: 'events', kind: 'Event', namespaced: true },
+    });
+    const selected = { namespace, fieldSelector: `involvedObject.uid=${regarding.uid}` };
+    expect((await direct.list(core, selected)).items).toMatchObject([{ message: 'made it' }]);
+  });
+
+  it('of a cluster-scoped object goes to the namespace default', async () => {
+    const node = { apiVersion: 'v1', kind: 'Node', name: 'some-node', uid: regarding.uid };
+    record({ regarding: node });
+    await recorder.flush();
+
+    const { items } = await direct.list(events, { namespace: 'default', fieldSelector: 'reason=Created' });
+    expect(items.map((event) => event.regarding.uid)).toContain(regarding.uid);
+  });
+
+  it('has a time with six digits and a note of at most 1024 bytes', async () => {
+    record({ note: 'Größe'.repeat(400) });
+    await recorder.flush();
+
+    const [event] = await recorded();
+    expect(event?.eventTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    expect(Buffer.byteLength(event?.note ?? '')).toBeLessThanOrEqual(1024);
+    expect(event?.note).toMatch(/^(Größe)+[Größe]*$/);
+    expect(toMicroTime(new Date(0))).toBe('1970-01-01T00:00:00.000000Z');
+  });
+
+  it('that repeats is one Event with a count, whatever its note says', async () => {
+    for (let index = 0; index < 5; index += 1) {
+      record({ note: `try ${index}` });
+      await recorder.flush();
+    }
+    record({ reason: 'Deleted' });
+    await recorder.flush();
+
+    const all = await recorded();
+    expect(all.map(({ reason, note, series }) => [reason, note, series?.count]).sort()).toEqual([
+      ['Created', 'try 0', 5],
+      ['Deleted', 'made it', undefined],
+    ]);
+  });
+
+  it('is dropped when its object has had 25 already; other objects are not held up', async () => {
+    for (let index = 0; index < 40; index += 1) record({ reason: `Reason${index}` });
+    record({ regarding: { ...regarding, name: 'b', uid: 'b' } });
+    await eventually(async () => (await recorded()).some((event) => event.regarding.name === 'b'));
+
+    expect((await recorded()).filter((event) => event.regarding.name === 'a')).toHaveLength(25);
+  });
+
+  it('is written once when the answer to the first try is lost', async () => {
+    let left = 1;
+    proxy.setRule(() => (left-- > 0 ? { kind: 'lose-answer' } : undefined));
+    record();
+    record({ reason: 'Next' });
+    await eventually(async () => (await recorded()).length === 2);
+
+    expect((await recorded()).map(({ reason }) => reason).sort()).toEqual(['Created', 'Next']);
+  });
+
+  it('waits for nothing and breaks nothing when the server is down', async () => {
+    await proxy.goDown();
+    for (let index = 0; index < 2_000; index += 1) record({ regarding: { ...regarding, uid: `${index}` } });
+    await proxy.comeUp();
+
+    await eventually(async () => (await recorded()).length > 0);
+  });
+});

@@ -1,0 +1,376 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { KubeClient } from '../../kube/client.ts';
+import { type ConfigMap, configMaps } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type Reflector, type ReflectorOptions, startReflector } from '../../kube/reflector.ts';
+import { type Fault, type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from './setup.ts';
+
+/** Talks to the server directly; the reflectors go through the proxy. */
+let direct: KubeClient;
+beforeAll(() => {
+  direct = testClient();
+});
+afterAll(() => direct.close());
+
+let namespace: string;
+let proxy: FaultProxy;
+let client: KubeClient;
+let logger: ReturnType<typeof recordingLogger>;
+let said: string[];
+let reflectors: Reflector<ConfigMap>[];
+beforeEach(async () => {
+  namespace = await newNamespace(direct);
+  proxy = await startFaultProxy(testKubeconfig());
+  client = testClient(proxy.access, { watchIdleTimeoutMs: 2_000 });
+  logger = recordingLogger();
+  said = [];
+  reflectors = [];
+});
+afterEach(async () => {
+  await Promise.all(reflectors.map((reflector) => reflector.stop()));
+  await client.close();
+  await proxy.close();
+});
+
+/** Reflects the ConfigMaps of the namespace of this test through the proxy and writes down what happens. */
+function reflect(options: Partial<ReflectorOptions<ConfigMap>> = {}): Reflector<ConfigMap> {
+  const onEvent: ReflectorOptions<ConfigMap>['onEvent'] = (event) => {
+    said.push(inWords(event));
+  };
+  const reflector = startReflector({ client, resource: configMaps, namespace, onEvent, logger, ...options });
+  reflectors.push(reflector);
+  return reflector;
+}
+
+const key = (name: string) => ({ namespace, name });
+const create = (name: string, data: Record<string, string> = {}) =>
+  direct.create(configMaps, { metadata: { namespace, name, labels: { color: data.color ?? 'none' } }, data });
+const change = (name: string, data: Record<string, string>) =>
+  direct.patch(configMaps, key(name), mergePatch({ data, metadata: { labels: { color: data.color ?? 'none' } } }));
+const remove = (name: string) => direct.delete(configMaps, key(name));
+
+const watches = () => proxy.seen.filter((request) => request.isWatch);
+const lists = () => proxy.seen.filter(({ url, isWatch }) => !isWatch && url.searchParams.get('limit') === '500');
+const watching = () => eventually(() => watches().length > 0);
+const gone: Fault = { kind: 'answer', status: 410, body: statusBody(410, 'Expired') };
+
+/** A rule that holds for so many requests of a kind. */
+function times(count: number, applies: (request: SeenRequest) => boolean, fault: Fault) {
+  let left = count;
+  return (request: SeenRequest) => (applies(request) && left-- > 0 ? fault : undefined);
+}
+
+const isWatch = (request: SeenRequest) => request.isWatch;
+const watchError = (code: number, reason: string): Fault => ({
+  kind: 'answer',
+  status: 200,
+  body: `${JSON.stringify({ type: 'ERROR', object: statusBody(code, reason) })}\n`,
+});
+
+describe('a reflector', () => {
+  it('holds what the server holds, and finds it by index', async () => {
+    await create('a', { color: 'red' });
+    await create('b', { color: 'blue' });
+    const { store, waitForSync } = reflect({ indexes: { color: ({ data }) => (data?.color ? [data.color] : []) } });
+    expect(store).toMatchObject({ synced: false, reachable: false, size: 0 });
+
+    await waitForSync();
+    expect(store).toMatchObject({ synced: true, reachable: true, size: 2 });
+    expect(said).toEqual(['added a', 'added b', 'synced']);
+    await create('c', { color: 'blue' });
+    await change('a', { color: 'blue' });
+    await remove('b');
+    await eventually(() => said.length === 6);
+
+    expect(said.slice(3)).toEqual(['added c', 'updated a', 'deleted b']);
+    expect(store.byIndex('color', 'red')).toEqual([]);
+    expect(new Set(store.byIndex('color', 'blue'))).toEqual(new Set([store.get(key('a')), store.get(key('c'))]));
+    expect(store.get(key('a'))?.data).toEqual({ color: 'blue' });
+    expect(store.get(key('a'))?.metadata).not.toHaveProperty('managedFields');
+  });
+
+  it('follows a selection, as metadata or slimmed', async () => {
+    await create('a', { color: 'red', secret: 'canary' });
+    await create('b', { color: 'blue' });
+    const metadata = reflect({ labelSelector: 'color=red', metadataOnly: true });
+    const slim = reflect({ transform: ({ data: _data, ...rest }) => rest });
+    await Promise.all([metadata.waitForSync(), slim.waitForSync()]);
+    await change('b', { color: 'red', secret: 'canary' });
+    await eventually(() => metadata.store.size === 2 && slim.store.get(key('b'))?.metadata.labels?.color === 'red');
+
+    expect(JSON.stringify([metadata.store.list(), slim.store.list()])).not.toContain('canary');
+    expect(slim.store.size).toBe(2);
+  });
+
+  it('lists in pages, and begins again when they expire', async () => {
+    const names = Array.from({ length: 501 }, (_, index) => `map-${index}`);
+    await Promise.all(names.map((name) => create(name)));
+    const continued = ({ url }: SeenRequest) => url.searchParams.has('continue');
+    proxy.setRule(times(1, continued, gone));
+
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+
+    expect(store.size).toBe(501);
+    expect(lists().map(continued)).toEqual([false, true, false, true]);
+    expect(said.filter((word) => word.startsWith('added'))).toHaveLength(501);
+  });
+
+  it('is not disturbed by handlers that throw', async () => {
+    const seen: string[] = [];
+    const failing = reflect({
+      onEvent: (event) => {
+        seen.push(inWords(event));
+        throw new Error('handler');
+      },
+    });
+    const rejecting = reflect({ onEvent: async () => Promise.reject(new Error('handler')) });
+    await Promise.all([failing.waitForSync(), rejecting.waitForSync()]);
+    await create('a');
+    await eventually(() => failing.store.size === 1 && rejecting.store.size === 1);
+
+    expect(seen).toEqual(['synced', 'added a']);
+    expect(watches()).toHaveLength(2);
+    expect(logger.lines.filter(({ level }) => level === 'error')).toHaveLength(4);
+  });
+});
+
+describe('a reflector on a broken connection', () => {
+  it('goes on where it was after a reset, without listing again', async () => {
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    proxy.resetConnections();
+    await create('a');
+    await eventually(() => store.size === 1);
+
+    expect(said).toEqual(['synced', 'added a']);
+    expect(lists()).toHaveLength(1);
+  });
+
+  it('reports what was deleted and made again while it was away', async () => {
+    for (const name of ['deleted', 'again', 'changed', 'same']) await create(name);
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    await proxy.goDown();
+    await eventually(() => !store.reachable);
+    said.length = 0;
+
+    await remove('deleted');
+    await remove('again');
+    await create('again');
+    await change('changed', { a: 'b' });
+    await create('new');
+    proxy.setRule(times(1, isWatch, gone));
+    await proxy.comeUp();
+    await eventually(() => said.includes('synced'));
+
+    expect([...said].sort()).toEqual([
+      'added again',
+      'added new',
+      'deleted again',
+      'deleted deleted',
+      'synced',
+      'updated changed',
+    ]);
+    expect(said.indexOf('deleted again')).toBe(said.indexOf('added again') - 1);
+    expect(store.reachable).toBe(true);
+    expect(
+      store
+        .list()
+        .map(({ metadata }) => metadata.name)
+        .sort(),
+    ).toEqual(['again', 'changed', 'new', 'same']);
+  });
+
+  it('says that the server cannot be reached, while the store keeps what it had', async () => {
+    await create('a');
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+
+    await proxy.goDown();
+    await eventually(() => !store.reachable);
+    expect(store).toMatchObject({ synced: true, size: 1 });
+    await proxy.comeUp();
+
+    await eventually(() => store.reachable);
+    expect(said).toEqual(['added a', 'synced']);
+  });
+
+  it('notices a connection that died without a word', async () => {
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    proxy.silenceConnections();
+    await create('a');
+    await eventually(() => store.size === 1);
+
+    expect(lists()).toHaveLength(1);
+  });
+
+  it('understands events that arrive in small pieces', async () => {
+    proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 7, pauseMs: 0 } : undefined));
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    await create('a', { text: 'Größe ✓ 機械' });
+    await eventually(() => store.size === 1);
+
+    expect(store.get(key('a'))?.data).toEqual({ text: 'Größe ✓ 機械' });
+  });
+
+  for (const { title, fault } of [
+    { title: 'the HTTP status 410', fault: gone },
+    { title: 'an ERROR event with 410', fault: watchError(410, 'Expired') },
+  ]) {
+    it(`lists again after ${title}`, async () => {
+      proxy.setRule(times(1, isWatch, fault));
+      const { store, waitForSync } = reflect();
+      await waitForSync();
+      await eventually(() => watches().length === 2);
+      await create('a');
+      await eventually(() => store.size === 1);
+
+      expect(said).toEqual(['synced', 'synced', 'added a']);
+      expect(lists()).toHaveLength(2);
+    });
+  }
+
+  it('lists again when the server was set back behind the watch', async () => {
+    const { waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    const probe = ({ url }: SeenRequest) => url.searchParams.get('limit') === '1';
+    const restored = { kind: 'ConfigMapList', apiVersion: 'v1', metadata: { resourceVersion: '1' }, items: [] };
+    proxy.setRule(times(1, probe, { kind: 'answer', status: 200, body: restored }));
+    proxy.resetConnections();
+
+    await eventually(() => said.length === 2);
+    expect(said).toEqual(['synced', 'synced']);
+  });
+
+  it('waits as long as Retry-After asks', async () => {
+    const busy = statusBody(429, 'TooManyRequests');
+    proxy.setRule(times(1, isWatch, { kind: 'answer', status: 429, headers: { 'retry-after': '2' }, body: busy }));
+    reflect();
+    await eventually(() => watches().length === 2);
+
+    const [refused, accepted] = watches();
+    expect((accepted?.atMs ?? 0) - (refused?.atMs ?? 0)).toBeGreaterThanOrEqual(1_999);
+  });
+});
+
+describe('a reflector that makes no progress', () => {
+  const endings: { title: string; fault: Fault }[] = [
+    { title: 'end at once', fault: { kind: 'answer', status: 200, body: '' } },
+    { title: 'are reset', fault: { kind: 'reset' } },
+    { title: 'are always expired', fault: gone },
+    { title: 'fail with 500', fault: { kind: 'answer', status: 500, body: statusBody(500, 'InternalError') } },
+    { title: 'report an error', fault: watchError(500, 'InternalError') },
+    { title: 'are refused with 401', fault: { kind: 'answer', status: 401, body: statusBody(401, 'Unauthorized') } },
+    { title: 'answer nonsense', fault: { kind: 'answer', status: 200, body: '<html>\n' } },
+  ];
+  it('slows down, however its watches end', async () => {
+    const proxies = await Promise.all(endings.map(() => startFaultProxy(testKubeconfig())));
+    const clients = proxies.map((each) => testClient(each.access));
+    for (const [index, { fault }] of endings.entries()) {
+      proxies[index]?.setRule((request) => (request.isWatch ? fault : undefined));
+    }
+    for (const each of clients) reflect({ client: each });
+
+    await eventually(() => proxies.every(({ seen }) => seen.filter(isWatch).length >= 3));
+
+    for (const { seen } of proxies) {
+      const starts = seen.filter(isWatch).map(({ atMs }) => atMs);
+      // A watch that meets a 401 may be sent once more at once, with fresh credentials.
+      const spread = (starts.at(-1) ?? 0) - (starts[0] ?? 0);
+      expect(spread).toBeGreaterThanOrEqual(599);
+      expect(seen.length).toBeLessThanOrEqual(4 * starts.length);
+    }
+    await Promise.all(reflectors.map((reflector) => reflector.stop()));
+    await Promise.all(clients.map((each) => each.close()));
+    await Promise.all(proxies.map((each) => each.close()));
+  });
+
+  it('slows down when a watch brings something each time and breaks', async () => {
+    await create('a');
+    const event = { type: 'MODIFIED', object: await direct.get(configMaps, key('a')) };
+    const body = `${JSON.stringify(event)}\n${JSON.stringify({ type: 'ERROR', object: statusBody(410, 'Expired') })}\n`;
+    proxy.setRule((request) => (request.isWatch ? { kind: 'answer', status: 200, body } : undefined));
+    reflect();
+
+    await eventually(() => watches().length === 4);
+
+    const starts = watches().map(({ atMs }) => atMs);
+    for (const [index, start] of starts.slice(1).entries()) {
+      expect(start - (starts[index] ?? 0)).toBeGreaterThanOrEqual(599);
+    }
+  });
+});
+
+describe('stopping a reflector', () => {
+  const moments: { title: string; rule: (request: SeenRequest) => Fault | undefined; reached: () => boolean }[] = [
+    { title: 'before its first request', rule: () => undefined, reached: () => true },
+    { title: 'while it lists', rule: () => ({ kind: 'hang' }), reached: () => lists().length === 1 },
+    {
+      title: 'while a watch begins',
+      rule: (request) => (request.isWatch ? { kind: 'hang' } : undefined),
+      reached: () => watches().length === 1,
+    },
+    { title: 'while it watches', rule: () => undefined, reached: () => watches().length === 1 },
+    {
+      title: 'while it pauses',
+      rule: (request) => (request.isWatch ? { kind: 'reset' } : undefined),
+      reached: () => logger.lines.some(({ message }) => message.startsWith('watching failed')),
+    },
+  ];
+  for (const { title, rule, reached } of moments) {
+    it(`${title} ends it without another event or request`, async () => {
+      proxy.setRule(rule);
+      const reflector = reflect();
+      await eventually(reached);
+
+      await reflector.stop();
+      const [events, requests] = [said.length, proxy.seen.length];
+      proxy.setRule();
+      await create('a');
+      await create('b');
+
+      expect([said.length, proxy.seen.length]).toEqual([events, requests]);
+      expect(logger.lines.filter(({ level }) => level === 'error')).toEqual([]);
+      await reflector.stop();
+    });
+  }
+
+  it('from its own handler lets no further event come', async () => {
+    await create('a');
+    await create('b');
+    const seen: string[] = [];
+    const reflector = reflect({
+      onEvent: (event) => {
+        seen.push(inWords(event));
+        void reflector.stop();
+      },
+    });
+
+    await expect(reflector.waitForSync()).rejects.toThrow('was stopped before its first list was in');
+    expect(seen).toEqual(['added a']);
+  });
+
+  it('or the signal of a waiting caller ends the wait for the first list', async () => {
+    proxy.setRule(() => ({ kind: 'hang' }));
+    const reflector = reflect();
+    const aborting = new AbortController();
+    const aborted = reflector.waitForSync(aborting.signal);
+    const waiting = reflector.waitForSync();
+
+    aborting.abort(new Error('enough'));
+    await expect(aborted).rejects.toThrow('enough');
+    const ended = expect(waiting).rejects.toThrow('the reflector of configmaps was stopped');
+    await reflector.stop();
+    await ended;
+  });
+});

@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { type Stack, startStack } from '../../deploy/local/stack.ts';
+import type { RequestObservation } from '../../kube/client.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { configMaps } from '../../kube/core.ts';
+import { startReflector } from '../../kube/reflector.ts';
+import { eventually, inWords, recordingLogger, testClient } from './setup.ts';
+
+let stack: Stack;
+beforeAll(async () => {
+  stack = await startStack({ clusters: 2 });
+}, 60_000);
+afterAll(() => stack.stop());
+
+/** A client and a reflector of the ConfigMaps in namespace `default` of one cluster, and what they met. */
+function connect(kubeconfig: string) {
+  const requests: RequestObservation[] = [];
+  const said: string[] = [];
+  const client = testClient(loadKubeconfig(kubeconfig), { onRequest: (request) => requests.push(request) });
+  const reflector = startReflector({
+    client,
+    resource: configMaps,
+    namespace: 'default',
+    onEvent: (event) => {
+      said.push(inWords(event));
+    },
+    logger: recordingLogger(),
+  });
+  const create = (name: string) => client.create(configMaps, { metadata: { namespace: 'default', name } });
+  return { client, reflector, create, requests, said };
+}
+
+it('reflects two clusters apart, and goes on with the one while the other is down', async () => {
+  const [first, second] = stack.clusters;
+  if (!first || !second) throw new Error('the stack has fewer than two clusters');
+  const [one, two] = [connect(first.kubeconfig), connect(second.kubeconfig)];
+  await Promise.all([one.reflector.waitForSync(), two.reflector.waitForSync()]);
+  await Promise.all([one.create('a'), two.create('b')]);
+  await eventually(() => one.said.length === 2 && two.said.length === 2);
+  expect([one.said, two.said]).toEqual([
+    ['synced', 'added a'],
+    ['synced', 'added b'],
+  ]);
+
+  await second.apiServer.kill('SIGKILL');
+  await eventually(() => !two.reflector.store.reachable);
+  await one.create('c');
+  await eventually(() => one.said.includes('added c'));
+  expect(one.reflector.store).toMatchObject({ reachable: true, size: 2 });
+  expect(one.requests.filter(({ verb }) => verb === 'watch')).toHaveLength(1);
+  expect(two.reflector.store).toMatchObject({ synced: true, size: 1 });
+
+  await second.apiServer.restart();
+  await eventually(() => two.reflector.store.reachable, 60_000);
+  await two.create('d');
+  await eventually(() => two.said.includes('added d'));
+  expect(two.said.filter((word) => word !== 'synced')).toEqual(['added b', 'added d']);
+  expect(one.said).toEqual(['synced', 'added a', 'added c']);
+
+  await Promise.all([one, two].map(({ reflector }) => reflector.stop()));
+  await Promise.all([one, two].map(({ client }) => client.close()));
+}, 120_000);
