@@ -204,7 +204,7 @@ function objectSchema(schema: z.core.$ZodObject, path: string): StructuralSchema
       throw new Error(`${path}.${name} has no description: add .describe('...')`);
     }
     properties[name] = property;
-    if (field._zod.optin !== 'optional') required.push(name);
+    if (field._zod.optin === undefined) required.push(name); // else 'optional' or 'defaulted'
   }
   return {
     type: 'object',

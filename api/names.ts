@@ -10,6 +10,10 @@ const prefix = 'millwright.dev/';
 export const names = {
   /** Label on Secrets that Millwright makes for one Machine: the Machine's UID. */
   machineUid: `${prefix}machine-uid`,
+  /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
+  replaced: `${prefix}replaced`,
+  /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
+  source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */
   machine: `${prefix}machine`,
 } as const;

@@ -27,7 +27,9 @@ const cloudScope = {
   providerSpec: z.unknown().describe('`providerSpec` of the MachineClass, as it is.'),
   credentials: z
     .array(SecretRef)
-    .describe('Secrets with the credentials. Their keys are merged, those of a later Secret win; a missing one is skipped.'),
+    .describe(
+      'Secrets with the credentials. Their keys are merged, those of a later Secret win; a missing one is skipped.',
+    ),
 };
 
 /** The Machine a VM belongs to. The UID is the identity: every resource made for the Machine carries it as a tag. */
@@ -110,7 +112,7 @@ export const CloudResource = z.object({
   id: nonEmpty.describe('Provider ID of a VM, the cloud’s own id of anything else.'),
   uid: z.string().optional().describe('Machine UID from the tags. Left out where there is none.'),
   name: z.string().describe('Name in the cloud, empty where it has none.'),
-  createdAt: z.iso.datetime().describe('When the cloud created it.'),
+  createdAt: z.iso.datetime({ offset: true }).describe('When the cloud created it.'),
   tags: z.record(z.string(), z.string()),
 });
 export type CloudResource = z.infer<typeof CloudResource>;
@@ -136,11 +138,17 @@ export const VolumeIdsRequest = z.object({
 export type VolumeIdsRequest = z.infer<typeof VolumeIdsRequest>;
 
 /** Result of `volumeIds`. A volume that the provider does not know is left out. */
-export const VolumeIds = z.object({ ids: z.record(z.string(), z.string()).describe('Volume name to cloud volume ID.') });
+export const VolumeIds = z.object({
+  ids: z.record(z.string(), z.string()).describe('Volume name to cloud volume ID.'),
+});
 export type VolumeIds = z.infer<typeof VolumeIds>;
 
 /** Input of the optional `updateVm`: makes the tags of everything that belongs to the Machine equal to these. */
-export const UpdateVmRequest = z.object({ ...cloudScope, machine: MachineIdentity, tags: z.record(z.string(), z.string()) });
+export const UpdateVmRequest = z.object({
+  ...cloudScope,
+  machine: MachineIdentity,
+  tags: z.record(z.string(), z.string()),
+});
 export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
 
 /**

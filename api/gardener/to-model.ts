@@ -40,6 +40,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
       nodeConditions: spec?.nodeConditions?.split(',').map((type) => type.trim()) ?? defaults.nodeConditions,
     },
     conditions: toStatuses(status?.conditions),
+    ...(status?.lastKnownState && { lastKnownState: status.lastKnownState }),
   };
 }
 

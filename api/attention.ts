@@ -1,0 +1,95 @@
+/**
+ * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close. While
+ * they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
+ */
+import type { ConditionStatuses, MachinePhase, MachineSnapshot, NodeView, OwnerView } from './model.ts';
+
+/** Why a machine needs its workflow to act or to wait for something. */
+export type Attention =
+  | 'finalizer' // ours is not on the Machine yet
+  | 'deletion' // the Machine is to go
+  | 'phase' // its phase is one that something has to come out of
+  | 'nodeMissing' // it should have a Node and there is none
+  | 'nodeDeleting' // somebody deleted the Node: the Machine goes with it
+  | 'nodeUnmanaged' // our finalizer or the back reference is not on the Node
+  | 'nodeConditions' // the Node's conditions are not those in the Machine's status
+  | 'nodeHealth'; // the Node's health says another phase
+
+/** Phases that last without anybody's help. Failed is one: what follows is up to the owner. */
+const restingPhases: readonly string[] = ['Running', 'Available', 'Failed'];
+
+/**
+ * What about a machine is not at rest. A Node whose state is unknown raises nothing: an outage is no reason to act.
+ */
+export function attention(machine: MachineSnapshot, node: NodeView): Attention[] {
+  if (machine.deletingSince !== undefined) return machine.managed ? ['deletion'] : [];
+
+  const found: Attention[] = [];
+  if (!machine.managed) found.push('finalizer');
+  if (!restingPhases.includes(machine.phase)) found.push('phase');
+  if (machine.nodeName === undefined || node.state === 'unknown') return found;
+  if (node.state === 'absent') return machine.phase === 'Running' ? [...found, 'nodeMissing'] : found;
+
+  if (node.deleting) found.push('nodeDeleting');
+  if (!node.managed) found.push('nodeUnmanaged');
+  if (!sameConditions(node.conditions, machine.conditions)) found.push('nodeConditions');
+  if (isHealthy(node, machine.limits.nodeConditions) !== (machine.phase === 'Running')) found.push('nodeHealth');
+  return found;
+}
+
+/**
+ * Whether a Node counts as healthy: it has conditions, Ready is True, and every named condition that is present is
+ * False (so `Unknown` counts against it). As machine-controller-manager judges.
+ */
+export function isHealthy(
+  node: { readonly conditions: ConditionStatuses },
+  conditionTypes: readonly string[],
+): boolean {
+  const { conditions } = node;
+  return conditions['Ready'] === 'True' && conditionTypes.every((type) => (conditions[type] ?? 'False') === 'False');
+}
+
+/**
+ * The phase that a machine past its creation should be in. Unhealthy or without its Node, Running becomes Unknown; a
+ * healthy Node makes any phase Running. What nobody can see changes nothing.
+ */
+export function phaseByNode(machine: MachineSnapshot, node: NodeView): MachinePhase {
+  if (node.state === 'unknown') return machine.phase;
+  if (node.state === 'present' && isHealthy(node, machine.limits.nodeConditions)) return 'Running';
+  return machine.phase === 'Running' ? 'Unknown' : machine.phase;
+}
+
+/** Whether two sets of conditions have the same types with the same statuses. */
+export function sameConditions(a: ConditionStatuses, b: ConditionStatuses): boolean {
+  const types = Object.keys(a);
+  return types.length === Object.keys(b).length && types.every((type) => a[type] === b[type]);
+}
+
+/** Why a MachineDeployment, or a MachineSet without one, needs its workflow. */
+export type OwnerNeed =
+  | 'finalizer' // ours is not on the owner or on one of its sets
+  | 'deletion' // it is to go
+  | 'template' // no set has the present template
+  | 'replicas' // a set or its machines are more or fewer than they should be
+  | 'failed' // a Failed machine is to be replaced
+  | 'observed' // a generation has not been taken note of
+  | 'progress'; // the rollout of the present template is not complete
+
+/** What has to be done for, or waited for by, the owner of machines. */
+export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
+  if (owner.deleting) return owner.managed || owner.sets.some((set) => set.managed) ? ['deletion'] : [];
+
+  const { sets } = owner;
+  const needs: OwnerNeed[] = [];
+  const desired = sets.reduce((sum, set) => sum + set.replicas, 0);
+  if (!owner.managed || sets.some((set) => !set.managed)) needs.push('finalizer');
+  if (!sets.some((set) => set.current && !set.deleting)) needs.push('template');
+  if (desired !== owner.replicas || sets.some((set) => set.active !== set.replicas)) needs.push('replicas');
+  if (sets.some((set) => set.failed > 0)) needs.push('failed');
+  if (!owner.observed || sets.some((set) => !set.observed)) needs.push('observed');
+  if (owner.kind === 'MachineDeployment' && owner.progress !== rolloutComplete) needs.push('progress');
+  return needs;
+}
+
+/** Reason of the condition Progressing once a rollout is complete; the cluster autoscaler waits for it. */
+export const rolloutComplete = 'NewMachineSetAvailable';

@@ -1,0 +1,239 @@
+/**
+ * The engine's own model: what workflows and watchers need to know of API objects, whatever their dialect. A dialect's
+ * folder makes these from its objects. Plain types: workflow code imports this file, and the values live in histories.
+ */
+
+import type { FailureCode } from './failures.ts';
+import type { ClassRef, SecretRef } from './provider.ts';
+
+/** The APIs that Millwright serves. */
+export type Dialect = 'gardener';
+
+/** A Machine, MachineSet or MachineDeployment. The whole input of a workflow: the object itself is read live. */
+export interface ObjectRef {
+  readonly dialect: Dialect;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** Life of a Machine as its status tells it; the names are machine-controller-manager's. */
+export type MachinePhase =
+  | ''
+  | 'Pending'
+  | 'Available'
+  | 'Running'
+  | 'Unknown'
+  | 'Failed'
+  | 'Terminating'
+  | 'CrashLoopBackOff'
+  | 'InPlaceUpdating'
+  | 'InPlaceUpdateSuccessful'
+  | 'InPlaceUpdateFailed';
+
+/** Condition type to its status (`True`, `False`, `Unknown`). */
+export type ConditionStatuses = Readonly<Record<string, string>>;
+
+/** Knobs of a machine, from its spec or else from flags. */
+export interface MachineLimits {
+  /** From the creation of the Machine until its Node is healthy. */
+  readonly creationSeconds: number;
+  /** From the deletion of the Machine until its pods are deleted instead of evicted. */
+  readonly drainSeconds: number;
+  /** Node condition types that have to be False, besides Ready that has to be True. */
+  readonly nodeConditions: readonly string[];
+}
+
+/** What decisions about a machine need of its Machine object. Under 1 KB: it travels in signals. */
+export interface MachineSnapshot {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** metadata.creationTimestamp, RFC 3339. The creation timeout counts from here. */
+  readonly createdAt: string;
+  /** Whether our finalizer is on it. */
+  readonly managed: boolean;
+  /** All finalizers, so that ours is added without losing others. */
+  readonly finalizers: readonly string[];
+  /** Whether it has a deletion priority. */
+  readonly prioritized: boolean;
+  /** metadata.deletionTimestamp, RFC 3339. The drain timeout counts from here. */
+  readonly deletingSince?: string;
+  readonly phase: MachinePhase;
+  readonly class: { readonly kind: string; readonly name: string };
+  readonly providerID?: string;
+  readonly nodeName?: string;
+  /** Name of the MachineDeployment, where the template names one. */
+  readonly deployment?: string;
+  /** Template hash of its MachineSet. */
+  readonly revision?: string;
+  /** Whether a label asks for deletion without regard for pods. */
+  readonly forceDeletion: boolean;
+  readonly limits: MachineLimits;
+  /** The Node's conditions as the Machine's status holds them. */
+  readonly conditions: ConditionStatuses;
+  /** What the provider wants to be given with its next call. */
+  readonly lastKnownState?: string;
+}
+
+/** What decisions about a machine need of its Node. */
+export interface NodeSnapshot {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly name: string;
+  readonly deleting: boolean;
+  /** Whether it carries our finalizer and the back reference to its Machine. */
+  readonly managed: boolean;
+  readonly conditions: ConditionStatuses;
+  /** A taint says that its critical components are not ready: it does not count as joined. */
+  readonly startingUp: boolean;
+}
+
+/**
+ * A Node as far as somebody can tell. `unknown`: the cache has not synced or the API server does not answer. That is
+ * never the same as `absent`.
+ */
+export type NodeView =
+  | { readonly state: 'unknown' }
+  | { readonly state: 'absent' }
+  | ({ readonly state: 'present' } & NodeSnapshot);
+
+/** What a watcher saw of one machine: the payload of the `observed` signal. */
+export interface MachineObservation {
+  readonly machine: MachineSnapshot;
+  readonly node: NodeView;
+  /**
+   * Version of the MachineClass and its Secrets, see ClassReading. Only while a machine may wait for them, so that a
+   * change of a class wakes no machine at rest.
+   */
+  readonly classVersion?: string;
+}
+
+/** A MachineSet with the counts of its machines. */
+export interface SetView {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Whether it has the template that its MachineDeployment asks for. Always true for a set without a deployment. */
+  readonly current: boolean;
+  readonly managed: boolean;
+  readonly deleting: boolean;
+  /** status.observedGeneration is metadata.generation. */
+  readonly observed: boolean;
+  /** spec.replicas */
+  readonly replicas: number;
+  /** All Machine objects it owns, terminating ones included. */
+  readonly total: number;
+  /** Those that are not on their way out: no deletionTimestamp and not Terminating. */
+  readonly active: number;
+  /** Active ones that are Running or Available. */
+  readonly available: number;
+  /** Active ones that are Failed and to be replaced. */
+  readonly failed: number;
+  /** Those that were deleted because they had Failed, and are not gone yet. */
+  readonly replacing: number;
+}
+
+/** A MachineDeployment with its sets, or a MachineSet without a deployment with itself as its only set. */
+export interface OwnerView {
+  readonly kind: 'MachineDeployment' | 'MachineSet';
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly managed: boolean;
+  readonly deleting: boolean;
+  readonly observed: boolean;
+  readonly replicas: number;
+  /** Machines that may exist above replicas; 0 for a set. */
+  readonly maxSurge: number;
+  /** Reason of the condition Progressing; a set has none. */
+  readonly progress?: string;
+  /** Name and template hash that the set of the present template has or would get. */
+  readonly template: { readonly setName: string; readonly hash: string };
+  /** Oldest first. */
+  readonly sets: readonly SetView[];
+}
+
+/**
+ * The part of a Machine that others write, as text to compare: two snapshots with equal wishes ask for the same. What
+ * only its workflow writes is left out, so that a workflow is not woken by its own writes.
+ */
+export function wishes(machine: MachineSnapshot): string {
+  const { uid, deletingSince, class: machineClass, forceDeletion, limits } = machine;
+  return JSON.stringify([uid, deletingSince, machineClass, forceDeletion, limits]);
+}
+
+/** Whether resourceVersion a is newer than b. They are decimal numbers of any length (Kubernetes 1.35, KEP-5504). */
+export function isNewer(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}
+
+/** What is being done with a Machine, as `status.lastOperation` tells it. */
+export interface MachineOperation {
+  readonly type: 'Create' | 'Update' | 'InPlaceUpdate' | 'DrainNode' | 'HealthCheck' | 'Delete';
+  readonly state: 'Processing' | 'Failed' | 'Successful';
+  readonly description: string;
+  readonly errorCode?: FailureCode;
+}
+
+/** A change of a Machine's status. What it leaves out stays as it is. */
+export interface StatusChange {
+  readonly phase: MachinePhase;
+  /** When the phase was entered, RFC 3339; left out while the phase stays the same. */
+  readonly phaseSince?: string;
+  readonly operation?: MachineOperation;
+  /** Whether a time-out is running against the phase. */
+  readonly timeoutActive?: boolean;
+  readonly lastKnownState?: string;
+  /** An Event on the Machine that goes with the change. */
+  readonly event?: { readonly type: 'Normal' | 'Warning'; readonly reason: string };
+}
+
+/** A MachineClass and its Secrets, as far as they concern the creation and deletion of a VM. No secret is in it. */
+export interface ClassReading {
+  /** Differs whenever the class or one of its Secrets was changed, created or deleted. */
+  readonly version: string;
+  /** Left out where the class does not exist. */
+  readonly cloud?: {
+    readonly provider: string;
+    readonly class: ClassRef;
+    readonly providerSpec: unknown;
+    readonly credentials: readonly SecretRef[];
+  };
+  /** Where the user data comes from. Personal: it has placeholders and has to be rendered for each machine. */
+  readonly userData?: SecretRef & { readonly key: string; readonly personal: boolean };
+  /** Why no VM can be created from it: names the object, the field and the fix. */
+  readonly problem?: string;
+}
+
+/** A machine that would go before others of its set. */
+export interface Candidate {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Name of its MachineSet. */
+  readonly set: string;
+  readonly failed: boolean;
+}
+
+/** An owner as read by quorum, with the first machines, at most 100, in the order in which they would be deleted. */
+export interface OwnerReading {
+  readonly view: OwnerView;
+  readonly candidates: readonly Candidate[];
+}
+
+/** What to do for an owner in one step. */
+export interface OwnerPlan {
+  /** Put our finalizer on the owner and its sets. */
+  readonly addFinalizers: boolean;
+  /** Make the set of the present template. */
+  readonly createSet?: { readonly name: string; readonly hash: string; readonly replicas: number };
+  /** Change spec.replicas of sets. */
+  readonly scale: readonly { readonly set: string; readonly resourceVersion: string; readonly replicas: number }[];
+  /** Machines to create, by name, so that a repeated step creates the same. */
+  readonly create: readonly { readonly set: string; readonly uid: string; readonly names: readonly string[] }[];
+  /** Machines to delete. */
+  readonly remove: readonly Candidate[];
+  /** Everything of the owner is gone: delete its sets, if it has any, and let the owner go. */
+  readonly release: boolean;
+  /** Take note of the generation, and of how the rollout goes. */
+  readonly report?: { readonly progress?: string };
+}

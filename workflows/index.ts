@@ -1,0 +1,3 @@
+/** Every export is a workflow type, and its name is in histories. */
+export { machine } from './machine/machine.ts';
+export { machineSet, rollout } from './rollout/rollout.ts';

@@ -1,0 +1,104 @@
+/** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
+import { ActivityFailure, CancellationScope } from '@temporalio/workflow';
+import type { ClassReading } from '../../api/model.ts';
+import type { VmDeletion } from '../../api/provider.ts';
+import { type Failure, toFailure } from './failure.ts';
+import { removeUserData } from './join.ts';
+import { kubernetes, type Life, now, untilAnswered } from './life.ts';
+import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
+import { showProgress } from './progress.ts';
+import { cloudActivities } from './provision.ts';
+import { remedy, timeIn, writeStatus } from './status.ts';
+
+/**
+ * Deletes everything that carries the Machine's UID from the cloud, then the Node, then what was made for the Machine,
+ * then the finalizer. It needs to know no provider ID: a VM whose create call was never answered goes, too.
+ */
+export async function remove(life: Life): Promise<PhaseOutcome> {
+  const kept = await removeVm(life);
+  if (kept !== undefined) return kept;
+
+  const { nodeName } = life.machine;
+  if (nodeName !== undefined) {
+    showProgress(life, { doing: 'deleting the node' });
+    await untilAnswered(life, 'deleting the node', () => kubernetes.removeNode(life.ref, nodeName));
+  }
+  await removeUserData(life);
+  showProgress(life, { doing: 'removing the finalizer' });
+  await untilAnswered(life, 'removing the finalizer', () => kubernetes.removeFinalizer(life.ref));
+  return done;
+}
+
+/** Answers with what to wait for while there may still be a VM. */
+async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
+  const doing = 'deleting the VM';
+  if (!life.mayHaveVm && life.machine.providerID === undefined) return undefined;
+
+  const { name } = life.machine.class;
+  const reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
+  life.reading = reading;
+  if (reading.cloud === undefined) return refused(life, doing, classMissing(reading));
+
+  showProgress(life, { doing, waitingFor: 'the cloud' });
+  await announce(life);
+  const { provider, credentials, ...scope } = reading.cloud;
+  const { namespace, uid } = life.ref;
+  const { providerID, lastKnownState } = life.machine;
+  try {
+    const deletion = await cloudActivities(provider).deleteVm({
+      ...scope,
+      credentials: [...credentials],
+      machine: { uid, namespace, name: life.ref.name },
+      ...(providerID !== undefined && { providerID }),
+      ...(lastKnownState !== undefined && { lastKnownState }),
+      outcomeUnknown: life.outcomeUnknown,
+    });
+    return stillThere(life, doing, deletion);
+  } catch (error) {
+    if (CancellationScope.current().consideredCancelled || !(error instanceof ActivityFailure)) throw error;
+    return refused(life, doing, toFailure(error));
+  }
+}
+
+/** The last step that takes time says so on the Machine, once. */
+async function announce(life: Life): Promise<void> {
+  if (life.deletionAnnounced) return;
+  life.deletionAnnounced = true;
+  const operation = { type: 'Delete', state: 'Processing', description: 'Initiate VM deletion' } as const;
+  await writeStatus(life, { phase: 'Terminating', operation });
+}
+
+function stillThere(life: Life, doing: string, { state }: VmDeletion): PhaseOutcome | undefined {
+  if (state === 'gone') return undefined;
+  showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
+  return waitFor(firstAskPauseMs);
+}
+
+async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
+  const { code, message, blockedOn } = failure;
+  const pauseMs = retryPauseMs(code, 'deletion');
+  showProgress(life, {
+    doing,
+    waitingFor: 'a change that helps, or the next try',
+    until: timeIn(pauseMs),
+    blockedOn,
+    lastError: { code, message, at: now() },
+    unblock: remedy[blockedOn] ?? 'See the last error.',
+  });
+  await writeStatus(life, {
+    phase: 'Terminating',
+    operation: {
+      type: 'Delete',
+      state: 'Failed',
+      description: `Initiate VM deletion: ${message}`,
+      errorCode: code,
+    },
+    event: { type: 'Warning', reason: 'FailedDelete' },
+  });
+  return waitFor(pauseMs);
+}
+
+function classMissing({ problem }: ClassReading): Failure {
+  const message = `${problem ?? 'the MachineClass is missing'}: the VM cannot be found without it`;
+  return { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn: 'Class' };
+}

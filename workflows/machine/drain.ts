@@ -1,0 +1,94 @@
+/** Phase drain: nothing runs on the Node that could run elsewhere. */
+import { ActivityFailure, CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
+import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
+import { toFailure } from './failure.ts';
+import { type Life, now } from './life.ts';
+import { done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
+import { showProgress } from './progress.ts';
+import { timeIn, writeStatus } from './status.ts';
+
+/**
+ * Evicts all pods until the drain timeout; then, or when an operator or the label force-deletion asks for it, deletes
+ * them. A wish that comes in meanwhile interrupts what is under way. Safe to repeat: an empty node is drained at once.
+ */
+export async function drain(life: Life): Promise<PhaseOutcome> {
+  if (life.machine.phase !== 'Terminating') await startDeletion(life);
+  const { nodeName } = life.machine;
+  if (life.drained || life.skipDrain || nodeName === undefined || life.node.state === 'absent') return done;
+
+  const force = isForceWanted(life);
+  const deadline = drainDeadline(life);
+  showProgress(life, {
+    doing: force ? 'deleting the pods of the node' : 'draining the node',
+    waitingFor: 'its pods to be gone: the pending activity drainNode tells which',
+    until: deadline,
+    blockedOn: 'Drain',
+    unblock: 'Send the signal forceDeletion to delete the pods, or skipDrain to leave them.',
+  });
+  return drainUntilWish(life, { ref: life.ref, nodeName, deadline, force });
+}
+
+async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseOutcome> {
+  const scope = new CancellationScope();
+  life.onNews = () => {
+    if (life.skipDrain || (isForceWanted(life) && !request.force)) scope.cancel();
+  };
+  try {
+    await scope.run(() => drainActivities(life).drainNode(request));
+    life.drained = true;
+    return done;
+  } catch (error) {
+    if (CancellationScope.current().consideredCancelled || !(error instanceof ActivityFailure)) throw error;
+    return isCancellation(error) ? waitFor(0) : drainFailed(life, error);
+  } finally {
+    delete life.onNews;
+  }
+}
+
+function drainActivities(life: Life) {
+  return proxyActivities<DrainActivities>({
+    startToCloseTimeout: (life.machine.limits.drainSeconds + 600) * 1_000, // its own deadline comes first
+    heartbeatTimeout: '10 seconds',
+    retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+  });
+}
+
+async function startDeletion(life: Life): Promise<void> {
+  const { nodeName } = life.machine;
+  showProgress(life, { doing: 'starting the deletion' });
+  await writeStatus(life, {
+    phase: 'Terminating',
+    operation: {
+      type: 'Delete',
+      state: 'Processing',
+      description: nodeName ? 'Initiate node drain' : 'Initiate VM deletion',
+    },
+    timeoutActive: false,
+    event: { type: 'Normal', reason: 'Deleting' },
+  });
+}
+
+async function drainFailed(life: Life, error: ActivityFailure): Promise<PhaseOutcome> {
+  const { code, message } = toFailure(error);
+  const pauseMs = retryPauseMs('Unavailable', 'deletion');
+  showProgress(life, {
+    doing: 'draining the node',
+    waitingFor: 'the next try',
+    until: timeIn(pauseMs),
+    blockedOn: 'Drain',
+    lastError: { code, message, at: now() },
+  });
+  const description = `Initiate node drain: ${message}`;
+  await writeStatus(life, { phase: 'Terminating', operation: { type: 'DrainNode', state: 'Failed', description } });
+  return waitFor(pauseMs);
+}
+
+function isForceWanted(life: Life): boolean {
+  return life.forceDeletion || life.machine.forceDeletion;
+}
+
+function drainDeadline({ machine }: Life): string {
+  const since = Date.parse(machine.deletingSince ?? now());
+  return new Date(since + machine.limits.drainSeconds * 1_000).toISOString();
+}

@@ -1,0 +1,117 @@
+/** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
+import { CancellationScope, isCancellation, setHandler } from '@temporalio/workflow';
+import type { ObjectRef } from '../../api/model.ts';
+import { remove } from './delete.ts';
+import { drain } from './drain.ts';
+import { join } from './join.ts';
+import { type CarriedLife, type Life, listen, look, MachineGone, newsSince, now, startOver } from './life.ts';
+import { describeQuery } from './messages.ts';
+import { done, type PhaseOutcome } from './phase.ts';
+import { provision } from './provision.ts';
+import { run } from './run.ts';
+import { validate } from './validate.ts';
+
+type Phase = (life: Life) => Promise<PhaseOutcome>;
+
+const living: readonly Phase[] = [validate, provision, join, enterRun, run];
+const leaving: readonly Phase[] = [drain, remove];
+
+/**
+ * Workflow type `machine`. Input is a reference; what it says is read live. `carried` is for its own continue-as-new.
+ * Completes when the Machine is gone; also when it never was there or another object has its name.
+ */
+export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<void> {
+  const life = startLife(ref, carried);
+  setHandler(describeQuery, () => life.description, { description: 'What the machine is doing and waits for.' });
+  try {
+    if (carried === undefined) await firstLook(life);
+    else if (carried.stale) await look(life);
+    listen(life);
+    if (life.machine.deletingSince === undefined) await untilDeletion(life, () => walk(life, living));
+    if (life.machine.managed) await walk(life, leaving);
+  } catch (error) {
+    if (!(error instanceof MachineGone)) throw error;
+  }
+}
+
+/** Goes through the phases. After a wait it starts again at the first: what is done already passes at once. */
+async function walk(life: Life, phases: readonly Phase[]): Promise<void> {
+  for (let i = 0; i < phases.length; ) {
+    const before = life.news;
+    const outcome = await phases[i]!(life);
+    if (outcome.kind === 'done') i++;
+    else if (outcome.kind === 'failed') i = phases.length - 1;
+    else {
+      await newsSince(life, before, outcome.timeoutMs);
+      i = 0;
+    }
+  }
+}
+
+/** Runs the phases of the living until the Machine is to be deleted; a create call under way ends before this does. */
+async function untilDeletion(life: Life, walkOfLife: () => Promise<void>): Promise<void> {
+  const scope = new CancellationScope();
+  life.onNews = () => {
+    if (life.machine.deletingSince !== undefined) scope.cancel();
+  };
+  try {
+    await scope.run(walkOfLife);
+  } catch (error) {
+    // A workflow that is cancelled by hand ends as such: only a deleted Machine loses its VM.
+    if (life.machine.deletingSince === undefined || !isCancellation(error)) throw error;
+  } finally {
+    delete life.onNews;
+  }
+}
+
+/** A machine at rest has a short history: its creation is left behind when it enters run. */
+async function enterRun(life: Life): Promise<PhaseOutcome> {
+  return life.isCarried ? done : startOver(life);
+}
+
+/** Reads the Machine for the first time. What an earlier run that was lost may have done follows from the object. */
+async function firstLook(life: Life): Promise<void> {
+  await look(life);
+  const { managed, phase, providerID } = life.machine;
+  life.mayHaveVm = managed; // no create call comes before the finalizer
+  life.outcomeUnknown = managed && providerID === undefined;
+  life.mayHaveUserData = managed && phase !== 'Running' && phase !== 'Unknown';
+}
+
+function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
+  const unread: CarriedLife = {
+    machine: {
+      uid: ref.uid,
+      resourceVersion: '',
+      createdAt: now(),
+      managed: false,
+      finalizers: [],
+      prioritized: false,
+      phase: '',
+      class: { kind: '', name: '' },
+      forceDeletion: false,
+      limits: { creationSeconds: 0, drainSeconds: 0, nodeConditions: [] },
+      conditions: {},
+    },
+    node: { state: 'unknown' },
+    mayHaveVm: true,
+    outcomeUnknown: true,
+    mayHaveUserData: true,
+    drained: false,
+    forceDeletion: false,
+    skipDrain: false,
+    stale: false,
+    shown: '',
+  };
+  return {
+    ...(carried ?? unread),
+    ref,
+    isCarried: carried !== undefined,
+    ordinal: 0,
+    askAt: 0,
+    askPauseMs: 0,
+    deletionAnnounced: false,
+    news: 0,
+    description: { phase: carried?.machine.phase ?? '', doing: 'starting', since: now() },
+  };
+}

@@ -1,0 +1,33 @@
+/** Signals and queries of the machine workflow. Watchers and the CLI import this file, too. */
+import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { MachineObservation, MachinePhase } from '../../api/model.ts';
+import type { Blocker } from '../../api/names.ts';
+
+/** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
+export const observedSignal = defineSignal<[MachineObservation]>('observed');
+/** An operator wants whatever the workflow waits for to be tried again now. */
+export const retryNowSignal = defineSignal('retryNow');
+/** An operator wants a machine that is being deleted to go without regard for its pods. */
+export const forceDeletionSignal = defineSignal('forceDeletion');
+/** An operator wants a machine that is being deleted to go with its pods still on it. */
+export const skipDrainSignal = defineSignal('skipDrain');
+
+/** What the workflow of a machine is doing. */
+export const describeQuery = defineQuery<MachineDescription>('describe');
+
+/** Answer of the query `describe`. Times are RFC 3339. */
+export interface MachineDescription {
+  readonly phase: MachinePhase;
+  /** What it is doing, a phrase such as `creating the VM`. */
+  readonly doing: string;
+  readonly since: string;
+  /** What it waits for, and until when at the latest. */
+  readonly waitingFor?: string;
+  readonly until?: string;
+  readonly blockedOn?: Blocker;
+  readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+  /** What would unblock it, an imperative sentence. */
+  readonly unblock?: string;
+  readonly providerID?: string;
+  readonly nodeName?: string;
+}

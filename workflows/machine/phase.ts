@@ -1,0 +1,48 @@
+/** What a phase of a machine's life answers, and the pure rules for how long to wait. */
+import type { FailureCode } from '../../api/failures.ts';
+import { failures } from '../../api/failures.ts';
+import type { MachinePhase } from '../../api/model.ts';
+
+/** What comes after a phase was tried. */
+export type PhaseOutcome =
+  /** Its work is done, now or long ago: on to the next phase. */
+  | { readonly kind: 'done' }
+  /** Look again when there is news, at the latest after this long; without a time only when there is news. */
+  | { readonly kind: 'wait'; readonly timeoutMs?: number }
+  /** The machine will not make it. Its owner replaces it; until then only its Node is looked after. */
+  | { readonly kind: 'failed' };
+
+export const done: PhaseOutcome = { kind: 'done' };
+export const failed: PhaseOutcome = { kind: 'failed' };
+
+/** Look again when there is news, at the latest after `timeoutMs`. */
+export function waitFor(timeoutMs?: number): PhaseOutcome {
+  return timeoutMs === undefined ? { kind: 'wait' } : { kind: 'wait', timeoutMs };
+}
+
+/** Whether a machine in this phase has nothing more to do with its creation. */
+export function hasJoined(phase: MachinePhase): boolean {
+  return phase === 'Running' || phase === 'Unknown' || phase === 'Failed';
+}
+
+const seconds = 1_000;
+const minutes = 60 * seconds;
+
+/**
+ * How long to wait after a failed call to the cloud until the next, ms; news ends the wait at once. The figures are
+ * machine-controller-manager's: 10 minutes without capacity, 5 s for what is transient, else 3 minutes when creating
+ * and 10 when deleting.
+ */
+export function retryPauseMs(code: FailureCode, during: 'creation' | 'deletion'): number {
+  if (failures[code].transient) return 5 * seconds;
+  if (during === 'deletion' || code === 'ResourceExhausted') return 10 * minutes;
+  return 3 * minutes;
+}
+
+/** How long to wait before the cloud is asked again about a VM that has not become a Node, ms. Grows to 2 minutes. */
+export function nextAskPauseMs(pauseMs: number): number {
+  return Math.min(pauseMs * 2, 2 * minutes);
+}
+
+/** First such pause. Most VMs join sooner, and then nobody asks. */
+export const firstAskPauseMs = 10 * seconds;

@@ -1,0 +1,108 @@
+/** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
+import { deploymentNeeds, rolloutComplete } from '../../api/attention.ts';
+import type { Candidate, OwnerPlan, OwnerReading, OwnerView } from '../../api/model.ts';
+
+/** Machines that one step creates or deletes at most. */
+export const maxPerStep = 100;
+
+/**
+ * Plans one step, as much as it may: sets and machines to make, scale and delete. The sets of older templates keep their
+ * machines as far as replicas allow; whatever is more goes from the oldest set first.
+ * @param newName makes a machine name for a set; it is asked once for each machine
+ */
+export function planOwner({ view, candidates }: OwnerReading, newName: (set: string) => string): OwnerPlan {
+  if (view.deleting) return planDeletion(view, candidates);
+
+  const current = view.sets.find((set) => set.current && !set.deleting);
+  const desired = desiredReplicas(view);
+  const needs = deploymentNeeds(view);
+  const scale = view.sets
+    .filter((set) => desired.get(set.name) !== set.replicas)
+    .map((set) => ({ set: set.name, resourceVersion: set.resourceVersion, replicas: desired.get(set.name) ?? 0 }));
+  const report = reportOf(view);
+  return {
+    addFinalizers: needs.includes('finalizer'),
+    ...(current === undefined && { createSet: { ...newSet(view), replicas: desired.get('') ?? 0 } }),
+    scale,
+    create: planCreation(view, desired, newName),
+    remove: planRemoval(view, desired, candidates),
+    release: false,
+    ...(report !== undefined && { report }),
+  };
+}
+
+/** Whether a plan changes nothing. */
+export function isEmpty({ addFinalizers, createSet, scale, create, remove, release, report }: OwnerPlan): boolean {
+  const isIdle = scale.length + create.length + remove.length === 0;
+  return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
+}
+
+function newSet({ template }: OwnerView) {
+  return { name: template.setName, hash: template.hash };
+}
+
+/** spec.replicas that each set should have, by name; under '' that of a set which does not exist yet. */
+function desiredReplicas(view: OwnerView): Map<string, number> {
+  let left = view.replicas;
+  const desired = new Map<string, number>();
+  const older = view.sets.filter((set) => !set.current);
+  for (const set of older.toReversed()) {
+    const kept = Math.min(set.replicas, left);
+    desired.set(set.name, kept);
+    left -= kept;
+  }
+  const current = view.sets.find((set) => set.current && !set.deleting);
+  return desired.set(current?.name ?? '', left);
+}
+
+/**
+ * Machines that are on their way out still hold quota, addresses and names: they count until they are gone. Only a Failed
+ * one that is being replaced does not make its replacement wait.
+ */
+function planCreation(view: OwnerView, desired: ReadonlyMap<string, number>, newName: (set: string) => string) {
+  const room = view.sets.reduce((sum, set) => sum - set.total + set.replacing, view.replicas + view.maxSurge);
+  let left = Math.min(maxPerStep, room);
+  const create: { set: string; uid: string; names: string[] }[] = [];
+  for (const set of view.sets) {
+    const missing = Math.min((desired.get(set.name) ?? 0) - set.active, left);
+    if (missing <= 0 || set.deleting || !set.managed) continue;
+    left -= missing;
+    create.push({ set: set.name, uid: set.uid, names: Array.from({ length: missing }, () => newName(set.name)) });
+  }
+  return create;
+}
+
+/** All Failed machines; beyond those, of each set the surplus in the order of the candidates. */
+function planRemoval(view: OwnerView, desired: ReadonlyMap<string, number>, candidates: readonly Candidate[]) {
+  const surplus = new Map(view.sets.map((set) => [set.name, set.active - set.failed - (desired.get(set.name) ?? 0)]));
+  return candidates.filter(({ set, failed }) => {
+    if (failed) return true;
+    const over = surplus.get(set) ?? 0;
+    surplus.set(set, over - 1);
+    return over > 0;
+  });
+}
+
+function planDeletion(view: OwnerView, candidates: readonly Candidate[]): OwnerPlan {
+  const isEmptied = view.sets.every((set) => set.total === 0);
+  const nothing = { addFinalizers: false, scale: [], create: [], remove: [], release: false };
+  if (!isEmptied) return { ...nothing, remove: candidates };
+  return { ...nothing, release: view.managed || view.sets.length > 0 };
+}
+
+/** What the owner's status has to say and does not say yet. */
+function reportOf(view: OwnerView): OwnerPlan['report'] {
+  const progress = view.kind === 'MachineDeployment' ? progressOf(view) : undefined;
+  if (progress !== view.progress) return { ...(progress !== undefined && { progress }) };
+  return view.observed && view.sets.every((set) => set.observed) ? undefined : {};
+}
+
+/** Reason that the condition Progressing should have. A rollout that was complete stays so until the next one. */
+function progressOf({ sets, replicas, progress }: OwnerView): string {
+  const current = sets.find((set) => set.current);
+  if (current === undefined) return 'NewMachineSetCreated';
+  const isAlone = sets.every((set) => set === current || set.total === 0);
+  if (isAlone && progress === rolloutComplete) return progress;
+  if (isAlone && current.total === replicas && current.available >= replicas) return rolloutComplete;
+  return progress === undefined || progress === rolloutComplete ? 'FoundNewMachineSet' : progress;
+}

@@ -1,0 +1,157 @@
+/**
+ * The owner of machines: everything that creates or deletes the machines of a MachineDeployment, or of a MachineSet
+ * without one, is decided here. A loop of observe, plan, act and wait, open while the owner needs something.
+ */
+import {
+  ActivityFailure,
+  condition,
+  continueAsNew,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
+import { deploymentNeeds } from '../../api/attention.ts';
+import type { ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
+import { toFailure } from '../machine/failure.ts';
+import { describeOwnerQuery, type OwnerDescription, ownerObservedSignal, retryNowSignal } from './messages.ts';
+import { isEmpty, planOwner } from './plan.ts';
+
+const { observeOwner, actOnOwner } = proxyActivities<OwnerActivities>({
+  startToCloseTimeout: '2 minutes',
+  heartbeatTimeout: '10 seconds',
+  retry: { initialInterval: '500 ms', maximumInterval: '10 seconds', maximumAttempts: 3 },
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+});
+
+/** Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do. */
+export async function rollout(ref: ObjectRef): Promise<void> {
+  await own(ref, 'MachineDeployment');
+}
+
+/** Workflow type `machineSet`: the same for a MachineSet that no deployment owns. */
+export async function machineSet(ref: ObjectRef): Promise<void> {
+  await own(ref, 'MachineSet');
+}
+
+interface Owning {
+  readonly ref: ObjectRef;
+  readonly kind: OwnerKind;
+  /** The newest view of a watcher since the last reading. */
+  seen?: OwnerView;
+  retryNow: boolean;
+  description: OwnerDescription;
+}
+
+/** Steps are this far apart, so that what comes in meanwhile is done in one. */
+const stepPauseMs = 250;
+
+async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
+  const owning = startOwning(ref, kind);
+  for (;;) {
+    delete owning.seen;
+    const step = await takeStep(owning);
+    if (step === 'gone') return;
+    if (step === 'done' && owning.seen === undefined) return;
+    if (workflowInfo().historyLength > 1_000) await continueAsNew<typeof rollout>(ref);
+    if (step === 'acted') await sleep(stepPauseMs);
+    if (step === 'refused') await condition(() => owning.retryNow, 5_000);
+    if (step === 'waiting') await condition(() => owning.retryNow || isWorthAStep(owning.seen));
+    owning.retryNow = false;
+  }
+}
+
+type Step = 'gone' | 'done' | 'acted' | 'refused' | 'waiting';
+
+/** One round of observe, plan and act. */
+async function takeStep(owning: Owning): Promise<Step> {
+  const { ref, kind } = owning;
+  try {
+    const reading = await observeOwner(ref, kind);
+    if (reading === null) return 'gone';
+    const needs = deploymentNeeds(reading.view);
+    const plan = planOwner(reading, newMachineName);
+    show(owning, reading, needs, isEmpty(plan) ? 'waiting for its machines' : 'changing its machines');
+    if (!isEmpty(plan)) {
+      await actOnOwner(ref, kind, plan);
+      return 'acted';
+    }
+    return needs.length === 0 ? 'done' : 'waiting';
+  } catch (error) {
+    if (!(error instanceof ActivityFailure)) throw error;
+    const { code, message } = toFailure(error);
+    const lastError = { code, message, at: new Date().toISOString() };
+    owning.description = { ...owning.description, doing: 'waiting for the Kubernetes API', lastError };
+    setCurrentDetails(toMarkdown(owning.description));
+    return 'refused';
+  }
+}
+
+/**
+ * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
+ * wait for. A cache that is behind costs a reading or a moment, never a machine: plans are made from readings.
+ */
+function isWorthAStep(seen: OwnerView | undefined): boolean {
+  if (seen === undefined) return false;
+  const asIfRead: OwnerReading = { view: seen, candidates: [] };
+  const hasSurplus = seen.deleting || seen.sets.some((set) => set.failed > 0 || set.active > set.replicas);
+  return hasSurplus || deploymentNeeds(seen).length === 0 || !isEmpty(planOwner(asIfRead, (set) => set));
+}
+
+/** `<set>-` and five characters of Kubernetes' alphabet for generated names, from the workflow's own seeded random. */
+function newMachineName(set: string): string {
+  const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+  const characters = Array.from({ length: 5 }, () => alphabet[Math.floor(Math.random() * alphabet.length)]);
+  return `${set}-${characters.join('')}`;
+}
+
+function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
+  const description: OwnerDescription = {
+    doing: 'starting',
+    since: new Date().toISOString(),
+    needs: [],
+    replicas: { desired: 0, total: 0, active: 0, available: 0 },
+  };
+  const owning: Owning = { ref, kind, retryNow: false, description };
+  setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
+  setHandler(
+    ownerObservedSignal,
+    (seen) => {
+      owning.seen = seen;
+    },
+    { description: 'A watcher saw the owner or its machines.' },
+  );
+  setHandler(
+    retryNowSignal,
+    () => {
+      owning.retryNow = true;
+    },
+    { description: 'Look again now.' },
+  );
+  return owning;
+}
+
+function show(owning: Owning, { view }: OwnerReading, needs: OwnerDescription['needs'], doing: string): void {
+  const sum = (count: 'total' | 'active' | 'available') => view.sets.reduce((total, set) => total + set[count], 0);
+  owning.description = {
+    doing,
+    since: doing === owning.description.doing ? owning.description.since : new Date().toISOString(),
+    needs,
+    replicas: { desired: view.replicas, total: sum('total'), active: sum('active'), available: sum('available') },
+  };
+  setCurrentDetails(toMarkdown(owning.description));
+}
+
+function toMarkdown({ doing, since, needs, replicas, lastError }: OwnerDescription): string {
+  const { desired, total, active, available } = replicas;
+  const lines = [
+    `- **Doing**: ${doing}, since ${since}`,
+    `- **Needs**: ${needs.join(', ') || 'nothing'}`,
+    `- **Machines**: ${desired} desired, ${total} existing, ${active} active, ${available} available`,
+  ];
+  if (lastError !== undefined)
+    lines.push(`- **Last error**: ${lastError.code} at ${lastError.at}: ${lastError.message}`);
+  return lines.join('\n');
+}
