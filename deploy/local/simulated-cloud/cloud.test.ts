@@ -1,0 +1,375 @@
+import { appendFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { request } from 'undici';
+import { createKubeClient, type KubeClient } from '../../../kube/client.ts';
+import { loadKubeconfig } from '../../../kube/config.ts';
+import { leases, nodes, pods } from '../../../kube/core.ts';
+import { mergePatch } from '../../../kube/patch.ts';
+import { type SimulatedCloud, startSimulatedCloud } from './admin.ts';
+
+const kubeconfig = process.env.MILLWRIGHT_TEST_KUBECONFIG ?? '';
+const run = Math.random().toString(36).slice(2, 8);
+let dir: string;
+let cloud: SimulatedCloud;
+let kube: KubeClient;
+let number = 0;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'simulated-cloud-'));
+  cloud = await startSimulatedCloud({
+    ...{ dir, kubeconfig, bootMs: 0, joinMs: 0, deleteMs: 100 },
+    ...{ leaseRenewMs: 100, statusUpdateMs: 100, maxGraceMs: 200 },
+  });
+  kube = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'test', qps: 1000, burst: 1000 });
+});
+
+afterAll(async () => {
+  for (const { name } of await cloud.vms({ all: true })) await kube.delete(nodes, { name }).catch(() => undefined);
+  await kube?.close();
+  await cloud?.stop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+afterEach(() => cloud.setFaults());
+
+interface Answer {
+  readonly status: number | 'lost';
+  readonly body: {
+    id?: string;
+    items?: { name: string }[];
+    nextPage?: string;
+    error?: { code: string; message: string };
+  };
+}
+
+async function call(
+  method: 'GET' | 'POST' | 'DELETE',
+  path: string,
+  body?: unknown,
+  token = 'letmein',
+): Promise<Answer> {
+  try {
+    const answer = await request(cloud.url + path, {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.statusCode, body: (await answer.body.json()) as Answer['body'] };
+  } catch {
+    return { status: 'lost', body: {} };
+  }
+}
+
+function newVm(overrides: object = {}) {
+  number += 1;
+  const name = `vm-${run}-${number}`;
+  const node = { labels: {}, taints: [] };
+  return { token: name, name, region: 'local', machineType: 'small', tags: {}, userData: 'x', node, ...overrides };
+}
+
+async function create(overrides: object = {}): Promise<{ id: string; name: string }> {
+  const vm = newVm(overrides);
+  const { body } = await call('POST', '/v1/vms', vm);
+  return { id: body.id ?? '', name: vm.name };
+}
+
+async function until<T>(read: () => Promise<T | undefined | false>): Promise<T> {
+  for (;;) {
+    const value = await read();
+    if (value !== undefined && value !== false) return value;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function nodeOf({ name }: { name: string }) {
+  return kube.find(nodes, { name });
+}
+
+async function renewTimeOf({ name }: { name: string }) {
+  const lease = await kube.find(leases, { namespace: 'kube-node-lease', name });
+  return lease?.spec?.renewTime;
+}
+
+/** Resolves when the kubelet of the VM has renewed its lease twice. */
+async function untilRenewedTwice(vm: { name: string }): Promise<void> {
+  for (let times = 0; times < 2; times += 1) {
+    const before = await renewTimeOf(vm);
+    await until(async () => {
+      const now = await renewTimeOf(vm);
+      return now !== undefined && now !== before;
+    });
+  }
+}
+
+/** Whether the VM's kubelet renews its lease, seen beside one that does. */
+async function isSilent(vm: { name: string }): Promise<boolean> {
+  const witness = await create();
+  await untilRenewedTwice(witness);
+  const before = await renewTimeOf(vm);
+  await untilRenewedTwice(witness);
+  return (await renewTimeOf(vm)) === before;
+}
+
+async function createPod(nodeName: string, finalizers: string[] = []): Promise<{ namespace: string; name: string }> {
+  number += 1;
+  const key = { namespace: 'default', name: `pod-${run}-${number}` };
+  const containers = [{ name: 'main', image: 'none' }];
+  await kube.create(pods, { metadata: { ...key, finalizers }, spec: { nodeName, containers } });
+  return key;
+}
+
+describe('VMs', () => {
+  it('come back for a token that is known, the deleted ones too', async () => {
+    const vm = newVm();
+    const first = await call('POST', '/v1/vms', vm);
+    const second = await call('POST', '/v1/vms', vm);
+    await call('DELETE', `/v1/vms/${first.body.id}`);
+    await until(async () => (await call('GET', `/v1/vms/${first.body.id}`)).status === 404);
+
+    const third = await call('POST', '/v1/vms', vm);
+
+    expect([first.status, second.status, third.status]).toEqual([201, 200, 200]);
+    expect(second.body.id).toBe(first.body.id);
+    expect(third.body).toMatchObject({ id: first.body.id, state: 'terminated' });
+  });
+
+  it('are listed by tags in pages', async () => {
+    const tags = { pages: run };
+    const made = [await create({ tags }), await create({ tags }), await create({ tags })];
+    await create({ tags: { pages: 'other' } });
+
+    const first = await call('GET', `/v1/vms?tag=pages=${run}&limit=2`);
+    const second = await call('GET', `/v1/vms?tag=pages=${run}&limit=2&page=${first.body.nextPage}`);
+
+    const listed = [...(first.body.items ?? []), ...(second.body.items ?? [])].map(({ name }) => name);
+    expect(listed).toEqual(made.map(({ name }) => name));
+    expect(first.body.items).toHaveLength(2);
+    expect(second.body.nextPage).toBeUndefined();
+  });
+
+  it('are for those with credentials only', async () => {
+    const { status, body } = await call('POST', '/v1/vms', newVm(), 'guess');
+
+    expect({ status, code: body.error?.code }).toEqual({ status: 401, code: 'Unauthorized' });
+  });
+
+  it('are refused with the name of the field that is wrong', async () => {
+    const { status, body } = await call('POST', '/v1/vms', newVm({ name: 'Not a name' }));
+
+    expect({ status, error: body.error }).toEqual({
+      status: 400,
+      error: { code: 'InvalidParameter', message: 'name: use a DNS name' },
+    });
+  });
+
+  it('leave a record of every call and of the user data they got', async () => {
+    const { id, name } = await create({ userData: '#!/bin/sh' });
+
+    expect((await cloud.calls()).find(({ vm }) => vm === id)).toMatchObject({
+      ...{ method: 'POST', path: '/v1/vms', operation: 'create' },
+      ...{ token: name, outcome: 201, effect: true },
+    });
+    expect((await cloud.vms()).find((vm) => vm.id === id)?.userData).toBe('#!/bin/sh');
+  });
+});
+
+describe('faults', () => {
+  it('show in every n-th call, so many times, of the machine type and with the tags', async () => {
+    await cloud.setFaults({ kind: 'capacity', machineType: 'large', tags: { zone: 'a' }, every: 2, times: 2 });
+    const created = async (machineType: string, zone: string) =>
+      (await call('POST', '/v1/vms', newVm({ machineType, tags: { zone } }))).status;
+
+    const met = [];
+    for (let turn = 0; turn < 6; turn += 1) met.push(await created('large', 'a'));
+    const spared = [await created('small', 'a'), await created('large', 'b')];
+
+    expect(met).toEqual([201, 409, 201, 409, 201, 201]);
+    expect(spared).toEqual([201, 201]);
+    expect(await cloud.faults()).toMatchObject([{ met: 6, shown: 2 }]);
+  });
+
+  it('hold the quota only while there are that many VMs', async () => {
+    const { id } = await create();
+    await cloud.setFaults({ kind: 'quota', limit: (await cloud.stats()).vmsNow });
+
+    const refused = await call('POST', '/v1/vms', newVm());
+    await call('DELETE', `/v1/vms/${id}`);
+    await until(async () => (await call('GET', `/v1/vms/${id}`)).status === 404);
+    const accepted = await call('POST', '/v1/vms', newVm());
+
+    expect([refused.body.error?.code, accepted.status]).toEqual(['QuotaExceeded', 201]);
+  });
+
+  it('hold an answer back for a while', async () => {
+    await cloud.setFaults({ kind: 'hang', effect: 'none', ms: 300, operation: 'list' });
+    const listing = call('GET', '/v1/vms');
+
+    await until(async () => (await cloud.calls()).some(({ outcome }) => outcome === 'pending'));
+
+    expect((await listing).status).toBe('lost');
+  });
+
+  it('are refused when they are none', async () => {
+    const wrong = { kind: 'capacity', every: 0 } as const;
+
+    await expect(cloud.setFaults(wrong)).rejects.toThrow(/every/);
+    expect(await cloud.faults()).toEqual([]);
+  });
+});
+
+describe('nodes', () => {
+  it('join ready, as the kubelet of the VM would register them', async () => {
+    const labels = { pool: 'a' };
+    const taints = [{ key: 'dedicated', value: 'x', effect: 'NoSchedule' }];
+    const vm = await create({ machineType: 'medium', node: { labels, taints } });
+
+    const node = await until(() => nodeOf(vm));
+
+    expect(node.spec).toMatchObject({ providerID: `simulated:///local/${vm.id}`, taints });
+    expect(node.metadata.labels).toMatchObject({ ...labels, 'kubernetes.io/hostname': vm.name });
+    expect(node.status?.capacity).toMatchObject({ cpu: '4', memory: '16Gi' });
+    expect(node.status?.conditions?.map(({ type, status }) => `${type}=${status}`)).toEqual([
+      'MemoryPressure=False',
+      'DiskPressure=False',
+      'PIDPressure=False',
+      'Ready=True',
+    ]);
+    await untilRenewedTwice(vm);
+  });
+
+  it('keep the conditions that others have set when their kubelet renews its own', async () => {
+    const vm = await create();
+    const { status } = await until(() => nodeOf(vm));
+    const foreign = { type: 'Terminating', status: 'True', reason: 'Test', message: 'set by the test' };
+    const conditions = [...(status?.conditions ?? []), foreign];
+    await kube.patch(nodes, { name: vm.name }, mergePatch({ status: { conditions } }), { subresource: 'status' });
+    const beatOf = (node: typeof status) => node?.conditions?.find(({ type }) => type === 'Ready')?.lastHeartbeatTime;
+
+    await until(async () => beatOf((await nodeOf(vm))?.status) !== beatOf(status));
+
+    expect((await nodeOf(vm))?.status?.conditions).toContainEqual(expect.objectContaining(foreign));
+  });
+
+  it('do not join when the fault says so', async () => {
+    await cloud.setFaults({ kind: 'neverJoin', times: 1 });
+    const vm = await create();
+
+    await untilRenewedTwice(await create());
+
+    expect(await nodeOf(vm)).toBeUndefined();
+    expect((await cloud.vms()).find(({ id }) => id === vm.id)?.state).toBe('running');
+  });
+
+  it('fall silent when their VM dies, and speak again after a restart', async () => {
+    await cloud.setFaults({ kind: 'die', afterMs: 300, times: 1 });
+    const dying = await create();
+    const killed = await create();
+    await Promise.all([untilRenewedTwice(dying), untilRenewedTwice(killed)]);
+    await cloud.killVm(killed.id);
+    await until(async () => (await cloud.vms()).every(({ id, alive }) => id !== dying.id || !alive));
+
+    expect([await isSilent(dying), await isSilent(killed)]).toEqual([true, true]);
+    expect((await cloud.vms()).find(({ id }) => id === killed.id)).toMatchObject({ state: 'running', alive: false });
+
+    await cloud.restartVm(killed.id);
+    await untilRenewedTwice(killed);
+  });
+
+  it('stay away when they were deleted until their VM restarts, though the cloud itself does', async () => {
+    const vm = await create();
+    await untilRenewedTwice(vm);
+    const before = await until(() => nodeOf(vm));
+    await kube.delete(nodes, { name: vm.name });
+    await cloud.kill();
+    await cloud.restart();
+    await untilRenewedTwice(vm);
+    expect(await nodeOf(vm)).toBeUndefined();
+
+    await cloud.restartVm(vm.id);
+
+    const after = await until(() => nodeOf(vm));
+    expect(after.metadata.uid).not.toBe(before.metadata.uid);
+  });
+
+  it('outlive a VM that vanishes, silent', async () => {
+    await cloud.setFaults({ kind: 'vanish', afterMs: 500, times: 1 });
+    const vm = await create();
+    await until(() => nodeOf(vm));
+
+    await until(async () => (await cloud.vms()).every(({ id }) => id !== vm.id));
+
+    expect(await isSilent(vm)).toBe(true);
+    expect(await nodeOf(vm)).toBeDefined();
+    expect((await cloud.calls()).some((record) => record.vm === vm.id && record.operation === 'delete')).toBe(false);
+  });
+});
+
+describe('pods', () => {
+  it('run on a node that has joined, and on one that joins later', async () => {
+    const vm = newVm();
+    const early = await createPod(vm.name);
+    await call('POST', '/v1/vms', vm);
+    await until(() => nodeOf(vm));
+    const late = await createPod(vm.name);
+
+    for (const key of [early, late]) {
+      const { status } = await until(async () => {
+        const pod = await kube.get(pods, key);
+        return pod.status?.phase === 'Running' && pod;
+      });
+      expect(status?.conditions).toContainEqual(expect.objectContaining({ type: 'Ready', status: 'True' }));
+      expect(status?.containerStatuses).toMatchObject([{ name: 'main', ready: true }]);
+    }
+  });
+
+  it('end after their grace period', async () => {
+    const vm = await create();
+    const key = await createPod(vm.name);
+    await until(async () => (await kube.get(pods, key)).status?.phase === 'Running');
+
+    await kube.delete(pods, key, { gracePeriodSeconds: 600 });
+
+    await until(async () => (await kube.find(pods, key)) === undefined);
+  });
+
+  it('wait for a kubelet that has died', async () => {
+    const vm = await create();
+    const key = await createPod(vm.name);
+    await until(async () => (await kube.get(pods, key)).status?.phase === 'Running');
+    await cloud.killVm(vm.id);
+    await kube.delete(pods, key, { gracePeriodSeconds: 1 });
+    const other = await create();
+    const otherKey = await createPod(other.name);
+    await until(async () => (await kube.get(pods, otherKey)).status?.phase === 'Running');
+    await kube.delete(pods, otherKey, { gracePeriodSeconds: 1 });
+    await until(async () => (await kube.find(pods, otherKey)) === undefined);
+
+    expect(await kube.find(pods, key)).toBeDefined();
+
+    await cloud.restartVm(vm.id);
+    await until(async () => (await kube.find(pods, key)) === undefined);
+  });
+});
+
+describe('the process', () => {
+  it('continues after kill -9 with its VMs, calls and faults, and where these were', async () => {
+    await untilRenewedTwice(await create());
+    await cloud.setFaults({ kind: 'neverJoin' }, { kind: 'capacity', every: 3 });
+    await create();
+    await create();
+    const before = [await cloud.vms({ all: true }), await cloud.calls(), await cloud.faults(), await cloud.stats()];
+
+    await cloud.kill();
+    appendFileSync(join(dir, 'journal.jsonl'), '{"vm":{"id":"torn');
+    await cloud.restart();
+
+    const after = [await cloud.vms({ all: true }), await cloud.calls(), await cloud.faults(), await cloud.stats()];
+    expect(after).toEqual(before);
+    expect((await call('POST', '/v1/vms', newVm())).status).toBe(409);
+    await cloud.restart();
+    expect(await cloud.stats()).toMatchObject({ vmsEver: (before[0] as unknown[]).length });
+  });
+});
