@@ -77,11 +77,22 @@ export function createTransport(options: {
   const { access, userAgent, watchIdleTimeoutMs = watchIdleMs } = options;
   const { origin, pathname } = new URL(access.server);
   const prefix = pathname.replace(/\/$/, '');
+  const retired = new Set<Agent>();
   let session: Session | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let refusedAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<Session> | undefined;
   let closed = false;
+
+  /** Lets what is in flight finish: a watch lives ten minutes at most. */
+  function retire({ calls, watches }: Session): void {
+    for (const agent of [calls, watches]) {
+      retired.add(agent);
+      // Rejects when `close` destroys it first.
+      const forget = () => retired.delete(agent);
+      agent.close().then(forget, forget);
+    }
+  }
 
   async function readCredentials(refused: boolean): Promise<Session> {
     const credentials = await access.credentials({ refused });
@@ -90,8 +101,7 @@ export function createTransport(options: {
       session = { ...previous, credentials };
     } else {
       session = createSession(credentials, watchIdleTimeoutMs);
-      // Lets what is in flight finish: a watch lives ten minutes at most.
-      if (previous) void Promise.all([previous.calls.close(), previous.watches.close()]);
+      if (previous) retire(previous);
     }
     readAt = performance.now();
     return session;
@@ -124,8 +134,7 @@ export function createTransport(options: {
 
   async function sendWith({ credentials, calls, watches }: Session, request: HttpRequest) {
     const { method, path, headers, body, signal, watch } = request;
-    if (closed)
-      throw new ConnectionError(`${method} ${path}: the client is closed`, { cause: undefined, notSent: true });
+    if (closed) throw new Error(`${method} ${path}: the client is closed`);
     try {
       return await (watch ? watches : calls).request({
         origin,
@@ -153,7 +162,8 @@ export function createTransport(options: {
     async close() {
       closed = true;
       await reading?.catch(() => undefined);
-      await Promise.all([session?.calls.destroy(), session?.watches.destroy()]);
+      const agents = [...retired, ...(session ? [session.calls, session.watches] : [])];
+      await Promise.all(agents.map((agent) => agent.destroy()));
     },
   };
 }

@@ -41,13 +41,22 @@ describe('an event', () => {
 
     expect(await recorded()).toMatchObject([
       {
-        ...{ regarding, type: 'Warning', reason: 'Created', note: 'made it', action: 'Create' },
-        ...{ reportingController: 'millwright', reportingInstance: 'test' },
+        regarding,
+        type: 'Warning',
+        reason: 'Created',
+        note: 'made it',
+        action: 'Create',
+        reportingController: 'millwright',
+        reportingInstance: 'test',
       },
     ]);
     // kubectl reads them as events of the core group.
     const core = defineResource<KubeObject & { message?: string }>({
-      ...{ group: '', version: 'v1', plural: 'events', kind: 'Event', namespaced: true },
+      group: '',
+      version: 'v1',
+      plural: 'events',
+      kind: 'Event',
+      namespaced: true,
     });
     const selected = { namespace, fieldSelector: `involvedObject.uid=${regarding.uid}` };
     expect((await direct.list(core, selected)).items).toMatchObject([{ message: 'made it' }]);

@@ -6,11 +6,11 @@ import { configMaps } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { eventually, inWords, recordingLogger, testClient } from './setup.ts';
 
-let stack: Stack;
+let stack: Stack | undefined;
 beforeAll(async () => {
   stack = await startStack({ clusters: 2 });
 }, 60_000);
-afterAll(() => stack.stop());
+afterAll(() => stack?.stop());
 
 /** A client and a reflector of the ConfigMaps in namespace `default` of one cluster, and what they met. */
 function connect(kubeconfig: string) {
@@ -31,7 +31,7 @@ function connect(kubeconfig: string) {
 }
 
 it('reflects two clusters apart, and goes on with the one while the other is down', async () => {
-  const [first, second] = stack.clusters;
+  const [first, second] = stack?.clusters ?? [];
   if (!first || !second) throw new Error('the stack has fewer than two clusters');
   const [one, two] = [connect(first.kubeconfig), connect(second.kubeconfig)];
   await Promise.all([one.reflector.waitForSync(), two.reflector.waitForSync()]);
