@@ -1,0 +1,111 @@
+/** Counts of machines as the status of sets and deployments has them: pure. */
+import { isPreserved } from './deletion-order.ts';
+import type { Machine } from './machine.ts';
+import type { MachineDeployment } from './machine-deployment.ts';
+import type { MachineSet } from './machine-set.ts';
+import { isActive, isAvailable } from './owner.ts';
+import { templatesEqual } from './template.ts';
+import { toKubernetesTime } from './to-model.ts';
+
+/** What the status of a set should say and does not, for a merge patch; undefined when it says it. */
+export function toSetCounts(set: MachineSet, own: readonly Machine[]): object | undefined {
+  const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
+  const isFullyLabeled = ({ metadata }: Machine) =>
+    templateLabels.every(([key, value]) => metadata.labels?.[key] === value);
+  return changed(set.status, {
+    replicas: own.length,
+    fullyLabeledReplicas: own.filter(isFullyLabeled).length,
+    readyReplicas: own.filter(isReady).length,
+    availableReplicas: own.filter((machine) => isActive(machine) && isAvailable(machine)).length,
+    failedMachines: summariesOf(own, new Map([[set.metadata.uid, set.metadata.name]])),
+  });
+}
+
+/** The same for a deployment, with its condition Available. */
+export function toDeploymentCounts(
+  deployment: MachineDeployment,
+  sets: readonly MachineSet[],
+  machines: readonly Machine[],
+  now: Date,
+): object | undefined {
+  const { spec, status } = deployment;
+  const current = sets.find((set) => templatesEqual(set.spec?.template, spec?.template));
+  const isUpdated = (machine: Machine) => ownerUid(machine) === current?.metadata.uid;
+  const available = machines.filter((machine) => isActive(machine) && isAvailable(machine)).length;
+  const desired = sets.reduce((sum, set) => sum + (set.spec?.replicas ?? 0), 0);
+  const counts = changed(status, {
+    replicas: machines.length,
+    updatedReplicas: machines.filter(isUpdated).length,
+    readyReplicas: machines.filter(isReady).length,
+    availableReplicas: available,
+    unavailableReplicas: Math.max(0, desired - available),
+    failedMachines: summariesOf(machines, new Map(sets.map(({ metadata }) => [metadata.uid, metadata.name]))),
+  });
+  const conditions = withAvailable(deployment, available, now);
+  return counts === undefined && conditions === undefined
+    ? undefined
+    : { ...counts, ...(conditions && { conditions }) };
+}
+
+function isReady(machine: Machine): boolean {
+  return isActive(machine) && machine.status?.currentStatus?.phase === 'Running';
+}
+
+function ownerUid({ metadata }: Machine): string | undefined {
+  return metadata.ownerReferences?.find(({ controller }) => controller)?.uid;
+}
+
+/** Machines whose last operation failed, as the autoscaler and people look for them. */
+function summariesOf(machines: readonly Machine[], setNames: ReadonlyMap<string, string>): object[] {
+  return machines
+    .filter((machine) => machine.status?.lastOperation?.state === 'Failed' && !isPreserved(machine, Date.now()))
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+    .map((machine) => ({
+      name: machine.metadata.name,
+      ...(machine.spec?.providerID !== undefined && { providerID: machine.spec.providerID }),
+      lastOperation: machine.status?.lastOperation,
+      ownerRef: setNames.get(ownerUid(machine) ?? '') ?? '',
+    }));
+}
+
+/** The fields that differ from what is there; counts of 0 and empty lists may be left out on the server. */
+function changed(present: object | undefined, wanted: Readonly<Record<string, number | object[]>>): object | undefined {
+  const known = (present ?? {}) as Readonly<Record<string, unknown>>;
+  const different = Object.entries(wanted).filter(
+    ([field, value]) => JSON.stringify(known[field] ?? (typeof value === 'number' ? 0 : [])) !== JSON.stringify(value),
+  );
+  return different.length === 0 ? undefined : Object.fromEntries(different);
+}
+
+/** The conditions with Available brought up to date, or undefined when it is. */
+function withAvailable({ spec, status }: MachineDeployment, available: number, now: Date): object[] | undefined {
+  const isEnough = available >= (spec?.replicas ?? 0) - maxUnavailableOf(spec);
+  const reason = isEnough ? 'MinimumReplicasAvailable' : 'MinimumReplicasUnavailable';
+  const conditions = status?.conditions ?? [];
+  const present = conditions.find(({ type }) => type === 'Available');
+  if (present?.reason === reason) return undefined;
+
+  const time = toKubernetesTime(now);
+  const message = isEnough ? 'Deployment has minimum availability.' : 'Deployment does not have minimum availability.';
+  const condition = {
+    type: 'Available',
+    status: isEnough ? 'True' : 'False',
+    lastUpdateTime: time,
+    lastTransitionTime: time,
+    reason,
+    message,
+  };
+  return [...conditions.filter(({ type }) => type !== 'Available'), condition];
+}
+
+/** Resolved maxUnavailable of the strategy; percentages round down. Where both bounds are 0, one may be missing. */
+function maxUnavailableOf(spec: MachineDeployment['spec']): number {
+  const { type, rollingUpdate, inPlaceUpdate } = spec?.strategy ?? {};
+  const bounds = { RollingUpdate: rollingUpdate, InPlaceUpdate: inPlaceUpdate }[type ?? ''];
+  const replicas = spec?.replicas ?? 0;
+  const resolve = (value: number | string | undefined, round: (x: number) => number) =>
+    typeof value === 'string' ? round((replicas * Number.parseInt(value, 10)) / 100) : (value ?? 0);
+  const unavailable = resolve(bounds?.maxUnavailable, Math.floor);
+  const isStuck = unavailable === 0 && resolve(bounds?.maxSurge, Math.ceil) === 0;
+  return Math.min(isStuck ? 1 : unavailable, replicas);
+}

@@ -1,0 +1,76 @@
+/** A work queue of keys, as controllers have them. */
+import type { Logger } from '../kube/logger.ts';
+
+export interface Queue {
+  /** Has a key handled soon; a key that waits already is not added again. */
+  add(key: string): void;
+  /** Nothing is begun after this; resolves when what was begun has ended. */
+  stop(): Promise<void>;
+}
+
+export interface QueueOptions {
+  /** Handles a key by what is known at that moment. What it throws is logged, and the key comes again later. */
+  readonly handle: (key: string) => Promise<void>;
+  /** Keys that are handled at once; one key never is twice. */
+  readonly concurrency: number;
+  /** How long a key waits for more of its kind, ms. */
+  readonly delayMs: number;
+  readonly logger: Logger;
+}
+
+const firstRetryMs = 500;
+const maxRetryMs = 30_000;
+
+/** Keeps only the fact that a key is dirty: however many events come while one is handled, it is handled once more. */
+export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptions): Queue {
+  const timers = new Map<string, NodeJS.Timeout>();
+  const ready = new Set<string>();
+  const running = new Map<string, Promise<void>>();
+  const failures = new Map<string, number>();
+  let isStopped = false;
+
+  function schedule(key: string, ms: number): void {
+    if (isStopped || timers.has(key) || ready.has(key)) return;
+    const timer = setTimeout(() => {
+      timers.delete(key);
+      ready.add(key);
+      fill();
+    }, ms);
+    timers.set(key, timer);
+  }
+
+  function fill(): void {
+    for (const key of ready) {
+      if (isStopped || running.size >= concurrency) return;
+      if (running.has(key)) continue;
+      ready.delete(key);
+      running.set(key, run(key));
+    }
+  }
+
+  async function run(key: string): Promise<void> {
+    try {
+      await handle(key);
+      failures.delete(key);
+    } catch (err) {
+      const count = (failures.get(key) ?? 0) + 1;
+      failures.set(key, count);
+      const retryMs = Math.min(firstRetryMs * 2 ** (count - 1), maxRetryMs) * (0.8 + 0.4 * Math.random());
+      logger.warn({ err, key, retryMs: Math.round(retryMs) }, 'handling an object failed');
+      schedule(key, retryMs);
+    } finally {
+      running.delete(key);
+      fill();
+    }
+  }
+
+  return {
+    add: (key) => schedule(key, delayMs),
+    async stop() {
+      isStopped = true;
+      for (const timer of timers.values()) clearTimeout(timer);
+      ready.clear();
+      await Promise.all(running.values());
+    },
+  };
+}

@@ -1,0 +1,73 @@
+/** Starting and waking workflows: their ids, and the only two calls that watchers make. */
+import type { Client, WorkflowStartOptions } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import type { MachineObservation, MachineSnapshot, ObjectRef, OwnerView } from '../api/model.ts';
+import { searchAttributes } from '../api/names.ts';
+import { observedSignal } from '../workflows/machine/messages.ts';
+import { ownerObservedSignal } from '../workflows/rollout/messages.ts';
+
+/** Where an installation's workflows are. */
+export interface Installation {
+  readonly client: Client;
+  /** Name of the installation: prefix of its workflow ids, and its task queue. */
+  readonly name: string;
+}
+
+/** Kind of an object that has a workflow. */
+export type WorkflowKind = 'Machine' | 'MachineDeployment' | 'MachineSet';
+
+const types = {
+  Machine: { workflow: 'machine', id: 'machine' },
+  MachineDeployment: { workflow: 'rollout', id: 'rollout' },
+  MachineSet: { workflow: 'machineSet', id: 'machine-set' },
+} as const;
+
+const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
+const installationKey = keyword(searchAttributes.installation);
+const deploymentKey = keyword(searchAttributes.deployment);
+const revisionKey = keyword(searchAttributes.revision);
+
+/** Id of the workflow of an object. With its UID: an object made again under the name has a workflow of its own. */
+export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
+  return `${installation}/${types[kind].id}/${namespace}/${name}/${uid}`;
+}
+
+/** Starts the workflow of an object unless one is open; that costs an open one nothing. */
+export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
+  await to.client.workflow.start(types[kind].workflow, startOptions(to, kind, ref, about));
+}
+
+/** Tells the workflow of a machine what was seen, and starts it if none is open. */
+export async function wakeMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
+  await to.client.workflow.signalWithStart(types.Machine.workflow, {
+    ...startOptions(to, 'Machine', ref, seen.machine),
+    signal: observedSignal,
+    signalArgs: [seen],
+  });
+}
+
+/** Tells the workflow of an owner what was seen, and starts it if none is open. */
+export async function wakeOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
+  await to.client.workflow.signalWithStart(types[seen.kind].workflow, {
+    ...startOptions(to, seen.kind, ref),
+    signal: ownerObservedSignal,
+    signalArgs: [seen],
+  });
+}
+
+function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
+  const deployment = kind === 'MachineDeployment' ? ref.name : about?.deployment;
+  return {
+    taskQueue: to.name,
+    workflowId: workflowId(to.name, kind, ref),
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+    args: [ref],
+    staticSummary: `${kind} ${ref.namespace}/${ref.name}`,
+    typedSearchAttributes: [
+      { key: installationKey, value: to.name },
+      ...(deployment === undefined ? [] : [{ key: deploymentKey, value: deployment }]),
+      ...(about?.revision === undefined ? [] : [{ key: revisionKey, value: about.revision }]),
+    ],
+  } satisfies WorkflowStartOptions;
+}
