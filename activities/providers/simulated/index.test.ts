@@ -250,25 +250,49 @@ describe('ensureVm', () => {
     });
   });
 
-  it('asks the cloud nothing while the class or a Secret is not valid', async () => {
+  it('asks the cloud nothing while the class or its credentials are not valid', async () => {
     const before = await cloud.stats();
     const huge = creation(newMachine(), scope({ machineType: 'huge', region: undefined, spot: true }));
-    const noSecret = creation(newMachine(), { userData: { namespace: 'garden', name: 'none', key: 'userData' } });
-    const noKey = creation(newMachine(), { userData: { namespace: 'garden', name: 'node', key: 'cloudConfig' } });
     const noToken = creation(newMachine(), { credentials: [{ namespace: 'garden', name: 'node' }] });
 
-    const errors = [];
-    for (const request of [huge, noSecret, noKey, noToken])
-      errors.push(await refusal(provider.ensureVm(request, call())));
+    const errors = [await refusal(provider.ensureVm(huge, call())), await refusal(provider.ensureVm(noToken, call()))];
 
-    expect(errors.map(({ code }) => code)).toEqual(Array(4).fill('InvalidArgument'));
-    expect(errors.map(({ message }) => message)).toEqual([
-      'providerSpec.machineType is "huge": use one of small, medium, large; providerSpec.spot is not known: remove it',
-      'Secret garden/none with the user data does not exist: create it',
-      'Secret garden/node with the user data has no key cloudConfig: add it',
-      'no Secret with credentials has the key token (looked in: garden/node): add it to one of them',
+    expect(errors.map(({ code, message }) => [code, message])).toEqual([
+      [
+        'InvalidArgument',
+        'providerSpec.machineType is "huge": use one of small, medium, large; providerSpec.spot is not known: remove it',
+      ],
+      [
+        'InvalidArgument',
+        'no Secret with credentials has the key token (looked in: garden/node): add it to one of them',
+      ],
     ]);
     expect(await cloud.stats()).toEqual(before);
+  });
+
+  it('creates nothing without user data', async () => {
+    const { creates } = await cloud.stats();
+    const noSecret = creation(newMachine(), { userData: { namespace: 'garden', name: 'none', key: 'userData' } });
+    const noKey = creation(newMachine(), { userData: { namespace: 'garden', name: 'node', key: 'cloudConfig' } });
+
+    const errors = [
+      await refusal(provider.ensureVm(noSecret, call())),
+      await refusal(provider.ensureVm(noKey, call())),
+    ];
+
+    expect(errors.map(({ code, message }) => [code, message])).toEqual([
+      ['InvalidArgument', 'Secret garden/none with the user data does not exist: create it'],
+      ['InvalidArgument', 'Secret garden/node with the user data has no key cloudConfig: add it'],
+    ]);
+    expect(await cloud.stats()).toMatchObject({ creates });
+  });
+
+  it('finds the VM of the Machine when its user data has been removed since', async () => {
+    const request = creation();
+    await provider.ensureVm(request, call());
+    delete secrets['garden/node'];
+
+    expect(await provider.ensureVm(request, call())).toMatchObject({ state: 'running' });
   });
 
   it('ends at once when it is cancelled while the create hangs, and deleteVm then removes the VM', async () => {

@@ -58,7 +58,6 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
     async ensureVm(request, context) {
       const spec = parseOrRefuse(SimulatedProviderSpec, request.providerSpec, 'providerSpec');
       const access = await reach(request, context.signal);
-      const userData = await readUserData(request.userData, context.signal);
       const find = (created?: CloudVm) => findSurvivor(access, request.machine.uid, context, created);
 
       const found = await find();
@@ -72,6 +71,7 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
         if (late) return toVm(late);
       }
 
+      const userData = await readUserData(request.userData, context.signal);
       const { region, machineType, labels, taints } = spec;
       const created = await createVm(
         access,
