@@ -1,9 +1,10 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { spawnGuarded } from './process.ts';
 import type { ServerSource } from './servers.ts';
 
 const modules = fileURLToPath(new URL('servers/', import.meta.url));
@@ -23,24 +24,31 @@ export async function buildFromSource(source: ServerSource, destination: string)
 }
 
 async function goBuild({ name, version, build }: ServerSource, go: string, destination: string): Promise<void> {
-  const partial = `${destination}.partial`;
-  const args = ['build', '-mod=readonly', '-trimpath', '-v', '-ldflags', `-s -w ${build.ldflags}`, '-o', partial];
-  const child = spawn('go', [...args, build.package], {
+  const partial = `${destination}.${process.pid}`;
+  const args = [
+    'build',
+    '-mod=readonly',
+    '-buildvcs=false',
+    '-trimpath',
+    '-v',
+    '-ldflags',
+    `-s -w ${build.ldflags}`,
+    '-o',
+    partial,
+  ];
+  const child = spawnGuarded('TERM', 'go', [...args, build.package], {
     cwd: join(modules, build.module),
     stdio: ['ignore', 'ignore', 'pipe'],
     // GOTOOLCHAIN: the modules need a newer Go than 1.21, which fetches it by itself through the module proxy.
     env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off' },
   });
-  const stop = () => child.kill();
-  process.once('exit', stop);
 
   const log: string[] = [];
-  child.stderr.setEncoding('utf8').on('data', (text: string) => log.push(...text.trimEnd().split('\n')));
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => log.push(...text.trimEnd().split('\n')));
   const what = `${name}: building ${version} with ${go}, once, about ${build.minutes} min on two cores`;
   const finish = showElapsed(what, () => `${log.length} packages`);
   const [code] = await once(child, 'close');
   finish();
-  process.off('exit', stop);
   if (code !== 0) {
     throw new Error(`${name}: go build has failed (${code}):\n${log.slice(-15).join('\n')}`);
   }

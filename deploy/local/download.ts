@@ -28,7 +28,7 @@ export async function downloadRelease({ name, version, release }: ServerSource, 
     console.error(`${name}: downloading ${version} from ${url}`);
     content = await fetchBytes(url);
   } catch (error) {
-    return skip(name, `no download from ${new URL(url).host}: ${error instanceof Error ? error.message : error}`);
+    return skip(name, `no download from ${new URL(url).host}: ${reasonOf(error)}`);
   }
   const file = url.slice(url.lastIndexOf('/') + 1);
   const expected = checksumOf(checksums, file);
@@ -65,6 +65,11 @@ async function fetchBytes(url: string): Promise<Buffer> {
   const response = await fetch(url, { signal: silent.signal }).finally(() => clearTimeout(timer));
   if (!response.ok) throw new Error(`HTTP ${response.status}`);
   return Buffer.from(await response.arrayBuffer());
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message : error.message; // fetch says only that it has failed
 }
 
 function skip(name: string, why: string): false {

@@ -61,7 +61,7 @@ export function spawnGuarded(
   signal: 'TERM' | 'KILL',
   executable: string,
   args: readonly string[],
-  options: SpawnOptions & { readonly stdio: readonly ('ignore' | 'inherit' | 'pipe' | number)[] },
+  options: Omit<SpawnOptions, 'stdio'> & { readonly stdio: readonly ('ignore' | 'inherit' | 'pipe' | number)[] },
 ): ChildProcess {
   const child = spawn('sh', [guard, signal, executable, ...args], { ...options, stdio: [...options.stdio, 'pipe'] });
   child.once('exit', releaseOf(child));
