@@ -22,8 +22,9 @@ interface KubeletOptions {
   readonly logger: Logger;
 }
 
-/** Pause after a request that failed. */
-const retryMs = 1000;
+/** Pauses between tries to register. The longest counts where another VM has the Node's name. */
+const firstRetryMs = 250;
+const maxRetryMs = 10_000;
 
 /** Serves the Nodes of VMs in one cluster. A VM needs no stop: time and the cloud's state tell when its kubelet ends. */
 export function startKubelets(options: KubeletOptions) {
@@ -63,7 +64,7 @@ export function startKubelets(options: KubeletOptions) {
 
   /** Registers the Node and answers with its UID; undefined when the kubelet has ended before. */
   async function register(vm: StoredVm): Promise<string | undefined> {
-    while (isOn(vm)) {
+    for (let retryMs = firstRetryMs; isOn(vm); retryMs = Math.min(2 * retryMs, maxRetryMs)) {
       const node = await ensureNode(client, vm, signal).catch(report(vm, 'registering a node'));
       if (node) {
         state.update(vm.id, { nodeUid: node });
