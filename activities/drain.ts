@@ -73,9 +73,11 @@ async function evictAll(
 ): Promise<boolean> {
   const { target, logger, evictionRetryMs } = deps;
   if (Date.now() >= deadlineMs) return false;
+  const fieldSelector = `spec.nodeName=${nodeName}`;
+  const { items } = await target.list(pods, { fieldSelector, signal });
+  if (!items.some(isEvictable)) return true; // worth no watch, and cordoned: none can come
 
   const waiter = createWaiter();
-  const fieldSelector = `spec.nodeName=${nodeName}`;
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
   const evictions = new Map<string, Eviction>();
   try {

@@ -49,31 +49,36 @@ export function createUserDataActivities(deps: UserDataDeps) {
       const place = { namespace, name, key: userDataKey };
       const original = await control.get(secrets, source, quick);
       const version = `${original.metadata.name}@${original.metadata.resourceVersion}`;
-      const present = await control.find(secrets, { namespace, name }, quick);
-      if (present?.metadata.annotations?.[names.source] === version) return place;
-      if (present !== undefined) await deleteIfThere(control, { namespace, name });
-
       const template = decoded(original, source.key);
       const { bootstrapToken, machineName } = userDataPlaceholders;
       const named = substitute(template, machineName, ref.name);
       const needsToken = isIn(template, bootstrapToken);
       const text = needsToken ? substitute(named, bootstrapToken, await ensureToken(ref, validSeconds)) : named;
-      await createOrFind(control, userDataSecret(ref, name, version, text));
+      const rendered = userDataSecret(ref, name, version, text);
+      const present = await createOrFind(control, rendered);
+      if (present.metadata.annotations?.[names.source] === version) return place;
+      await deleteIfThere(control, { namespace, name });
+      await createOrFind(control, rendered);
       return place;
     },
 
     /** Removes what ensureUserData has made. */
     async removeUserData(ref: ObjectRef): Promise<true> {
       const key = { namespace: ref.namespace, name: userDataSecretName(ref) };
-      const labelSelector = `${names.machineUid}=${ref.uid}`;
-      const tokens = await target.list(secrets, { ...quick, namespace: tokenNamespace, labelSelector });
-      await deleteIfThere(control, key);
-      for (const { metadata } of tokens.items) {
-        await deleteIfThere(target, { namespace: tokenNamespace, name: metadata.name });
-      }
+      await Promise.all([deleteIfThere(control, key), removeToken(ref)]);
       return true;
     },
   };
+
+  /** Found by its id, as a list would read every token of the cluster. One that is missed expires by itself. */
+  async function removeToken(ref: ObjectRef): Promise<void> {
+    for (let ordinal = 0; ; ordinal++) {
+      const key = { namespace: tokenNamespace, name: `bootstrap-token-${tokenId(ref.uid, ordinal)}` };
+      const token = await target.find(secrets, key, quick);
+      if (token === undefined) return;
+      if (token.metadata.labels?.[names.machineUid] === ref.uid) return deleteIfThere(target, key);
+    }
+  }
 }
 
 async function createOrFind(cluster: KubeClient, secret: NewSecret): Promise<Secret> {
