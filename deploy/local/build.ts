@@ -96,7 +96,8 @@ async function lock(file: string, name: string): Promise<() => Promise<void>> {
     }
     const owner = Number(await readFile(file, 'utf8').catch(() => ''));
     if (owner > 0 && !isAlive(owner)) await rm(file, { force: true });
-    else if (!waiting) console.error(`${name}: waiting for the build of process ${owner} (${file})`);
+    else if (!waiting && owner !== process.pid)
+      console.error(`${name}: waiting for the build of process ${owner} (${file})`);
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
 }

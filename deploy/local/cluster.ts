@@ -6,7 +6,6 @@ import { Agent, request } from 'undici';
 import { stringify } from 'yaml';
 import { freePort } from './ports.ts';
 import type { ServerHandle, StartServer } from './process.ts';
-import { findServer } from './servers.ts';
 
 /** One Kubernetes API. */
 export interface Cluster {
@@ -23,7 +22,10 @@ export interface ClusterOptions {
   readonly name: string;
   readonly dir: string;
   readonly etcdPort: number;
-  readonly controllerManager: boolean;
+  /** Program of kube-apiserver. */
+  readonly apiServer: string;
+  /** Program of kube-controller-manager, if one is wanted. */
+  readonly controllerManager: string | undefined;
 }
 
 /** The ones that work without nodes and service accounts. */
@@ -38,7 +40,7 @@ const controllers = [
 /** Starts an API server on an etcd and, if asked, a controller manager. Resolves when both are ready. */
 export async function startCluster(
   start: StartServer,
-  { name, dir, etcdPort, controllerManager }: ClusterOptions,
+  { name, dir, etcdPort, ...programs }: ClusterOptions,
 ): Promise<Cluster> {
   await mkdir(dir, { recursive: true });
   const token = randomBytes(16).toString('hex');
@@ -51,7 +53,7 @@ export async function startCluster(
 
   const apiServer = await start({
     name: `kube-apiserver of ${name}`,
-    executable: await findServer('kube-apiserver'),
+    executable: programs.apiServer,
     args: [
       ...['--bind-address=127.0.0.1', `--secure-port=${port}`, `--cert-dir=${dir}`],
       // The advertised address must not depend on the machine's network; nobody uses the `kubernetes` Service.
@@ -74,12 +76,16 @@ export async function startCluster(
     kubeconfig,
     url,
     apiServer,
-    controllerManager: controllerManager ? await startControllerManager(start, name, dir, kubeconfig) : undefined,
+    controllerManager:
+      programs.controllerManager === undefined
+        ? undefined
+        : await startControllerManager(start, programs.controllerManager, name, dir, kubeconfig),
   };
 }
 
 async function startControllerManager(
   start: StartServer,
+  executable: string,
   name: string,
   dir: string,
   kubeconfig: string,
@@ -87,7 +93,7 @@ async function startControllerManager(
   const port = await freePort();
   return start({
     name: `kube-controller-manager of ${name}`,
-    executable: await findServer('kube-controller-manager'),
+    executable,
     args: [
       ...[`--kubeconfig=${kubeconfig}`, `--controllers=${controllers.join(',')}`, '--leader-elect=false'],
       ...['--bind-address=127.0.0.1', `--secure-port=${port}`, `--cert-dir=${dir}`, '--profiling=false'],

@@ -126,6 +126,12 @@ export async function findServer(name: ServerName): Promise<string> {
   return cached;
 }
 
+/** `findServer` for several, side by side. */
+export async function findServers<Name extends ServerName>(names: readonly Name[]): Promise<Record<Name, string>> {
+  const paths = await Promise.all(names.map(async (name) => [name, await findServer(name)] as const));
+  return Object.fromEntries(paths) as Record<Name, string>;
+}
+
 /** Programs are shared by all checkouts of a person, so that only the first one waits for them. */
 function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'millwright', 'bin');
@@ -138,12 +144,21 @@ async function findOnPath({ name, versionArgs, minimum }: ServerSource): Promise
     const { stdout } = await promisify(execFile)(path, versionArgs, { timeout: 10_000 }).catch(() => ({ stdout: '' }));
     const version = parseVersion(stdout);
     if (version && isAtLeast(version, minimum)) {
-      console.error(`${name}: using ${path} (${version}) from PATH`);
+      tell(`${name}: using ${path} (${version}) from PATH`);
       return path;
     }
-    console.error(`${name}: not using ${path}, which is ${version ?? 'of unknown version'}: ${minimum} is needed`);
+    tell(`${name}: not using ${path}, which is ${version ?? 'of unknown version'}: ${minimum} is needed`);
   }
   return undefined;
+}
+
+const told = new Set<string>();
+
+/** Once, however often a server is looked for. */
+function tell(line: string): void {
+  if (told.has(line)) return;
+  told.add(line);
+  process.stderr.write(`${line}\n`);
 }
 
 /** The first version in what a program prints about itself, as `major.minor.patch`. */

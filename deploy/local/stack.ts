@@ -5,7 +5,7 @@ import { request } from 'undici';
 import { type Cluster, startCluster } from './cluster.ts';
 import { freePort } from './ports.ts';
 import { removeWhenOrphaned, type ServerHandle, type StartServer, startServer } from './process.ts';
-import { findServer } from './servers.ts';
+import { findServer, findServers } from './servers.ts';
 
 export interface StackOptions {
   /** Folder for data, logs and kubeconfigs, which stays; a stack started on it again continues with its objects. Default: a temporary one that goes with the stack. */
@@ -24,7 +24,7 @@ export interface Stack {
   /** Of the first cluster. */
   readonly kubeconfig: string;
   /** As many as were asked for. */
-  readonly clusters: readonly Cluster[];
+  readonly clusters: readonly [Cluster, ...Cluster[]];
   /** `127.0.0.1:<port>`, gRPC; the namespace is `default`. */
   readonly temporalAddress: string;
   /** Temporal's web interface. */
@@ -40,11 +40,12 @@ export interface Stack {
  * Throws with the end of the server's log when one does not start; the others are stopped then.
  */
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
+  // All of them first: one that is being built must not let the others wait until they give up.
+  const programs = await findServers(['etcd', 'temporal', 'kube-apiserver']);
+  const controllerManager = options.controllerManager ? await findServer('kube-controller-manager') : undefined;
   const dir = options.dir ? resolve(options.dir) : await mkdtemp(join(tmpdir(), 'millwright-stack-'));
   await mkdir(dir, { recursive: true });
   const releaseFolder = options.dir ? undefined : removeWhenOrphaned(dir);
-  const names = options.clusters === 2 ? ['cluster-1', 'cluster-2'] : ['cluster-1'];
-  const controllerManager = options.controllerManager ?? false;
   const etcdPort = await freePort();
 
   const servers: ServerHandle[] = [];
@@ -54,10 +55,19 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     servers.push(server);
     return server;
   };
+  const cluster = (name: string) =>
+    startCluster(start, {
+      name,
+      dir: join(dir, name),
+      etcdPort,
+      apiServer: programs['kube-apiserver'],
+      controllerManager,
+    });
   const starting = [
-    startTemporal(start, dir, options.temporal?.dbFile),
-    startEtcd(start, dir, etcdPort),
-    Promise.all(names.map((name) => startCluster(start, { name, dir: join(dir, name), etcdPort, controllerManager }))),
+    startTemporal(start, programs.temporal, dir, options.temporal?.dbFile),
+    startEtcd(start, programs.etcd, dir, etcdPort),
+    cluster('cluster-1'),
+    ...(options.clusters === 2 ? [cluster('cluster-2')] : []),
   ] as const;
   let etcd: ServerHandle | undefined;
   const stop = async () => {
@@ -69,10 +79,9 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     releaseFolder();
   };
   try {
-    const [temporal, etcdServer, clusters] = await Promise.all(starting);
+    const [temporal, etcdServer, ...clusters] = await Promise.all(starting);
     etcd = etcdServer;
-    const [{ kubeconfig }] = clusters as [Cluster];
-    return { dir, kubeconfig, clusters, ...temporal, etcd, stop };
+    return { dir, kubeconfig: clusters[0].kubeconfig, clusters, ...temporal, etcd, stop };
   } catch (error) {
     giveUp.abort();
     await Promise.allSettled(starting);
@@ -81,11 +90,11 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   }
 }
 
-async function startEtcd(start: StartServer, dir: string, port: number): Promise<ServerHandle> {
+async function startEtcd(start: StartServer, executable: string, dir: string, port: number): Promise<ServerHandle> {
   const url = `http://127.0.0.1:${port}`;
   return start({
     name: 'etcd',
-    executable: await findServer('etcd'),
+    executable,
     args: [
       `--data-dir=${join(dir, 'etcd')}`,
       `--listen-client-urls=${url}`,
@@ -99,7 +108,7 @@ async function startEtcd(start: StartServer, dir: string, port: number): Promise
   });
 }
 
-async function startTemporal(start: StartServer, dir: string, dbFile: string | undefined) {
+async function startTemporal(start: StartServer, executable: string, dir: string, dbFile: string | undefined) {
   const [port, uiPort, httpPort] = [await freePort(), await freePort(), await freePort()];
   const uiUrl = `http://127.0.0.1:${uiPort}`;
   const namespaceUrl = `http://127.0.0.1:${httpPort}/api/v1/namespaces/default`;
@@ -110,7 +119,7 @@ async function startTemporal(start: StartServer, dir: string, dbFile: string | u
   ];
   const temporal = await start({
     name: 'temporal',
-    executable: await findServer('temporal'),
+    executable,
     args: [
       ...['server', 'start-dev', '--ip', '127.0.0.1', '--log-level', 'error', '--ui-disable-news-fetch'],
       ...['--port', `${port}`, '--ui-port', `${uiPort}`, '--http-port', `${httpPort}`],
