@@ -27,7 +27,7 @@ export function attention(machine: MachineSnapshot, node: NodeView): Attention[]
   const found: Attention[] = [];
   if (!machine.managed) found.push('finalizer');
   if (!restingPhases.includes(machine.phase)) found.push('phase');
-  if (machine.nodeName === undefined || node.state === 'unknown') return found;
+  if (node.state === 'unknown') return found;
   if (node.state === 'absent') return machine.phase === 'Running' ? [...found, 'nodeMissing'] : found;
 
   if (node.deleting) found.push('nodeDeleting');
@@ -68,7 +68,7 @@ export function sameConditions(a: ConditionStatuses, b: ConditionStatuses): bool
 /** Why a MachineDeployment, or a MachineSet without one, needs its workflow. */
 export type OwnerNeed =
   | 'finalizer' // ours is not on the owner or on one of its sets
-  | 'deletion' // it is to go
+  | 'deletion' // it, or one of its sets, is to go
   | 'template' // no set has the present template
   | 'replicas' // a set or its machines are more or fewer than they should be
   | 'failed' // a Failed machine is to be replaced
@@ -79,11 +79,12 @@ export type OwnerNeed =
 export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
   if (owner.deleting) return owner.managed || owner.sets.some((set) => set.managed) ? ['deletion'] : [];
 
-  const { sets } = owner;
+  const sets = owner.sets.filter((set) => !set.deleting);
   const needs: OwnerNeed[] = [];
   const desired = sets.reduce((sum, set) => sum + set.replicas, 0);
   if (!owner.managed || sets.some((set) => !set.managed)) needs.push('finalizer');
-  if (!sets.some((set) => set.current && !set.deleting)) needs.push('template');
+  if (owner.sets.some((set) => set.deleting && (set.managed || set.total > 0))) needs.push('deletion');
+  if (!sets.some((set) => set.current)) needs.push('template');
   if (desired !== owner.replicas || sets.some((set) => set.active !== set.replicas)) needs.push('replicas');
   if (sets.some((set) => set.failed > 0)) needs.push('failed');
   if (!owner.observed || sets.some((set) => !set.observed)) needs.push('observed');
