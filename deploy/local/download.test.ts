@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { checksumOf, downloadRelease } from './download.ts';
+import { checksumOf, downloadRelease, releaseFor } from './download.ts';
 import { serverSources } from './servers.ts';
 
 describe('checksumOf', () => {
@@ -24,6 +24,28 @@ describe('checksumOf', () => {
   it('takes none of another file, and no page that is not a list', () => {
     expect(checksumOf(`${a}  etcd-darwin.zip\n`, 'etcd-linux.tar.gz')).toBeUndefined();
     expect(checksumOf('<html>Sign in to the network</html>', 'kubectl')).toBeUndefined();
+  });
+});
+
+describe('releaseFor', () => {
+  it.each([
+    [
+      'etcd',
+      'https://github.com/etcd-io/etcd/releases/download/v3.6.8/etcd-v3.6.8-linux-arm64.tar.gz',
+      'etcd-v3.6.8-linux-arm64/etcd',
+    ],
+    ['kubectl', 'https://dl.k8s.io/release/v1.34.10/bin/linux/arm64/kubectl', undefined],
+    [
+      'temporal',
+      'https://github.com/temporalio/cli/releases/download/v1.8.2/temporal_cli_1.8.2_linux_arm64.tar.gz',
+      'temporal',
+    ],
+  ] as const)('finds the release of %s', (name, url, member) => {
+    const release = releaseFor({ os: 'linux', arch: 'arm64' }, serverSources[name].release);
+
+    expect(release.url).toBe(url);
+    expect(release.member).toBe(member);
+    expect(release.checksums).not.toContain('{');
   });
 });
 
@@ -84,6 +106,13 @@ describe('downloadRelease', () => {
   });
 
   it('is skipped when the publisher has no such file', async () => {
+    expect(await downloadRelease(source('kubectl'), join(folder, 'kubectl'))).toBe(false);
+  });
+
+  it('is skipped when something else than a list of checksums answers', async () => {
+    publish('kubectl', 'the program');
+    files.set('/SHA256SUMS', '<html>Sign in to the network</html>');
+
     expect(await downloadRelease(source('kubectl'), join(folder, 'kubectl'))).toBe(false);
   });
 

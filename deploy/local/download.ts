@@ -3,10 +3,13 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { ServerSource } from './servers.ts';
+import type { Release, ServerSource } from './servers.ts';
 
-/** Go's names, which all three publishers use. */
-const platforms: Readonly<Record<string, string>> = { 'linux x64': 'linux amd64', 'linux arm64': 'linux arm64' };
+/** Platforms with a release of every server, in Node's words, with Go's. */
+const platforms: Readonly<Record<string, { readonly os: string; readonly arch: string }>> = {
+  'linux x64': { os: 'linux', arch: 'amd64' },
+  'linux arm64': { os: 'linux', arch: 'arm64' },
+};
 
 /**
  * Downloads the publisher's release to `destination` and checks it against the checksums that they publish beside it:
@@ -14,17 +17,16 @@ const platforms: Readonly<Record<string, string>> = { 'linux x64': 'linux amd64'
  * False, after one line on standard error, when there is none for this platform or it does not answer within 5 s.
  * Throws when what came does not have the published checksum.
  */
-export async function downloadRelease({ name, version, release }: ServerSource, destination: string) {
+export async function downloadRelease(source: ServerSource, destination: string): Promise<boolean> {
+  const { name, version } = source;
   const platform = platforms[`${process.platform} ${process.arch}`];
   if (!platform) return skip(name, `no release for ${process.platform} ${process.arch}`);
-  const [os = '', arch = ''] = platform.split(' ');
-  const forPlatform = (text: string) => text.replace(/\bos\b/, os).replace(/\barch\b/, arch);
-  const url = forPlatform(release.url);
+  const { url, checksums: checksumsUrl, member } = releaseFor(platform, source.release);
 
   let content: Buffer;
   let checksums: string;
   try {
-    checksums = (await fetchBytes(forPlatform(release.checksums))).toString();
+    checksums = (await fetchBytes(checksumsUrl)).toString();
     console.error(`${name}: downloading ${version} from ${url}`);
     content = await fetchBytes(url);
   } catch (error) {
@@ -32,6 +34,7 @@ export async function downloadRelease({ name, version, release }: ServerSource, 
   }
   const file = url.slice(url.lastIndexOf('/') + 1);
   const expected = checksumOf(checksums, file);
+  if (!expected) return skip(name, `${checksumsUrl} lists no checksum of ${file}`); // a proxy's error page, for example
   const actual = createHash('sha256').update(content).digest('hex');
   if (actual !== expected) throw new Error(`${url} has SHA-256 ${actual}, but its publisher lists ${expected}`);
 
@@ -39,7 +42,6 @@ export async function downloadRelease({ name, version, release }: ServerSource, 
   try {
     const received = join(folder, file);
     await writeFile(received, content);
-    const member = release.member && forPlatform(release.member);
     if (member) await promisify(execFile)('tar', ['-xzf', received, '-C', folder, member]);
     const program = member ? join(folder, member) : received;
     await chmod(program, 0o755);
@@ -48,6 +50,13 @@ export async function downloadRelease({ name, version, release }: ServerSource, 
     await rm(folder, { recursive: true, force: true });
   }
   return true;
+}
+
+/** A release with its placeholders filled in. */
+export function releaseFor({ os, arch }: { readonly os: string; readonly arch: string }, release: Release): Release {
+  const fill = (text: string) => text.replaceAll('{os}', os).replaceAll('{arch}', arch);
+  const { url, checksums, member } = release;
+  return { url: fill(url), checksums: fill(checksums), ...(member && { member: fill(member) }) };
 }
 
 /** The checksum of a file in a publisher's list, which may also be that one checksum alone. */

@@ -20,7 +20,7 @@ export interface ServerSource {
   readonly build: GoBuild;
 }
 
-/** The publisher's own build. `os` and `arch` in the addresses are replaced by Go's names for this machine. */
+/** The publisher's own build. `{os}` and `{arch}` stand for Go's names of the platform. */
 export interface Release {
   readonly url: string;
   /** The publisher's list of SHA-256 checksums: a bare one, or lines of `<checksum>  <file>`. */
@@ -49,7 +49,7 @@ const kubernetesLdflags = [
 ].join(' ');
 
 function kubernetesServer(name: string, variable: string, minutes: number) {
-  const url = `https://dl.k8s.io/release/${kubernetes}/bin/os/arch/${name}`;
+  const url = `https://dl.k8s.io/release/${kubernetes}/bin/{os}/{arch}/${name}`;
   return {
     name,
     version: kubernetes,
@@ -72,9 +72,9 @@ export const serverSources = {
     variable: 'MILLWRIGHT_ETCD',
     versionArgs: ['--version'],
     release: {
-      url: 'https://github.com/etcd-io/etcd/releases/download/v3.6.8/etcd-v3.6.8-os-arch.tar.gz',
+      url: 'https://github.com/etcd-io/etcd/releases/download/v3.6.8/etcd-v3.6.8-{os}-{arch}.tar.gz',
       checksums: 'https://github.com/etcd-io/etcd/releases/download/v3.6.8/SHA256SUMS',
-      member: 'etcd-v3.6.8-os-arch/etcd',
+      member: 'etcd-v3.6.8-{os}-{arch}/etcd',
     },
     build: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3', ldflags: '', minutes: 1 },
   },
@@ -88,7 +88,7 @@ export const serverSources = {
     variable: 'MILLWRIGHT_TEMPORAL',
     versionArgs: ['--version'],
     release: {
-      url: 'https://github.com/temporalio/cli/releases/download/v1.8.2/temporal_cli_1.8.2_os_arch.tar.gz',
+      url: 'https://github.com/temporalio/cli/releases/download/v1.8.2/temporal_cli_1.8.2_{os}_{arch}.tar.gz',
       checksums: 'https://github.com/temporalio/cli/releases/download/v1.8.2/checksums.txt',
       member: 'temporal',
     },
