@@ -1,4 +1,5 @@
 /** What the workflow of a MachineDeployment, or of a MachineSet without one, reads and does in Kubernetes. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { annotations, apiVersion, finalizers } from '../api/gardener/names.ts';
@@ -36,8 +37,11 @@ export function createOwnerActivities(deps: OwnerDeps) {
     /**
      * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is made meanwhile
      * may be missed but never one that was there before. null: the owner is gone, or it is a set that has an owner.
+     * @param notBeforeMs when to read, ms since the epoch, at most a second from now: what happens until then is in one
+     *   reading. A timer of the workflow would take a second, whatever is asked for.
      */
-    async observeOwner(ref: ObjectRef, kind: OwnerKind): Promise<OwnerReading | null> {
+    async observeOwner(ref: ObjectRef, kind: OwnerKind, notBeforeMs: number): Promise<OwnerReading | null> {
+      await sleep(Math.min(notBeforeMs - Date.now(), 1_000));
       const owner = await readOwner(control, ref, kind);
       if (owner === undefined) return null;
       const { namespace } = ref;

@@ -9,7 +9,6 @@ import {
   proxyActivities,
   setCurrentDetails,
   setHandler,
-  sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
@@ -42,10 +41,12 @@ interface Owning {
   /** The newest view of a watcher since the last reading. */
   seen?: OwnerView;
   retryNow: boolean;
+  /** When the next step may begin, ms since the epoch. */
+  nextStepMs: number;
   description: OwnerDescription;
 }
 
-/** Steps are this far apart, so that what comes in meanwhile is done in one. */
+/** Steps begin this far apart, so that what comes in meanwhile is done in one. */
 const stepPauseMs = 250;
 
 async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
@@ -56,7 +57,6 @@ async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
     if (step === 'gone') return;
     if (step === 'done' && owning.seen === undefined) return;
     if (workflowInfo().historyLength > 1_000) await continueAsNew<typeof rollout>(ref);
-    if (step === 'acted') await sleep(stepPauseMs);
     if (step === 'refused') await condition(() => owning.retryNow, 5_000);
     if (step === 'waiting') await condition(() => owning.retryNow || isWorthAStep(owning.seen));
     owning.retryNow = false;
@@ -69,7 +69,8 @@ type Step = 'gone' | 'done' | 'acted' | 'refused' | 'waiting';
 async function takeStep(owning: Owning): Promise<Step> {
   const { ref, kind } = owning;
   try {
-    const reading = await observeOwner(ref, kind);
+    const reading = await observeOwner(ref, kind, owning.nextStepMs);
+    owning.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
     const needs = deploymentNeeds(reading.view);
     const plan = planOwner(reading, newMachineName);
@@ -114,7 +115,7 @@ function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
     needs: [],
     replicas: { desired: 0, total: 0, active: 0, available: 0 },
   };
-  const owning: Owning = { ref, kind, retryNow: false, description };
+  const owning: Owning = { ref, kind, retryNow: false, nextStepMs: 0, description };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
     ownerObservedSignal,
