@@ -2,21 +2,23 @@
 import type { Machine } from './machine.ts';
 import { annotations, preserveValues, priorities } from './names.ts';
 
-/** Of phases that differ the earlier goes first; a phase that is not here goes before all of them. */
+/** Of phases that differ the earlier goes first; a phase that is not here ranks as Terminating. */
 const phaseOrder = ['Terminating', 'Failed', 'CrashLoopBackOff', 'Unknown', 'Pending', 'Available', 'Running'];
 
 /**
- * Compares two machines for deletion: not preserved before preserved, lower priority, marked for deletion (earlier mark
- * first), worse phase, older. The first difference decides; the name breaks ties, so that every reader sees one order.
+ * Compares two machines for deletion: not preserved before auto-preserved before preserved, earlier expiry, lower
+ * priority, marked for deletion (earlier mark first), worse phase, older. The first difference decides; the name breaks
+ * ties, so that every reader sees one order.
  */
 export function byDeletionOrder(nowMs: number): (a: Machine, b: Machine) => number {
   return (a, b) =>
-    Number(isPreservedUntilExpiry(a, nowMs)) - Number(isPreservedUntilExpiry(b, nowMs)) ||
+    preservationRank(a, nowMs) - preservationRank(b, nowMs) ||
+    (isPreservedUntilExpiry(a, nowMs) ? compare(expiryMsOf(a), expiryMsOf(b)) : 0) ||
     priorityOf(a) - priorityOf(b) ||
     compare(markedMsOf(a), markedMsOf(b)) ||
     phaseRank(a) - phaseRank(b) ||
-    a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp) ||
-    a.metadata.name.localeCompare(b.metadata.name);
+    compare(Date.parse(a.metadata.creationTimestamp), Date.parse(b.metadata.creationTimestamp)) ||
+    compare(a.metadata.name, b.metadata.name);
 }
 
 /** Whether a Failed machine is kept instead of replaced: preserved until a time to come, or asked for by annotation. */
@@ -26,9 +28,19 @@ export function isPreserved(machine: Machine, nowMs: number): boolean {
   return value !== undefined && value !== 'false' && Object.hasOwn(preserveValues, value);
 }
 
-function isPreservedUntilExpiry({ status }: Machine, nowMs: number): boolean {
-  const expiry = status?.currentStatus?.preserveExpiryTime;
-  return expiry != null && Date.parse(expiry) > nowMs;
+function isPreservedUntilExpiry(machine: Machine, nowMs: number): boolean {
+  return expiryMsOf(machine) > nowMs;
+}
+
+/** NaN for a machine that is not preserved. */
+function expiryMsOf({ status }: Machine): number {
+  return Date.parse(status?.currentStatus?.preserveExpiryTime ?? '');
+}
+
+/** Of equal rank are machines that are all preserved until an expiry to come, or none of them. */
+function preservationRank(machine: Machine, nowMs: number): number {
+  if (!isPreservedUntilExpiry(machine, nowMs)) return 0;
+  return machine.metadata.annotations?.[annotations.preserve] === 'auto-preserved' ? 1 : 2;
 }
 
 function priorityOf({ metadata }: Machine): number {
@@ -42,10 +54,11 @@ function markedMsOf({ metadata }: Machine): number {
   return Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms;
 }
 
-function compare(a: number, b: number): number {
-  return a === b ? 0 : a - b;
+/** Texts by code unit: the language of the machine that this runs on has no say in the order. */
+function compare<T extends number | string>(a: T, b: T): number {
+  return a < b ? -1 : Number(a > b);
 }
 
 function phaseRank({ status }: Machine): number {
-  return phaseOrder.indexOf(status?.currentStatus?.phase ?? '');
+  return Math.max(0, phaseOrder.indexOf(status?.currentStatus?.phase ?? ''));
 }

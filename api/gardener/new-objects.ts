@@ -15,8 +15,7 @@ export function toNewMachineSet(
   const copied = Object.entries(metadata.annotations ?? {}).filter(
     ([key]) => !(annotationsNotCopied as readonly string[]).includes(key),
   );
-  const revision =
-    1 + Math.max(0, ...others.map((set) => Number(set.metadata.annotations?.[annotations.revision] ?? 0)));
+  const revision = 1 + Math.max(0, ...others.map(revisionOf));
   const hashed = { [labels.templateHash]: hash };
   const template = spec?.template;
   return {
@@ -47,6 +46,11 @@ export function toNewMachineSet(
   };
 }
 
+/** 0 for a set without a revision, or with one that is no number. */
+function revisionOf({ metadata }: MachineSet): number {
+  return Number(metadata.annotations?.[annotations.revision]) || 0;
+}
+
 /**
  * A Machine of a set. Without our finalizer, on purpose: its own workflow puts that on before the first call to a cloud,
  * so that a Machine without it is known to have no VM.
@@ -54,6 +58,7 @@ export function toNewMachineSet(
 export function toNewMachine(set: MachineSet, name: string) {
   const { metadata, spec } = set.spec?.template ?? {};
   const creationTimeout = set.metadata.annotations?.[annotations.effectiveCreationTimeout];
+  const own: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
   return {
     metadata: {
       name,
@@ -64,6 +69,7 @@ export function toNewMachine(set: MachineSet, name: string) {
         [annotations.priority]: metadata?.annotations?.[annotations.priority] ?? priorities.default,
         ...(creationTimeout !== undefined && { [annotations.effectiveCreationTimeout]: creationTimeout }),
       },
+      finalizers: own.filter((name) => typeof name === 'string').filter((name) => name !== finalizers.machine),
       ownerReferences: [ownerReference('MachineSet', set.metadata)],
     },
     spec: { ...spec, ...(creationTimeout !== undefined && { creationTimeout }) },

@@ -31,21 +31,28 @@ export function newSetName(deployment: string, hash: string): string {
 }
 
 function essence(template: MachineTemplate | undefined): unknown {
-  const { [labels.templateHash]: _, ...ownLabels } = template?.metadata?.labels ?? {};
+  const { labels: ownLabels = {}, annotations, ...metadata } = template?.metadata ?? {};
+  const { [labels.templateHash]: _, ...counted } = ownLabels;
   const { class: machineClass, providerID } = template?.spec ?? {};
   return {
-    metadata: { ...template?.metadata, labels: ownLabels, creationTimestamp: undefined },
+    // As lists, in which an empty value counts.
+    labels: Object.entries(counted).toSorted(byKey),
+    annotations: Object.entries(annotations ?? {}).toSorted(byKey),
+    metadata: { ...metadata, creationTimestamp: undefined },
     class: { apiGroup: machineClass?.apiGroup, name: machineClass?.name },
     providerID,
   };
 }
 
-/** JSON with sorted keys, without what is empty: how an object was written does not matter. */
+/** JSON with sorted keys, without fields that are empty: how an object was written does not matter. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) => {
     if (part === null || part === '' || typeof part !== 'object') return part || undefined;
-    if (Array.isArray(part)) return part;
-    const entries = Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1));
-    return entries.length === 0 ? undefined : Object.fromEntries(entries);
+    if (Array.isArray(part)) return part.length === 0 ? undefined : part;
+    return Object.fromEntries(Object.entries(part).toSorted(byKey));
   });
+}
+
+function byKey([a]: [string, unknown], [b]: [string, unknown]): number {
+  return a < b ? -1 : 1;
 }
