@@ -1,0 +1,17 @@
+import type { FlagName, Options } from './options.ts';
+
+/** A command of `millwright`, in a form that help and documents are made from, too. */
+export interface Command<N extends FlagName = FlagName> {
+  readonly name: string;
+  readonly description: string;
+  /** Mandatory ones, in order: name and description. */
+  readonly arguments?: readonly (readonly [name: string, description: string])[];
+  readonly flags: readonly N[];
+  /** Throws UsageError for what it cannot use, and an Error of one line for what a person should know. */
+  run(options: Options<N>, args: readonly string[]): Promise<void>;
+}
+
+/** Makes the options of `run` those of the flags. What a command runs is imported by `run`, so that help waits for nothing. */
+export function defineCommand<const N extends FlagName>(command: Command<N>): Command<N> {
+  return command;
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env node
+/** The command `millwright`. Ends with 0, with 2 when what was given cannot be used, with 1 when it failed. */
+import { CommanderError, Option, Command as Program } from 'commander';
+import type { Command } from './command.ts';
+import { commands } from './commands.ts';
+import { envOf, type Flag, type FlagName, flagOf, flags, parseOptions, UsageError } from './options.ts';
+import { version } from './version.ts';
+
+process.exit(await main());
+
+async function main(): Promise<number> {
+  const program = new Program('millwright')
+    .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
+    .version(version)
+    .showHelpAfterError('(add --help for what is accepted)')
+    .exitOverride();
+  for (const command of commands) register(program, command);
+  try {
+    await program.parseAsync();
+    return 0;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
+    console.error(error instanceof Error ? error.message : error);
+    return error instanceof UsageError ? 2 : 1;
+  }
+}
+
+function register<N extends FlagName>(program: Program, command: Command<N>): void {
+  const subcommand = program.command(command.name).description(command.description);
+  for (const [name, description] of command.arguments ?? []) subcommand.argument(`<${name}>`, description);
+  for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
+  const variables = command.flags
+    .filter(isEnvOnly)
+    .map((name) => `  ${envOf(name).join(', ')}: ${flags[name].description}`);
+  if (variables.length > 0) subcommand.addHelpText('after', `\nEnvironment only:\n${variables.join('\n')}`);
+  subcommand.action(async (...given: unknown[]) => {
+    // A switch without a value is `true`.
+    const texts = Object.entries(subcommand.opts<Record<string, unknown>>()).map(([name, value]) => [
+      name,
+      String(value),
+    ]);
+    const options = parseOptions(command.flags, Object.fromEntries(texts), process.env);
+    const args = given.slice(0, command.arguments?.length ?? 0).map(String);
+    await command.run(options, args);
+  });
+}
+
+function isEnvOnly(name: FlagName): boolean {
+  const { envOnly }: Flag = flags[name];
+  return envOnly ?? false;
+}
+
+function toOption(name: FlagName): Option {
+  const { value, description, short, ...flag }: Flag = flags[name];
+  const notes = [
+    ...(flag.default === undefined ? [] : [`default: ${flag.default || 'empty'}`]),
+    `env: ${envOf(name).join(', ')}`,
+  ];
+  const spelling = `${short === undefined ? '' : `-${short}, `}${flagOf(name)}`;
+  const isSwitch = value === 'true|false';
+  return new Option(
+    isSwitch ? `${spelling} [${value}]` : `${spelling} <${value}>`,
+    `${description} (${notes.join('; ')})`,
+  );
+}

@@ -1,0 +1,74 @@
+/** The two halves of Millwright, as `run`, `controllers` and `worker` start them. */
+import { Client } from '@temporalio/client';
+import type { MachineLimits } from '../api/model.ts';
+import { startControllers } from '../controllers/main.ts';
+import { connectClient, connectWorkers } from '../temporal/connection.ts';
+import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
+import { startWorkers } from '../temporal/worker.ts';
+import type { controllersFlags, workersFlags } from './flags.ts';
+import type { Options } from './options.ts';
+import type { Part, PartDeps } from './serve.ts';
+import { temporalServer } from './servers.ts';
+
+/** Starts the controllers with a connection to Temporal of their own. */
+export async function startControllersPart(
+  options: Options<(typeof controllersFlags)[number]>,
+  { control, target, logger }: PartDeps,
+): Promise<Part> {
+  const server = temporalServer(options);
+  const connection = await connectClient(server);
+  await ensureSearchAttributes(connection, server.namespace);
+  const client = new Client({ connection, namespace: server.namespace });
+  const controllers = startControllers({
+    control,
+    target,
+    installation: { client, name: options.installation ?? options.namespace },
+    namespace: options.namespace,
+    defaults: machineLimits(options),
+    logger,
+  });
+  return {
+    missing: controllers.missing,
+    async stop() {
+      await controllers.stop();
+      await connection.close();
+    },
+  };
+}
+
+/** Starts the workers with a connection to Temporal of their own. */
+export async function startWorkersPart(
+  options: Options<(typeof workersFlags)[number]>,
+  { control, target, logger }: PartDeps,
+): Promise<Part> {
+  const server = temporalServer(options);
+  const connection = await connectWorkers(server, logger);
+  await ensureSearchAttributes(connection, server.namespace);
+  const workers = await startWorkers({
+    connection,
+    namespace: server.namespace,
+    installation: options.installation ?? options.namespace,
+    control,
+    target,
+    defaults: machineLimits(options),
+    bootstrapTokenExtraGroups: options.bootstrapTokenAuthExtraGroups,
+    providers: options.providers,
+    logger,
+  });
+  return {
+    missing: workers.missing,
+    failed: workers.failed,
+    async stop() {
+      await workers.stop();
+      await connection.close();
+    },
+  };
+}
+
+function machineLimits(options: Options<(typeof controllersFlags)[number]>): MachineLimits {
+  return {
+    creationSeconds: options.machineCreationTimeout,
+    drainSeconds: options.machineDrainTimeout,
+    nodeConditions: options.nodeConditions,
+  };
+}

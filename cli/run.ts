@@ -1,0 +1,18 @@
+import { defineCommand } from './command.ts';
+import { serverFlags, workersFlags } from './flags.ts';
+
+export const runCommand = defineCommand({
+  name: 'run',
+  description: 'Run controllers and workers in one process.',
+  flags: [...serverFlags, ...workersFlags],
+  async run(options) {
+    const [{ serve }, { startControllersPart, startWorkersPart }] = await Promise.all([
+      import('./serve.ts'),
+      import('./parts.ts'),
+    ]);
+    await serve('run', options, [
+      (deps) => startWorkersPart(options, deps),
+      (deps) => startControllersPart(options, deps),
+    ]);
+  },
+});

@@ -1,0 +1,90 @@
+/** The life of a process that serves until it is told to end. */
+import type { Logger } from 'pino';
+import type { serverFlags } from './flags.ts';
+import { startHttp } from './http.ts';
+import { createLogger } from './logger.ts';
+import { createMetrics } from './metrics.ts';
+import type { Options } from './options.ts';
+import { type Clusters, connectClusters } from './servers.ts';
+
+/** What parts are made with. */
+export interface PartDeps extends Clusters {
+  readonly logger: Logger;
+}
+
+/** A running half of Millwright: the controllers or the workers. */
+export interface Part {
+  /** What is not ready yet; empty when everything is. */
+  missing(): string[];
+  /** Rejects when it has ended by itself. */
+  readonly failed?: Promise<never>;
+  stop(): Promise<void>;
+}
+
+/** Kubernetes kills a pod 30 s after it was asked to end; before that we say what hung, ms. */
+const endsWithinMs = 28_000;
+
+/**
+ * Starts the parts in order and serves until SIGTERM or SIGINT, then ends in the reverse order: no longer ready, the
+ * parts, the clients of the clusters, HTTP. A second signal ends at once with code 1. Throws an Error of one line when a
+ * server does not answer at the start or a part ends by itself.
+ */
+export async function serve(
+  component: string,
+  options: Options<(typeof serverFlags)[number]>,
+  startParts: readonly ((deps: PartDeps) => Promise<Part>)[],
+): Promise<void> {
+  const logger = createLogger(options);
+  const metrics = createMetrics();
+  const signal = untilSignal(logger);
+  const parts: Part[] = [];
+  /** What was started, to be stopped in reverse. */
+  const stops: (() => Promise<void>)[] = [];
+  let missing = () => ['start'];
+
+  async function start(): Promise<void> {
+    const http = await startHttp({ ...options, registry: metrics.registry, missing: () => missing() });
+    stops.push(http.close);
+    logger.info({ url: http.url }, 'serving health and metrics');
+    const clusters = await connectClusters(options, component, metrics.observeRequest);
+    stops.push(clusters.close);
+    for (const startPart of startParts) {
+      const part = await startPart({ ...clusters, logger });
+      parts.push(part);
+      stops.push(part.stop);
+    }
+    missing = () => parts.flatMap((part) => part.missing());
+    logger.info({}, 'started');
+  }
+
+  process.once('uncaughtException', (err) => {
+    logger.fatal({ err }, 'ending because of an unexpected error');
+    process.exit(1);
+  });
+  const starting = start();
+  starting.catch(() => undefined); // told below, unless a signal came first
+  try {
+    await Promise.race([starting, signal]);
+    await Promise.race([signal, ...parts.flatMap(({ failed }) => failed ?? [])]);
+  } finally {
+    missing = () => ['the process is ending'];
+    setTimeout(() => process.exit(1), endsWithinMs).unref();
+    for (const stop of stops.toReversed()) await stop();
+  }
+  logger.info({}, 'ended');
+}
+
+/** Resolves with the first SIGTERM or SIGINT; the second ends the process. */
+async function untilSignal(logger: Logger): Promise<void> {
+  await new Promise<void>((resolve) => {
+    let isEnding = false;
+    const onSignal = (signal: NodeJS.Signals) => {
+      if (isEnding) process.exit(1);
+      isEnding = true;
+      logger.info({ signal }, 'ending; a second signal ends at once');
+      resolve();
+    };
+    process.on('SIGTERM', onSignal);
+    process.on('SIGINT', onSignal);
+  });
+}

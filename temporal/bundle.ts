@@ -1,0 +1,71 @@
+/** The code of the workflows as workers run it, built once and kept. */
+import { createHash, randomUUID } from 'node:crypto';
+import { globSync } from 'node:fs';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const folder = join(root, '.cache', 'workflows');
+
+/** Everything that the bundle is made of. */
+const sources = [
+  'workflows/**/*.ts',
+  'api/**/*.ts',
+  'temporal/bundle.ts',
+  'node_modules/@temporalio/{worker,workflow,common}/package.json',
+];
+
+/**
+ * The bundle of workflows/, from .cache/workflows when it was built before from the same sources. Several processes may
+ * build at once. Where nothing can be written there it is built each time, which takes a second or two.
+ * Never from a folder that others may write to: what is in it would be run.
+ */
+export async function loadWorkflowBundle(): Promise<{ code: string }> {
+  const file = join(folder, `${await hashSources()}.js`);
+  const cached = await readFile(file, 'utf8').catch(() => undefined);
+  if (cached !== undefined) return { code: cached };
+  const { code } = await build();
+  await keep(file, code).catch(() => undefined);
+  return { code };
+}
+
+async function hashSources(): Promise<string> {
+  const files = sources
+    .flatMap((pattern) => globSync(pattern, { cwd: root }))
+    .filter((file) => !file.endsWith('.test.ts'))
+    .toSorted();
+  const hash = createHash('sha256');
+  for (const file of files) {
+    hash
+      .update(`${file}\0`)
+      .update(await readFile(join(root, file)))
+      .update('\0');
+  }
+  return hash.digest('hex').slice(0, 32);
+}
+
+async function build(): Promise<{ code: string }> {
+  return bundleWorkflowCode({
+    workflowsPath: join(root, 'workflows/index.ts'),
+    logger: new DefaultLogger('ERROR'),
+    // A fifth faster than a development bundle. Minified, workflow types would lose their names.
+    webpackConfigHook: (config) => ({
+      ...config,
+      mode: 'production',
+      optimization: { ...config.optimization, minimize: false },
+    }),
+  });
+}
+
+async function keep(file: string, code: string): Promise<void> {
+  const unfinished = `${file}.${randomUUID()}`;
+  await mkdir(folder, { recursive: true });
+  try {
+    await writeFile(unfinished, code);
+    await rename(unfinished, file);
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}

@@ -1,0 +1,28 @@
+/** What Temporal's SDK logs, in our log. */
+import type { LogLevel, LogMetadata, Logger as SdkLogger } from '@temporalio/common';
+import type { Logger } from '../kube/logger.ts';
+
+/** The SDK's fields that say what ours say, under our keys. */
+const keys: Readonly<Record<string, string>> = {
+  error: 'err',
+  namespace: 'temporalNamespace',
+};
+
+/** A logger for the SDK's runtime. Its messages are static; `component` tells them from ours. */
+export function toSdkLogger(logger: Logger): SdkLogger {
+  function log(level: LogLevel, message: string, meta: LogMetadata = {}): void {
+    const renamed = Object.entries(meta).map(([key, value]) => [keys[key] ?? key, value]);
+    logger[methods[level]]({ component: 'temporal', ...Object.fromEntries(renamed) }, message);
+  }
+  return {
+    log,
+    trace: (message, meta) => log('TRACE', message, meta),
+    debug: (message, meta) => log('DEBUG', message, meta),
+    info: (message, meta) => log('INFO', message, meta),
+    warn: (message, meta) => log('WARN', message, meta),
+    error: (message, meta) => log('ERROR', message, meta),
+  };
+}
+
+/** Its news are details to us: that a worker runs is what /readyz tells. */
+const methods = { TRACE: 'debug', DEBUG: 'debug', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const;

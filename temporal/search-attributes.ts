@@ -1,0 +1,66 @@
+/** The search attributes of our workflows, which a namespace has to know before one of them is set. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionLike } from '@temporalio/client';
+import { searchAttributes } from '../api/names.ts';
+import { grpcCodeOf, grpcCodes } from './connection.ts';
+
+const names = Object.values(searchAttributes);
+/** Number of the type Keyword in Temporal's API. */
+const keyword = 2;
+/** A server takes a moment until it uses an attribute that was added, ms. */
+const patienceMs = 15_000;
+
+/**
+ * Makes sure that the namespace has our search attributes, and returns when they can be used. Safe to repeat and to run
+ * in several processes at once. Throws an Error that names the attributes and the fix where that cannot be done.
+ */
+export async function ensureSearchAttributes(connection: ConnectionLike, namespace: string): Promise<void> {
+  await connection.withDeadline(Date.now() + patienceMs, async () => {
+    await addMissing(connection, namespace);
+    while (!(await areUsable(connection, namespace))) await sleep(100);
+  });
+}
+
+async function addMissing({ operatorService }: ConnectionLike, namespace: string): Promise<void> {
+  try {
+    const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+    const wrong = names.filter((name) => (customAttributes[name] ?? keyword) !== keyword);
+    if (wrong.length > 0) {
+      throw new Error(
+        `${wrong.join(', ')} in the Temporal namespace '${namespace}' must be of type Keyword: remove what is there`,
+      );
+    }
+    const missing = names.filter((name) => customAttributes[name] === undefined);
+    if (missing.length === 0) return;
+    const wanted = Object.fromEntries(missing.map((name) => [name, keyword]));
+    await operatorService.addSearchAttributes({ namespace, searchAttributes: wanted });
+  } catch (error) {
+    // Another process may have been quicker. And who may not ask for them, as on Temporal Cloud, may still use them.
+    if (!ignored.has(grpcCodeOf(error))) throw error;
+  }
+}
+
+const ignored = new Set<number | undefined>([
+  grpcCodes.alreadyExists,
+  grpcCodes.permissionDenied,
+  grpcCodes.unauthenticated,
+  grpcCodes.unimplemented,
+]);
+
+/** Answers false while the server does not know one of them. */
+async function areUsable({ workflowService }: ConnectionLike, namespace: string): Promise<boolean> {
+  const query = names.map((name) => `${name} = 'none'`).join(' AND ');
+  try {
+    await workflowService.countWorkflowExecutions({ namespace, query });
+    return true;
+  } catch (error) {
+    const code = grpcCodeOf(error);
+    if (code === grpcCodes.invalidArgument) return false;
+    if (code !== grpcCodes.deadlineExceeded) throw error;
+    const cause = { cause: error };
+    throw new Error(
+      `the Temporal namespace '${namespace}' lacks search attributes: add ${names.join(', ')}, all of type Keyword`,
+      cause,
+    );
+  }
+}

@@ -1,0 +1,146 @@
+/** The workers of an installation: one for its workflows and what they do in Kubernetes, and one for each provider. */
+import { hostname } from 'node:os';
+import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { boundary } from '../activities/boundary.ts';
+import { createDrainActivities } from '../activities/drain.ts';
+import { createMachineActivities } from '../activities/machines.ts';
+import { createOwnerActivities } from '../activities/owners.ts';
+import type { ProviderDeps } from '../activities/providers/provider.ts';
+import { providers } from '../activities/providers/registry.ts';
+import { createVmActivities } from '../activities/vms.ts';
+import type { MachineLimits } from '../api/model.ts';
+import { providerTaskQueue } from '../api/names.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { secrets } from '../kube/core.ts';
+import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
+import type { Logger } from '../kube/logger.ts';
+import { loadWorkflowBundle } from './bundle.ts';
+
+export interface WorkersOptions {
+  readonly connection: NativeConnection;
+  /** Of Temporal. */
+  readonly namespace: string;
+  /** Name of the installation: its task queue, and prefix of those of its providers. */
+  readonly installation: string;
+  /** Cluster of the Machines, classes and Secrets. */
+  readonly control: KubeClient;
+  /** Cluster of the Nodes and Pods; may be the same. */
+  readonly target: KubeClient;
+  /** For machines that do not say otherwise. */
+  readonly defaults: MachineLimits;
+  /** `auth-extra-groups` of bootstrap tokens: comma list, empty for none. */
+  readonly bootstrapTokenExtraGroups: string;
+  /** Providers to serve, of `providerNames`. */
+  readonly providers: readonly string[];
+  readonly logger: Logger;
+}
+
+/** Running workers. */
+export interface Workers {
+  /** What is not ready yet; empty when everything is. */
+  missing(): string[];
+  /** Rejects when a worker ends by itself. Never resolves. */
+  readonly failed: Promise<never>;
+  /** Takes no new work, lets activities end for 20 s before they are cancelled, and writes the Events that are due. */
+  stop(): Promise<void>;
+}
+
+/** As machine-controller-manager's pause between two evictions of a pod that its budget protects. */
+const evictionRetryMs = 20_000;
+
+/** What every worker of ours is made with; the numbers are measured to be enough for 60 new machines a second. */
+const common = {
+  interceptors: { activity: [boundary] },
+  shutdownGraceTime: '20 seconds',
+  // Before Kubernetes kills the pod, 30 s after it was asked to end.
+  shutdownForceTime: '25 seconds',
+  maxConcurrentActivityTaskExecutions: 500,
+  activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
+} satisfies Partial<WorkerOptions>;
+
+/** Starts the workers; resolves when all of them poll. The connection stays the caller's. */
+export async function startWorkers(options: WorkersOptions): Promise<Workers> {
+  const { control, logger } = options;
+  const events = createEventRecorder({
+    client: control,
+    controller: 'millwright',
+    instance: hostname().slice(0, 128),
+    logger,
+  });
+  const workers = [
+    await createInstallationWorker(options, events),
+    ...(await Promise.all(options.providers.map((name) => createProviderWorker(options, name)))),
+  ];
+
+  let stopping = false;
+  const runs = workers.map(async (worker) => {
+    await worker.run();
+    if (!stopping) throw new Error(`the worker of task queue ${worker.options.taskQueue} has ended by itself`);
+  });
+  const failed = Promise.all(runs).then(() => new Promise<never>(() => undefined));
+  failed.catch(() => undefined); // whoever looks at it later still sees it
+
+  return {
+    missing: () =>
+      workers
+        .filter((worker) => worker.getState() !== 'RUNNING')
+        .map(({ options: { taskQueue } }) => `worker of ${taskQueue}`),
+    failed,
+    async stop() {
+      stopping = true;
+      for (const worker of workers) {
+        if (worker.getState() === 'RUNNING') worker.shutdown();
+      }
+      const outcomes = await Promise.allSettled(runs);
+      await events.flush();
+      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+    },
+  };
+}
+
+/** The worker of workflows, their local activities, and the Kubernetes activities that last longer. */
+async function createInstallationWorker(options: WorkersOptions, events: EventRecorder): Promise<Worker> {
+  const { connection, namespace, installation } = options;
+  return Worker.create({
+    ...common,
+    connection,
+    namespace,
+    taskQueue: installation,
+    workflowBundle: await loadWorkflowBundle(),
+    activities: {
+      ...createMachineActivities({ ...options, events }),
+      ...createOwnerActivities({ ...options, events }),
+      ...createDrainActivities({ ...options, evictionRetryMs }),
+    },
+    // 110 to 150 KB each. What is not cached costs 9 ms of CPU when it is woken, and more than 3,000 make all slower.
+    maxCachedWorkflows: 2_000,
+    maxConcurrentWorkflowTaskExecutions: 200,
+    maxConcurrentLocalActivityExecutions: 500,
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 20 },
+  });
+}
+
+/** The worker of a cloud's activities: what fails there keeps nothing else waiting. */
+async function createProviderWorker(options: WorkersOptions, name: string): Promise<Worker> {
+  const { connection, namespace, installation, control } = options;
+  const createProvider = providers.get(name);
+  if (createProvider === undefined) {
+    throw new Error(`provider '${name}' is not known: there are ${[...providers.keys()].join(', ')}`);
+  }
+  return Worker.create({
+    ...common,
+    connection,
+    namespace,
+    taskQueue: providerTaskQueue(installation, name),
+    activities: createVmActivities(createProvider({ readSecret: secretReader(control) })),
+  });
+}
+
+function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
+  return async (key, signal) => {
+    const secret = await control.find(secrets, key, { signal });
+    if (secret === undefined) return undefined;
+    const decoded = Object.entries(secret.data ?? {}).map(([name, value]) => [name, Buffer.from(value, 'base64')]);
+    return Object.fromEntries(decoded);
+  };
+}

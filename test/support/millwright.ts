@@ -1,0 +1,121 @@
+/** Millwright as people run it: a process of its own. */
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { removeWhenOrphaned, spawnGuarded } from '../../deploy/local/process.ts';
+import { eventually } from '../kube/setup.ts';
+
+const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
+
+export interface MillwrightOptions {
+  readonly namespace: string;
+  /** Default: the namespace. */
+  readonly installation?: string;
+  /** Of the control cluster. Default: the first API server of the test stack. */
+  readonly kubeconfig?: string;
+  /** Of the target cluster. Default: the control cluster. */
+  readonly targetKubeconfig?: string;
+  /** Default: the Temporal server of the test stack. */
+  readonly temporalAddress?: string;
+  /** Default: `run`. */
+  readonly command?: 'run' | 'controllers' | 'worker';
+  /** More of the command line; a flag given here wins. */
+  readonly flags?: readonly string[];
+}
+
+/** How a process ended. */
+export interface Exit {
+  /** null when a signal ended it. */
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface MillwrightProcess {
+  readonly pid: number;
+  /** Base of /livez, /readyz and /metrics. */
+  readonly url: string;
+  readonly exited: Promise<Exit>;
+  /** Sends the signal and resolves when the process has exited. */
+  kill(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<Exit>;
+  /** Ends it with SIGTERM and, when that takes more than 10 s, with SIGKILL. Safe to repeat. */
+  stop(): Promise<void>;
+  /** Everything that it has logged, JSON lines. Stays readable when it has ended. */
+  logs(): string;
+}
+
+/** A process of the command line as it is. */
+export interface Process extends Omit<MillwrightProcess, 'url'> {}
+
+/**
+ * Starts a process of Millwright that cannot outlive this one, and resolves when it is ready.
+ * Throws with the end of its log when it exits before or is not ready after 60 s.
+ */
+export async function startMillwright(options: MillwrightOptions): Promise<MillwrightProcess> {
+  const { namespace, installation, targetKubeconfig, command = 'run', flags = [] } = options;
+  const kubeconfig = options.kubeconfig ?? variable('MILLWRIGHT_TEST_KUBECONFIG');
+  const temporalAddress = options.temporalAddress ?? variable('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+  const millwright = startProcess([
+    ...[command, '--namespace', namespace, '--temporal-address', temporalAddress],
+    ...(targetKubeconfig === undefined
+      ? ['--target-kubeconfig', kubeconfig]
+      : ['--control-kubeconfig', kubeconfig, '--target-kubeconfig', targetKubeconfig]),
+    ...(installation === undefined ? [] : ['--installation', installation]),
+    ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
+  ]);
+  const ended = millwright.exited.then(({ code, signal }) => {
+    throw new Error(`millwright ${command} has exited (${signal ?? code}) before it was ready:\n${millwright.logs()}`);
+  });
+  let url = '';
+  try {
+    const ready = eventually(async () => {
+      url ||= /"url":"([^"]+)"/.exec(millwright.logs())?.[1] ?? '';
+      return url !== '' && (await fetch(`${url}/readyz`)).ok;
+    }, 60_000);
+    await Promise.race([ready, ended]);
+  } catch (error) {
+    await millwright.kill('SIGKILL');
+    throw error;
+  } finally {
+    ended.catch(() => undefined);
+  }
+  return { ...millwright, url };
+}
+
+/** Starts `millwright` with these arguments; `env` is added to the environment. */
+export function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}): Process {
+  const folder = mkdtempSync(join(tmpdir(), 'millwright-process-'));
+  removeWhenOrphaned(folder);
+  const logFile = join(folder, 'log');
+  const log = openSync(logFile, 'a');
+  const child = spawnGuarded('KILL', process.execPath, [main, ...args], {
+    stdio: ['ignore', log, log],
+    env: { ...process.env, NODE_OPTIONS: '', ...env },
+    detached: true,
+  });
+  closeSync(log);
+  if (child.pid === undefined) throw new Error('cannot start sh');
+  const exited = once(child, 'exit').then(([code, signal]): Exit => ({ code, signal }));
+  return {
+    pid: child.pid,
+    exited,
+    async kill(signal) {
+      child.kill(signal);
+      return exited;
+    },
+    async stop() {
+      child.kill('SIGTERM');
+      const insist = setTimeout(() => child.kill('SIGKILL'), 10_000);
+      await exited;
+      clearTimeout(insist);
+    },
+    logs: () => readFileSync(logFile, 'utf8'),
+  };
+}
+
+function variable(name: string): string {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set: run the tests with npm test`);
+  return value;
+}
