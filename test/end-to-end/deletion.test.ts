@@ -1,0 +1,121 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { finalizers, labels } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { nodes, pods } from '../../kube/core.ts';
+import { machines } from '../../kube/gardener.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+describe('a Machine', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation();
+  }, 120_000);
+  afterEach(async () => {
+    await millwright.cloud.setFaults();
+  });
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  async function untilPhase(ref: ObjectRef, phase: string) {
+    return until(
+      `${ref.name} is ${phase}`,
+      async () => {
+        const machine = await millwright.control.get(machines, ref);
+        return phaseOf(machine) === phase ? machine : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+  }
+
+  async function untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
+    await until(
+      `${ref.name} is gone`,
+      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
+      { describe: () => millwright.story(), ...(timeoutMs !== undefined && { timeoutMs }) },
+    );
+  }
+
+  const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
+
+  it('[mcm 7] [mcm 43] is drained, loses its VM, its Node and last its finalizer', async () => {
+    const ref = await millwright.createMachine('ordered');
+    const machine = await untilPhase(ref, 'Running');
+    const nodeName = machine.metadata.labels?.[labels.node] ?? '';
+    expect((await millwright.target.get(nodes, { name: nodeName })).metadata.finalizers).toContain(finalizers.node);
+    const { namespace } = millwright;
+    const pod = {
+      metadata: { namespace, name: 'web' },
+      spec: { nodeName, containers: [{ name: 'web', image: 'web' }] },
+    };
+    await millwright.target.create(pods, pod);
+    await until('the pod runs', async () =>
+      (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running' ? true : undefined,
+    );
+    // While the cloud refuses to delete, everything before that step is done and nothing after it.
+    await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
+    await millwright.control.delete(machines, ref);
+
+    const deleting = await until('the VM is being deleted', async () => {
+      const found = await millwright.control.get(machines, ref);
+      return found.status?.lastOperation?.description?.includes('Initiate VM deletion') ? found : undefined;
+    });
+
+    expect(deleting.metadata.finalizers).toContain(finalizers.machine);
+    expect(phaseOf(deleting)).toBe('Terminating');
+    expect((await millwright.target.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+    expect(await millwright.target.find(pods, { namespace, name: 'web' })).toBeUndefined();
+    expect(await vmsOf(ref)).toHaveLength(1);
+
+    await millwright.cloud.setFaults();
+    await untilGone(ref);
+    expect(await vmsOf(ref)).toEqual([]);
+    expect(await millwright.target.find(nodes, { name: nodeName })).toBeUndefined();
+  }, 120_000);
+
+  it('[mcm 10] goes when its Node is deleted, and the Node stays until the VM is gone', async () => {
+    const ref = await millwright.createMachine('by-node');
+    await untilPhase(ref, 'Running');
+    await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
+    await millwright.target.delete(nodes, { name: 'by-node' });
+
+    await untilPhase(ref, 'Terminating');
+
+    expect((await millwright.target.get(nodes, { name: 'by-node' })).metadata.deletionTimestamp).toBeDefined();
+    expect(await vmsOf(ref)).toHaveLength(1);
+    await millwright.cloud.setFaults();
+    await untilGone(ref);
+    expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
+    expect(await vmsOf(ref)).toEqual([]);
+  }, 120_000);
+
+  it('[mcm 44] that never joined loses its VM without a drain', async () => {
+    await millwright.cloud.setFaults({ kind: 'neverJoin' });
+    const ref = await millwright.createMachine('never-joined');
+    await untilPhase(ref, 'Pending');
+
+    await millwright.control.delete(machines, ref);
+
+    await untilGone(ref);
+    expect(await vmsOf(ref)).toEqual([]);
+  }, 60_000);
+
+  for (const effect of ['done', 'none'] as const) {
+    it(`[mcm 45] that is deleted while its create call hangs (effect ${effect}) leaves no VM`, async () => {
+      const { cloud, control } = millwright;
+      await cloud.setFaults({ kind: 'hang', operation: 'create', effect });
+      const ref = await millwright.createMachine(`hanging-${effect}`);
+      await until('the create call hangs', async () => {
+        const [hang] = await cloud.faults();
+        return hang !== undefined && hang.shown > 0 ? true : undefined;
+      });
+
+      await control.delete(machines, ref);
+
+      await untilGone(ref, 90_000);
+      expect(await vmsOf(ref)).toEqual([]);
+    }, 120_000);
+  }
+});

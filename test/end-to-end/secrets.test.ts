@@ -1,0 +1,109 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { searchAttributes } from '../../api/names.ts';
+import { events, type Secret, secrets } from '../../kube/core.ts';
+import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+describe('secrets', () => {
+  let millwright: Installation;
+  const canaries = {
+    credentials: `canary-${randomBytes(8).toString('hex')}`,
+    userData: `canary-${randomBytes(8).toString('hex')}`,
+  };
+
+  beforeAll(async () => {
+    millwright = await startInstallation({
+      cloud: { tokens: ['letmein', canaries.credentials] },
+      flags: ['--bootstrap-token-auth-extra-groups', 'system:bootstrappers:pool', '--log-level', 'debug'],
+    });
+    const userData = `#!/bin/sh\n# ${canaries.userData}\njoin <<BOOTSTRAP_TOKEN>> %3C%3CMACHINE_NAME%3E%3E <<BOOTSTRAP_TOKEN>>`;
+    await millwright.putSecret('canary', { token: canaries.credentials, userData });
+    await millwright.createClass('canary', { secretRef: { namespace: millwright.namespace, name: 'canary' } });
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  const tokensOf = async (uids: readonly string[]): Promise<Secret[]> => {
+    const { items } = await millwright.target.list(secrets, { namespace: 'kube-system' });
+    return items.filter(({ metadata }) => uids.some((uid) => Object.values(metadata.labels ?? {}).includes(uid)));
+  };
+
+  it('[invariant 8] [mcm 16] [mcm 17] [mcm 18] are rendered for each machine and are in no history, log, Event, status or metric', async () => {
+    const { cloud, control, temporal, namespace, processes } = millwright;
+    // No VM joins until the tokens have been looked at; one creation is refused, so that errors are scanned, too.
+    await cloud.setFaults({ kind: 'hang', operation: 'create', effect: 'done' });
+    const template = {
+      metadata: { labels: { name: 'pool' } },
+      spec: { class: { kind: 'MachineClass', name: 'canary' } },
+    };
+    await millwright.createDeployment('pool', 3, { template });
+    const uids = await until('3 machines exist', async () => {
+      const found = await millwright.machines();
+      return found.length === 3 ? found.map(({ metadata }) => metadata.uid) : undefined;
+    });
+    const tokens = await until('each machine has a token', async () => {
+      const found = await tokensOf(uids);
+      return found.length === 3 ? found : undefined;
+    });
+    const values = tokens.map(({ data }) => ({
+      id: decode(data?.['token-id']),
+      secret: decode(data?.['token-secret']),
+      groups: decode(data?.['auth-extra-groups']),
+    }));
+    expect(new Set(values.map(({ id }) => id)).size).toBe(3);
+    for (const { groups } of values) expect(groups).toBe('system:bootstrappers:pool');
+    for (const { type } of tokens) expect(type).toBe('bootstrap.kubernetes.io/token');
+
+    await cloud.setFaults({ kind: 'throttle', operation: 'create', times: 1 });
+    await millwright.untilMachines(3, 'Running', 120_000);
+    for (const vm of await cloud.vms()) {
+      const token = values.find(({ secret }) => vm.userData.includes(secret));
+      expect(vm.userData).toBe(
+        `#!/bin/sh\n# ${canaries.userData}\njoin ${token?.id}.${token?.secret} ${vm.name} ${token?.id}.${token?.secret}`,
+      );
+    }
+    await until('the tokens are gone', async () => ((await tokensOf(uids)).length === 0 ? true : undefined));
+
+    const metrics = await (await fetch(new URL('/metrics', processes[0]?.url))).text();
+    await control.delete(machineDeployments, { namespace, name: 'pool' });
+    const objects = [
+      await control.list(machines, { namespace }),
+      await control.list(machineSets, { namespace }),
+      await control.list(machineDeployments, { namespace }),
+    ];
+    await until('no machine is left', async () => ((await millwright.machines()).length === 0 ? true : undefined));
+    const histories: string[] = [];
+    for await (const { workflowId: id, runId } of temporal.workflow.list({
+      query: `${searchAttributes.installation} = '${namespace}'`,
+    })) {
+      histories.push(textOf(await temporal.workflow.getHandle(id, runId).fetchHistory()));
+    }
+    expect(histories.length).toBeGreaterThan(6);
+    expect(histories.join()).toContain('ensureVm');
+    const seen = [
+      ...histories,
+      JSON.stringify(objects),
+      JSON.stringify((await control.list(events, { namespace })).items),
+    ];
+    seen.push(metrics, ...processes.map((process) => process.logs()));
+    for (const canary of [...Object.values(canaries), ...values.map(({ secret }) => secret)]) {
+      for (const text of seen) expect(text.includes(canary)).toBe(false);
+    }
+    const left = (await control.list(secrets, { namespace })).items.map(({ metadata }) => metadata.name);
+    expect(left.toSorted()).toEqual(['canary', 'pool']);
+  }, 240_000);
+});
+
+function decode(value: string | undefined): string {
+  return Buffer.from(value ?? '', 'base64').toString();
+}
+
+/** A history as text, with the payloads as their writers saw them. */
+function textOf(history: unknown): string {
+  return JSON.stringify(history, (_, value: unknown) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString() : value,
+  );
+}

@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ObjectRef } from '../../api/model.ts';
+import { searchAttributes } from '../../api/names.ts';
+import { events, secrets } from '../../kube/core.ts';
+import { machineClasses, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+const capacity = { cpu: '2', gpu: '0', memory: '4Gi' };
+const nodeTemplate = { capacity, instanceType: 'small', region: 'here', zone: 'here-a' };
+
+describe('wrong input reaches no cloud and is visible', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation();
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  /** Waits until the Machine says what is wrong, everywhere it should. */
+  async function untilRefused(ref: ObjectRef, problem: RegExp): Promise<void> {
+    const { control, temporal, namespace } = millwright;
+    const machine = await until(
+      `${ref.name} is refused`,
+      async () => {
+        const found = await control.get(machines, ref);
+        return problem.test(found.status?.lastOperation?.description ?? '') ? found : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+    expect(phaseOf(machine)).toBe('CrashLoopBackOff');
+    expect(machine.status?.lastOperation).toMatchObject({
+      type: 'Create',
+      state: 'Failed',
+      errorCode: 'InvalidArgument',
+    });
+    expect(machine.status?.conditions ?? []).toEqual([]);
+    await until('there is an Event', async () => {
+      const { items } = await control.list(events, { namespace });
+      return items.find(({ regarding, note }) => regarding.uid === ref.uid && problem.test(note));
+    });
+    const described = await millwright.describe(ref);
+    expect(described).toMatchObject({
+      phase: 'CrashLoopBackOff',
+      lastError: { message: expect.stringMatching(problem) },
+    });
+    const { searchAttributes: shown } = await temporal.workflow
+      .getHandle(workflowId(namespace, 'Machine', ref))
+      .describe();
+    expect(shown[searchAttributes.blockedOn]).toEqual([described.blockedOn]);
+    expect((await millwright.cloud.vms({ all: true })).filter(({ name }) => name === ref.name)).toEqual([]);
+  }
+
+  async function untilRunning(ref: ObjectRef): Promise<number> {
+    const since = performance.now();
+    await until(
+      `${ref.name} runs`,
+      async () => (phaseOf(await millwright.control.get(machines, ref)) === 'Running' ? true : undefined),
+      { describe: () => millwright.story() },
+    );
+    return performance.now() - since;
+  }
+
+  it('[mcm 3] a Machine without class.kind', async () => {
+    const ref = await millwright.createMachine('no-kind', { class: { name: 'small' } });
+
+    await untilRefused(ref, /spec\.class\.kind is empty/);
+
+    await millwright.control.patch(machines, ref, mergePatch({ spec: { class: { kind: 'MachineClass' } } }));
+    await untilRunning(ref);
+  });
+
+  it('[mcm 3] a Machine without class.name', async () => {
+    const ref = await millwright.createMachine('no-name', { class: { kind: 'MachineClass' } });
+
+    await untilRefused(ref, /spec\.class\.name is empty/);
+
+    await millwright.control.patch(machines, ref, mergePatch({ spec: { class: { name: 'small' } } }));
+    await untilRunning(ref);
+  });
+
+  it('[mcm 5] a class whose nodeTemplate lacks gpu, until it is corrected', async () => {
+    const { control, namespace } = millwright;
+    const lacking = { ...nodeTemplate, capacity: { cpu: '2', memory: '4Gi' } };
+    await millwright.createClass('lacking', { nodeTemplate: lacking });
+    const ref = await millwright.createMachine('lacking', { class: { kind: 'MachineClass', name: 'lacking' } });
+
+    await untilRefused(ref, /nodeTemplate\.capacity lacks gpu/);
+
+    await control.patch(machineClasses, { namespace, name: 'lacking' }, mergePatch({ nodeTemplate }));
+    await untilRunning(ref);
+  });
+
+  it('a class that is missing, until it is made', async () => {
+    const ref = await millwright.createMachine('classless', { class: { kind: 'MachineClass', name: 'later' } });
+
+    await untilRefused(ref, /MachineClass "later" does not exist/);
+
+    await millwright.createClass('later');
+    await untilRunning(ref);
+  });
+
+  it('a Secret that is missing, until it is made', async () => {
+    const { namespace } = millwright;
+    await millwright.createClass('secretless', { secretRef: { namespace, name: 'later' } });
+    const ref = await millwright.createMachine('secretless', { class: { kind: 'MachineClass', name: 'secretless' } });
+
+    await untilRefused(ref, /Secret ".*\/later" does not exist/);
+
+    await millwright.putSecret('later', { token: 'letmein', userData: 'here it is' });
+    await untilRunning(ref);
+  });
+
+  it('[mcm 18] a Secret without userData, until it has some', async () => {
+    const { namespace } = millwright;
+    await millwright.putSecret('no-user-data', { token: 'letmein' });
+    await millwright.createClass('no-user-data', { secretRef: { namespace, name: 'no-user-data' } });
+    const ref = await millwright.createMachine('no-user-data', {
+      class: { kind: 'MachineClass', name: 'no-user-data' },
+    });
+
+    await untilRefused(ref, /has no key userData/);
+
+    await millwright.putSecret('no-user-data', { token: 'letmein', userData: 'here it is' });
+    await untilRunning(ref);
+    expect((await millwright.control.get(secrets, { namespace, name: 'no-user-data' })).data).toHaveProperty(
+      'userData',
+    );
+  });
+
+  it('a providerSpec that the provider refuses, until it is corrected', async () => {
+    const { control, namespace, cloud } = millwright;
+    const providerSpec = { endpoint: cloud.url, machineType: 'huge', region: 'here', tags: { cluster: namespace } };
+    await millwright.createClass('huge', { providerSpec });
+    const ref = await millwright.createMachine('huge', { class: { kind: 'MachineClass', name: 'huge' } });
+
+    await untilRefused(ref, /machineType/);
+
+    await control.patch(
+      machineClasses,
+      { namespace, name: 'huge' },
+      mergePatch({ providerSpec: { machineType: 'large' } }),
+    );
+    await untilRunning(ref);
+  });
+
+  it('all of it is picked up at once: no wait between the tries has to pass', async () => {
+    const { cloud } = millwright;
+    const refs = await Promise.all(
+      ['one', 'two'].map((name) => millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'shared' } })),
+    );
+    for (const ref of refs) await untilRefused(ref, /does not exist/);
+
+    await millwright.createClass('shared');
+
+    // The next try by itself would come after three minutes, far beyond the limit of this test.
+    for (const ref of refs) await untilRunning(ref);
+    expect((await cloud.vms()).filter(({ name }) => name === 'one' || name === 'two')).toHaveLength(2);
+  }, 60_000);
+});

@@ -1,0 +1,195 @@
+/** A Millwright of its own for one test: namespace, processes, simulated cloud, and what to ask them. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import type { Machine } from '../../api/gardener/machine.ts';
+import { labels } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import {
+  type SimulatedCloudOptions,
+  startSimulatedCloud,
+} from '../../deploy/local/simulated-cloud/admin.ts';
+import { createKubeClient, type KubeClient } from '../../kube/client.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
+import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { installCrds } from './crds.ts';
+import { type MillwrightProcess, startMillwright } from './millwright.ts';
+import { until } from './until.ts';
+
+export interface InstallationOptions {
+  /** Flags for the process, beside those that say where everything is. */
+  readonly flags?: readonly string[];
+  readonly cloud?: Partial<SimulatedCloudOptions>;
+  /** Cluster that the nodes join, where it is not the one of the Machines. */
+  readonly targetKubeconfig?: string;
+  /** Starts no process: the test will. */
+  readonly isStopped?: boolean;
+}
+
+/** User data without placeholders, and the token that the cloud accepts. */
+export const plainSecret = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
+
+/** Environment variables that jest's global setup has set. */
+export function fromSetup(name: string): string {
+  const value = process.env[name];
+  if (value === undefined) throw new Error(`${name} is not set: run the tests through npm test`);
+  return value;
+}
+
+export type Installation = Awaited<ReturnType<typeof startInstallation>>;
+
+/** Starts a simulated cloud and `millwright run` for a new namespace, with a Secret `pool` and a class `small`. */
+export async function startInstallation(options: InstallationOptions = {}) {
+  const kubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
+  const targetKubeconfig = options.targetKubeconfig ?? kubeconfig;
+  const temporalAddress = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+  const namespace = `test-${randomBytes(4).toString('hex')}`;
+  const control = clientOf(kubeconfig);
+  const target = targetKubeconfig === kubeconfig ? control : clientOf(targetKubeconfig);
+  const dir = await mkdtemp(join(tmpdir(), 'millwright-test-'));
+  const connection = await Connection.connect({ address: temporalAddress });
+  const temporal = new Client({ connection });
+
+  await installCrds(kubeconfig);
+  await control.create(namespaces, { metadata: { name: namespace } });
+  const quick = { bootMs: 50, joinMs: 100, deleteMs: 50 };
+  const cloud = await startSimulatedCloud({
+    dir: join(dir, 'cloud'),
+    kubeconfig: targetKubeconfig,
+    ...quick,
+    ...options.cloud,
+  });
+
+  const processes: MillwrightProcess[] = [];
+  /** Starts a Millwright process for the namespace. */
+  async function start(flags: readonly string[] = options.flags ?? []): Promise<MillwrightProcess> {
+    const millwright = await startMillwright({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags });
+    processes.push(millwright);
+    return millwright;
+  }
+
+  const installation = {
+    namespace,
+    control,
+    target,
+    cloud,
+    temporal,
+    processes,
+    start,
+
+    /** Makes a Secret, or changes its data. */
+    async putSecret(name: string, stringData: Record<string, string>): Promise<void> {
+      const present = await control.find(secrets, { namespace, name });
+      if (present === undefined) await control.create(secrets, { metadata: { namespace, name }, stringData });
+      else await control.patch(secrets, { namespace, name }, mergePatch({ stringData }));
+    },
+
+    /** Makes a class for the installation's cloud. */
+    async createClass(name: string, changes: object = {}): Promise<void> {
+      await control.create(machineClasses, {
+        metadata: { namespace, name },
+        provider: 'simulated',
+        secretRef: { namespace, name: 'pool' },
+        providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags: { cluster: namespace } },
+        ...changes,
+      });
+    },
+
+    /** Makes a Machine by itself. */
+    async createMachine(
+      name: string,
+      spec: object = { class: { kind: 'MachineClass', name: 'small' } },
+    ): Promise<ObjectRef> {
+      const { metadata } = await control.create(machines, { metadata: { namespace, name }, spec });
+      return { dialect: 'gardener', namespace, name, uid: metadata.uid };
+    },
+
+    async createDeployment(name: string, replicas: number, changes: object = {}): Promise<void> {
+      await control.create(machineDeployments, {
+        metadata: { namespace, name },
+        spec: {
+          replicas,
+          selector: { matchLabels: { [labels.name]: name } },
+          strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+          template: {
+            metadata: { labels: { [labels.name]: name } },
+            spec: { class: { kind: 'MachineClass', name: 'small' } },
+          },
+          ...changes,
+        },
+      });
+    },
+
+    async scale(name: string, replicas: number): Promise<void> {
+      await control.patch(machineDeployments, { namespace, name }, mergePatch({ spec: { replicas } }));
+    },
+
+    async machines(): Promise<Machine[]> {
+      return (await control.list(machines, { namespace })).items;
+    },
+
+    /** Nodes of this installation's machines: their names are those of their VMs. */
+    async nodes(): Promise<Node[]> {
+      const names = new Set((await cloud.vms({ all: true })).map((vm) => vm.name));
+      return (await target.list(nodes)).items.filter(({ metadata }) => names.has(metadata.name));
+    },
+
+    /** Waits until so many machines exist and all of them are in this phase. */
+    async untilMachines(count: number, phase: string, timeoutMs?: number): Promise<Machine[]> {
+      return until(
+        `${count} machines are ${phase}`,
+        async () => {
+          const found = await installation.machines();
+          return found.length === count && found.every((machine) => phaseOf(machine) === phase) ? found : undefined;
+        },
+        { ...(timeoutMs !== undefined && { timeoutMs }), describe: () => installation.story() },
+      );
+    },
+
+    /** Answer of a machine's `describe` query. */
+    async describe(
+      ref: ObjectRef,
+    ): Promise<{ phase: string; doing: string; blockedOn?: string; lastError?: { message: string } }> {
+      return temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).query('describe');
+    },
+
+    /** What a person would want to see when a test waits in vain. */
+    async story(): Promise<string> {
+      const found = await installation.machines();
+      const states = found.map((machine) => `${machine.metadata.name} ${phaseOf(machine) || '(new)'}`);
+      const failed = found.flatMap(({ status }) =>
+        status?.lastOperation?.state === 'Failed' ? (status.lastOperation.description ?? '') : [],
+      );
+      const logs = processes.map((millwright) => millwright.logs().split('\n').slice(-15).join('\n'));
+      return [...states.slice(0, 10), ...failed.slice(0, 3), ...logs].join('\n');
+    },
+
+    /** Ends the processes and removes what they leave. */
+    async stop(): Promise<void> {
+      for (const millwright of processes) await millwright.stop();
+      await cloud.stop();
+      await connection.close();
+      await control.close();
+      if (target !== control) await target.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+
+  await installation.putSecret('pool', plainSecret);
+  await installation.createClass('small');
+  if (options.isStopped !== true) await start();
+  return installation;
+}
+
+export function phaseOf({ status }: Machine): string {
+  return status?.currentStatus?.phase ?? '';
+}
+
+function clientOf(kubeconfig: string): KubeClient {
+  return createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'millwright-test', qps: 500, burst: 1000 });
+}
