@@ -7,7 +7,7 @@ import type { SecretRef } from '../api/provider.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
 import { machineClasses } from '../kube/gardener.ts';
-import { quick } from './machines.ts';
+import { quick } from './quick.ts';
 
 /** @param deps `control` holds the classes and their Secrets. */
 export function createClassActivities({ control }: { readonly control: KubeClient }) {

@@ -8,13 +8,14 @@ import type { Machine } from '../api/gardener/machine.ts';
 import { annotations, apiVersion, finalizers, labels, priorities } from '../api/gardener/names.ts';
 import { type NodeLike, toMachineSnapshot, toNodeSnapshot, toStatusPatch } from '../api/gardener/to-model.ts';
 import type { MachineLimits, MachineSnapshot, NodeView, ObjectRef, StatusChange } from '../api/model.ts';
-import type { KubeClient, RequestOptions } from '../kube/client.ts';
+import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import { isConflict, isNotFound } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machines } from '../kube/gardener.ts';
 import { jsonPatch, mergePatch, type Patch, strategicMergePatch } from '../kube/patch.ts';
 import { createClassActivities } from './classes.ts';
+import { quick } from './quick.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 
 export interface MachineDeps extends UserDataDeps {
@@ -31,9 +32,6 @@ export interface MachineReading {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
 }
-
-/** Local activities run within seconds: waiting is for the workflow. */
-export const quick: RequestOptions = { timeoutMs: 2_500, failFast: true };
 
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {

@@ -9,7 +9,7 @@ import { names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
 import { isAlreadyExists, isNotFound } from '../kube/errors.ts';
-import { quick } from './machines.ts';
+import { quick } from './quick.ts';
 
 export interface UserDataDeps {
   readonly control: KubeClient;

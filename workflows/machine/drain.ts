@@ -39,7 +39,7 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
     return done;
   } catch (error) {
     if (CancellationScope.current().consideredCancelled || !(error instanceof ActivityFailure)) throw error;
-    return isCancellation(error) ? waitFor(0) : drainFailed(life, error);
+    return isCancellation(error) ? waitFor(0) : await drainFailed(life, error);
   } finally {
     delete life.onNews;
   }

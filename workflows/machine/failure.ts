@@ -1,5 +1,5 @@
 /** What an activity's failure means: one translation, pure, for every phase. */
-import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
+import { type ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 import { type FailureCode, failures, isFailureCode } from '../../api/failures.ts';
 import type { Blocker } from '../../api/names.ts';
 

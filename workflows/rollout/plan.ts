@@ -1,39 +1,42 @@
 /** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
 import { deploymentNeeds, rolloutComplete } from '../../api/attention.ts';
-import type { Candidate, OwnerPlan, OwnerReading, OwnerView } from '../../api/model.ts';
+import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
 
 /** Machines that one step creates or deletes at most. */
 export const maxPerStep = 100;
 
 /**
- * Plans one step, as much as it may: sets and machines to make, scale and delete. The sets of older templates keep their
- * machines as far as replicas allow; whatever is more goes from the oldest set first.
+ * Plans one step, as much as it may: sets and machines to make, scale and delete. The sets of older templates keep the
+ * machines that they have as far as replicas allow, and get no new ones; whatever is more goes from the oldest set first.
  * @param newName makes a machine name for a set; it is asked once for each machine
  */
 export function planOwner({ view, candidates }: OwnerReading, newName: (set: string) => string): OwnerPlan {
   if (view.deleting) return planDeletion(view, candidates);
 
-  const current = view.sets.find((set) => set.current && !set.deleting);
   const desired = desiredReplicas(view);
   const needs = deploymentNeeds(view);
+  // A set of this template that somebody deleted still has the name, and machines that count.
+  const isMissing = !view.sets.some((set) => set.current);
   const scale = view.sets
-    .filter((set) => desired.get(set.name) !== set.replicas)
+    .filter((set) => !set.deleting && desired.get(set.name) !== set.replicas)
     .map((set) => ({ set: set.name, resourceVersion: set.resourceVersion, replicas: desired.get(set.name) ?? 0 }));
   const report = reportOf(view);
   return {
     addFinalizers: needs.includes('finalizer'),
-    ...(current === undefined && { createSet: { ...newSet(view), replicas: desired.get('') ?? 0 } }),
+    ...(isMissing && { createSet: { ...newSet(view), replicas: desired.get('') ?? 0 } }),
     scale,
     create: planCreation(view, desired, newName),
     remove: planRemoval(view, desired, candidates),
+    releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     release: false,
     ...(report !== undefined && { report }),
   };
 }
 
 /** Whether a plan changes nothing. */
-export function isEmpty({ addFinalizers, createSet, scale, create, remove, release, report }: OwnerPlan): boolean {
-  const isIdle = scale.length + create.length + remove.length === 0;
+export function isEmpty(plan: OwnerPlan): boolean {
+  const { addFinalizers, createSet, scale, create, remove, releaseSets, release, report } = plan;
+  const isIdle = scale.length + create.length + remove.length + releaseSets.length === 0;
   return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
 }
 
@@ -41,17 +44,26 @@ function newSet({ template }: OwnerView) {
   return { name: template.setName, hash: template.hash };
 }
 
-/** spec.replicas that each set should have, by name; under '' that of a set which does not exist yet. */
+/** A set that somebody deleted, and that only our finalizer keeps. */
+function isEmptied(set: SetView): boolean {
+  return set.deleting && set.managed && set.total === 0;
+}
+
+/**
+ * spec.replicas that each set should have, by name; under '' that of a set which does not exist yet. One that is being
+ * deleted should have none.
+ */
 function desiredReplicas(view: OwnerView): Map<string, number> {
   let left = view.replicas;
   const desired = new Map<string, number>();
-  const older = view.sets.filter((set) => !set.current);
+  const sets = view.sets.filter((set) => !set.deleting);
+  const older = sets.filter((set) => !set.current);
   for (const set of older.toReversed()) {
-    const kept = Math.min(set.replicas, left);
+    const kept = Math.min(set.active - set.failed, left);
     desired.set(set.name, kept);
     left -= kept;
   }
-  const current = view.sets.find((set) => set.current && !set.deleting);
+  const current = sets.find((set) => set.current);
   return desired.set(current?.name ?? '', left);
 }
 
@@ -84,10 +96,10 @@ function planRemoval(view: OwnerView, desired: ReadonlyMap<string, number>, cand
 }
 
 function planDeletion(view: OwnerView, candidates: readonly Candidate[]): OwnerPlan {
-  const isEmptied = view.sets.every((set) => set.total === 0);
-  const nothing = { addFinalizers: false, scale: [], create: [], remove: [], release: false };
-  if (!isEmptied) return { ...nothing, remove: candidates };
-  return { ...nothing, release: view.managed || view.sets.length > 0 };
+  const hasMachines = view.sets.some((set) => set.total > 0);
+  const nothing = { addFinalizers: false, scale: [], create: [], remove: [], releaseSets: [], release: false };
+  if (hasMachines) return { ...nothing, remove: candidates };
+  return { ...nothing, release: deploymentNeeds(view).length > 0 };
 }
 
 /** What the owner's status has to say and does not say yet. */
@@ -99,7 +111,7 @@ function reportOf(view: OwnerView): OwnerPlan['report'] {
 
 /** Reason that the condition Progressing should have. A rollout that was complete stays so until the next one. */
 function progressOf({ sets, replicas, progress }: OwnerView): string {
-  const current = sets.find((set) => set.current);
+  const current = sets.find((set) => set.current && !set.deleting);
   if (current === undefined) return 'NewMachineSetCreated';
   const isAlone = sets.every((set) => set === current || set.total === 0);
   if (isAlone && progress === rolloutComplete) return progress;
