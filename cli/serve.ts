@@ -1,14 +1,18 @@
 /** The life of a process that serves until it is told to end. */
 import type { Logger } from 'pino';
+import type { KubeClient, RequestObservation } from '../kube/client.ts';
 import type { serverFlags } from './flags.ts';
 import { startHttp } from './http.ts';
 import { createLogger } from './logger.ts';
 import { createMetrics } from './metrics.ts';
 import type { Options } from './options.ts';
-import { type Clusters, connectClusters } from './servers.ts';
+import { connectCluster, isOneCluster } from './servers.ts';
 
 /** What parts are made with. */
-export interface PartDeps extends Clusters {
+export interface PartDeps {
+  readonly control: KubeClient;
+  /** The same client where there is one cluster. */
+  readonly target: KubeClient;
   readonly logger: Logger;
 }
 
@@ -42,14 +46,21 @@ export async function serve(
   const stops: (() => Promise<void>)[] = [];
   let missing = () => ['start'];
 
+  async function connect(cluster: 'control' | 'target'): Promise<KubeClient> {
+    const observe = (request: RequestObservation) => metrics.observeRequest(cluster, request);
+    const client = await connectCluster(cluster, options, component, observe);
+    stops.push(client.close);
+    return client;
+  }
+
   async function start(): Promise<void> {
     const http = await startHttp({ ...options, registry: metrics.registry, missing: () => missing() });
     stops.push(http.close);
     logger.info({ url: http.url }, 'serving health and metrics');
-    const clusters = await connectClusters(options, component, metrics.observeRequest);
-    stops.push(clusters.close);
+    const control = await connect('control');
+    const target = isOneCluster(options) ? control : await connect('target');
     for (const startPart of startParts) {
-      const part = await startPart({ ...clusters, logger });
+      const part = await startPart({ control, target, logger });
       parts.push(part);
       stops.push(part.stop);
     }

@@ -10,8 +10,8 @@ export interface TemporalServer {
   /** `host:port` */
   readonly address: string;
   readonly namespace: string;
-  /** Left out for a connection in the clear, unless there is an API key. */
-  readonly tls?: TemporalTls;
+  /** false for a connection in the clear. */
+  readonly tls: TemporalTls | false;
   readonly apiKey?: string;
 }
 
@@ -48,13 +48,11 @@ function common({ address, tls, apiKey }: TemporalServer) {
   return {
     address,
     ...(apiKey !== undefined && { apiKey }),
-    ...(tls && {
-      tls: {
-        ...(tls.ca && { serverRootCACertificate: tls.ca }),
-        ...(tls.client && { clientCertPair: tls.client }),
-        ...(tls.serverName !== undefined && { serverNameOverride: tls.serverName }),
-      },
-    }),
+    tls: tls && {
+      ...(tls.ca && { serverRootCACertificate: tls.ca }),
+      ...(tls.client && { clientCertPair: tls.client }),
+      ...(tls.serverName !== undefined && { serverNameOverride: tls.serverName }),
+    },
   };
 }
 
@@ -94,14 +92,13 @@ function refusalOf({ address, namespace }: TemporalServer, cause: unknown): stri
 
 /** The status codes of gRPC that we tell apart. */
 export const grpcCodes = {
+  cancelled: 1,
   invalidArgument: 3,
   deadlineExceeded: 4,
   notFound: 5,
   alreadyExists: 6,
   permissionDenied: 7,
-  failedPrecondition: 9,
   unimplemented: 12,
-  unavailable: 14,
   unauthenticated: 16,
 } as const;
 
@@ -112,8 +109,8 @@ export function grpcCodeOf(error: unknown): number | undefined {
   return 'cause' in error ? grpcCodeOf(error.cause) : undefined;
 }
 
-/** The innermost words: the SDK wraps them in sentences that say nothing. */
-function reasonOf(error: unknown): string {
+/** The innermost words of what a call to the server failed with: the SDK wraps them in sentences that say nothing. */
+export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof ServiceError && error.cause !== undefined) return reasonOf(error.cause);
   return ('details' in error && typeof error.details === 'string' && error.details) || error.message;

@@ -1,0 +1,39 @@
+/** Asking a workflow what it is doing. */
+import { type Client, QueryRejectedError, ServiceError, WorkflowNotFoundError } from '@temporalio/client';
+import type { MachineDescription } from '../workflows/machine/messages.ts';
+import type { OwnerDescription } from '../workflows/rollout/messages.ts';
+import { grpcCodeOf, grpcCodes, reasonOf } from './connection.ts';
+
+export type { MachineDescription, OwnerDescription };
+
+/** What became of the question. */
+export type WorkflowAnswer<D> =
+  | { readonly state: 'open'; readonly description: D }
+  /** There is no open workflow: nothing has to be done, or nobody has seen yet that something has. */
+  | { readonly state: 'none' }
+  /** It is open and no worker answers, or Temporal does not. */
+  | { readonly state: 'silent'; readonly reason: string };
+
+/** How long a worker may take to answer, ms. It may have to replay the workflow first. */
+const patienceMs = 5_000;
+
+/** Asks the open workflow of this id, if there is one. What keeps it from answering is an answer, too. */
+export async function describeWorkflow<D extends MachineDescription | OwnerDescription>(
+  client: Client,
+  workflowId: string,
+): Promise<WorkflowAnswer<D>> {
+  try {
+    const description = await client.withDeadline(Date.now() + patienceMs, () =>
+      client.workflow.getHandle(workflowId).query<D>('describe'),
+    );
+    return { state: 'open', description };
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError || error instanceof QueryRejectedError) return { state: 'none' };
+    if (!(error instanceof ServiceError)) throw error;
+    const isLate = grpcCodeOf(error) === grpcCodes.cancelled || grpcCodeOf(error) === grpcCodes.deadlineExceeded;
+    return { state: 'silent', reason: isLate ? `no worker within ${patienceMs / 1000} s` : reasonOf(error) };
+  }
+}
+
+/** Options of a client whose questions only open workflows answer: those of a closed one tell of the past. */
+export const openOnly = { workflow: { queryRejectCondition: 'NOT_OPEN' } } as const;
