@@ -1,0 +1,84 @@
+/** `npm run demo`: Millwright with a simulated cloud, to look at and to play with. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { runCommand, runTour, untilDone } from './demo/run-tour.ts';
+import { createScreen, type Screen } from './demo/screen.ts';
+import { type Demo, setUp } from './demo/set-up.ts';
+import { firstStop, tour } from './demo/tour.ts';
+import { watchMachines } from './demo/watch.ts';
+import { removeWhenOrphaned } from './process.ts';
+
+const program = new Command('npm run demo --')
+  .description(
+    'Starts Temporal, etcd, kube-apiserver, a simulated cloud and Millwright, and turns an example MachineDeployment ' +
+      'into nodes. Keeps running until Ctrl-C, which removes everything.',
+  )
+  .option('--exit', 'go through the tour, check each step and end: with 0, or with 1 and the logs when a step fails')
+  .parse();
+const options = program.opts<{ exit?: true }>();
+
+const screen = createScreen(process.stdout);
+const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-'));
+// A signal before everything is up ends this process at once; then the folder goes like this, and the guards end the servers.
+const releaseFolder = removeWhenOrphaned(dir);
+const ending: (() => Promise<void>)[] = [];
+try {
+  await (options.exit ? checkTour(screen) : stayUp(screen));
+  await end();
+  await rm(dir, { recursive: true, force: true });
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  await end();
+  await rm(join(dir, 'etcd'), { recursive: true, force: true });
+  console.error(`Logs: ${dir}`);
+  process.exitCode = 1;
+}
+releaseFolder();
+
+async function checkTour(screen: Screen): Promise<void> {
+  const demo = await setUp(dir, screen, ending);
+  const stopWatching = screen.isTerminal ? watchMachines(demo, screen) : async () => {};
+  try {
+    await runTour(demo, screen, [firstStop, ...tour]);
+  } finally {
+    await stopWatching();
+  }
+}
+
+async function stayUp(screen: Screen): Promise<void> {
+  const demo = await setUp(dir, screen, ending);
+  const interrupted = new Promise<void>((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve());
+  });
+  await runCommand(dir, firstStop.command);
+  ending.push(watchMachines(demo, screen));
+  await Promise.race([interrupted, greet(demo, screen)]);
+  await interrupted;
+  screen.print('\nStopping');
+}
+
+/** Shows the tour once there is something to see. */
+async function greet(demo: Demo, screen: Screen): Promise<void> {
+  await untilDone(demo, firstStop, '', Number.POSITIVE_INFINITY);
+  const again = { title: 'And once more', command: firstStop.command };
+  const lines = [...tour, again].flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
+  screen.print(`
+Temporal UI     ${demo.uiUrl}
+Data and logs   ${dir}, removed at the end
+
+In a second terminal, first:
+
+  . ${dir}/env
+
+Then, in this order or another:
+
+${lines.join('\n')}
+
+Ctrl-C ends it.`);
+}
+
+async function end(): Promise<void> {
+  for (const stop of ending.toReversed()) await stop();
+}

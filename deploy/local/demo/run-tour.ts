@@ -1,0 +1,56 @@
+/** Goes through the tour without a person. */
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Screen } from './screen.ts';
+import { type Demo, timed } from './set-up.ts';
+import type { Stop } from './tour.ts';
+
+/** Generous, as the machine may be busy with other tests. */
+const patienceMs = 120_000;
+/** Lines of an output that are shown, at its beginning and at its end. */
+const shownLines = 7;
+
+/** Runs each command as printed and waits until it has brought about what it should. Throws for the first that does not. */
+export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]): Promise<void> {
+  for (const stop of stops) {
+    screen.print(`\n$ ${stop.command}`);
+    await timed(screen, stop.title, async () => {
+      const output = await runCommand(demo.dir, stop.command);
+      if (output) screen.print(shortened(output));
+      await untilDone(demo, stop, output, patienceMs);
+    });
+  }
+}
+
+/** What a command prints. Throws with it when the command fails. */
+export async function runCommand(dir: string, command: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const script = `. "$0"\n${command}`;
+    execFile('sh', ['-c', script, join(dir, 'env')], { timeout: patienceMs }, (error, stdout, stderr) => {
+      const output = `${stdout}${stderr}`.trimEnd();
+      if (error) reject(new Error(`the command has failed (${error.signal ?? error.code}):\n${output}`));
+      else resolve(output);
+    });
+  });
+}
+
+/** Waits until nothing is missing. Throws with what is missing when that takes longer. */
+export async function untilDone(demo: Demo, stop: Stop, output: string, withinMs: number): Promise<void> {
+  const deadline = Date.now() + withinMs;
+  for (;;) {
+    const missing = await stop.missing(demo, output);
+    if (missing === undefined) return;
+    if (Date.now() > deadline) throw new Error(`after ${withinMs / 1000} s: ${missing}`);
+    await sleep(100);
+  }
+}
+
+/** The beginning and the end of an output, indented. */
+function shortened(output: string): string {
+  const lines = output.split('\n').map((line) => line && `  ${line}`);
+  const left = lines.length - 2 * shownLines;
+  return left <= 1
+    ? lines.join('\n')
+    : [...lines.slice(0, shownLines), `  … ${left} more lines`, ...lines.slice(-shownLines)].join('\n');
+}

@@ -1,0 +1,34 @@
+/** What is printed: lines that stay and, on a terminal, a part below them that is painted anew. */
+export interface Screen {
+  readonly isTerminal: boolean;
+  print(text: string): void;
+  /** Replaces the part below, at most as many lines as the terminal has. Without a terminal nothing. */
+  paint(lines: readonly string[]): void;
+}
+
+export function createScreen(out: NodeJS.WriteStream): Screen {
+  let painted: readonly string[] = [];
+
+  /** Goes back to where the painted part begins, and removes it. */
+  const erased = () => (painted.length === 0 ? '' : `\x1b[${painted.length}A\x1b[0J`);
+
+  return {
+    isTerminal: out.isTTY,
+    print(text) {
+      out.write(`${erased()}${toLines([text, ...painted])}`);
+    },
+    paint(lines) {
+      if (!out.isTTY) return;
+      const shown = lines.slice(0, out.rows - 1).map((line) => line.slice(0, out.columns - 1));
+      const same = shown.length === painted.length && shown.every((line, i) => line === painted[i]);
+      if (same) return;
+      const erase = erased();
+      painted = shown;
+      out.write(`${erase}${toLines(shown)}`);
+    },
+  };
+}
+
+function toLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
+}

@@ -1,0 +1,122 @@
+/** Everything that the demo consists of, on free ports and in one folder. */
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Client } from '@temporalio/client';
+import { createKubeClient, type KubeClient } from '../../../kube/client.ts';
+import { loadKubeconfig } from '../../../kube/config.ts';
+import { connectClient } from '../../../temporal/connection.ts';
+import { installCrds } from '../crds.ts';
+import { findServers } from '../servers.ts';
+import { type SimulatedCloud, startSimulatedCloud } from '../simulated-cloud/admin.ts';
+import { type Stack, startStack } from '../stack.ts';
+import { type Millwright, startMillwright } from './millwright.ts';
+import type { Screen } from './screen.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const example = join(root, 'deploy/examples/simulated.yaml');
+/** What the example has in the place of the cloud's address. */
+const endpointOfExample = 'http://127.0.0.1:8081';
+
+/** The running demo. */
+export interface Demo {
+  /** Has the logs, and `env`: what a shell reads for the commands of the tour. */
+  readonly dir: string;
+  readonly kube: KubeClient;
+  readonly temporal: Client;
+  readonly uiUrl: string;
+  readonly cloud: SimulatedCloud;
+  readonly millwright: Millwright;
+}
+
+/** As they are when no flag says anything else. */
+export const namespace = 'default';
+export const installation = namespace;
+
+/**
+ * Starts everything, and says with ticks how far it is. `ending` gets what stops it, to be called from last to first.
+ * Throws with the end of the log of a part that does not start; the others are there to be stopped then.
+ */
+export async function setUp(dir: string, screen: Screen, ending: (() => Promise<void>)[]): Promise<Demo> {
+  const programs = await findServers(['etcd', 'kube-apiserver', 'temporal', 'kubectl']);
+  const stack = await timed(screen, 'Temporal, etcd and kube-apiserver with the CRDs', async () => {
+    const stack = await startStack({ dir });
+    ending.push(() => stack.stop());
+    await installCrds(stack.kubeconfig);
+    return stack;
+  });
+  const { kubeconfig, temporalAddress, uiUrl } = stack;
+  const cloud = await timed(screen, 'a simulated cloud', async () => {
+    // Slow enough to be watched, and for Millwright to be killed in between.
+    const cloud = await startSimulatedCloud({ dir: join(dir, 'cloud'), kubeconfig, bootMs: 1_000, joinMs: 2_000 });
+    ending.push(() => cloud.stop());
+    return cloud;
+  });
+  const millwright = await timed(screen, 'Millwright', async () => {
+    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, tell: (line) => screen.print(line) });
+    ending.push(() => millwright.stop());
+    return millwright;
+  });
+  const kube = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'demo', qps: 100, burst: 200 });
+  ending.push(() => kube.close());
+  const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
+  ending.push(() => connection.close());
+  await writeManifest(dir, cloud.url);
+  await writeEnvironment(dir, stack, cloud.url, programs);
+  return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
+}
+
+/** Does something and prints a tick with the seconds that it took. */
+export async function timed<T>(screen: Screen, what: string, act: () => Promise<T>): Promise<T> {
+  const since = Date.now();
+  const seconds = () => `${((Date.now() - since) / 1000).toFixed(1)} s`;
+  try {
+    const result = await act();
+    screen.print(`✓ ${what} (${seconds()})`);
+    return result;
+  } catch (error) {
+    screen.print(`✗ ${what} (${seconds()})`);
+    throw error;
+  }
+}
+
+/** The example, with the address of this cloud. */
+async function writeManifest(dir: string, cloudUrl: string): Promise<void> {
+  const text = await readFile(example, 'utf8');
+  if (!text.includes(endpointOfExample)) throw new Error(`${example} has no endpoint ${endpointOfExample} any more`);
+  await writeFile(join(dir, 'machines.yaml'), text.replace(endpointOfExample, cloudUrl));
+}
+
+/** What a shell needs: addresses, and the programs under their usual names. */
+async function writeEnvironment(
+  dir: string,
+  { kubeconfig, temporalAddress }: Stack,
+  cloudUrl: string,
+  { kubectl, temporal }: Readonly<Record<'kubectl' | 'temporal', string>>,
+): Promise<void> {
+  const commands = {
+    kubectl: [kubectl],
+    temporal: [temporal],
+    millwright: [process.execPath, join(root, 'cli/main.ts')],
+  };
+  await mkdir(join(dir, 'bin'));
+  for (const [name, command] of Object.entries(commands)) {
+    const file = join(dir, 'bin', name);
+    await writeFile(file, `#!/bin/sh\nexec ${command.map(quoted).join(' ')} "$@"\n`);
+    await chmod(file, 0o755);
+  }
+  const variables = {
+    DEMO: dir,
+    KUBECONFIG: kubeconfig,
+    TEMPORAL_ADDRESS: temporalAddress,
+    TEMPORAL_NAMESPACE: 'default',
+    CLOUD: cloudUrl,
+  };
+  const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`);
+  await writeFile(join(dir, 'env'), `${lines.join('\n')}\nexport PATH="$DEMO/bin:$PATH"\n`);
+}
+
+/** As one word of a POSIX shell. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

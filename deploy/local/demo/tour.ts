@@ -1,0 +1,137 @@
+/** The commands that the demo shows, in the order in which they make sense, and what has to be true after each. */
+
+import { nodes } from '../../../kube/core.ts';
+import { machineSets, machines } from '../../../kube/gardener.ts';
+import { type Demo, installation, namespace } from './set-up.ts';
+
+/** A command to paste, and its effect. */
+export interface Stop {
+  /** What it brings about. */
+  readonly title: string;
+  /** For a POSIX shell that has read `env` of the demo. */
+  readonly command: string;
+  /**
+   * What is missing in the end, undefined when nothing is; asked again until then. Throws when waiting is of no use.
+   * @param output - What the command has printed.
+   */
+  missing(demo: Demo, output: string): Promise<string | undefined>;
+}
+
+const firstMachine = `"$(kubectl get machines -o jsonpath='{.items[0].metadata.name}')"`;
+const firstNode = `"$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"`;
+const stuck = `MillwrightBlockedOn = 'CloudCapacity'`;
+
+/** Applies deploy/examples with the address of the demo's cloud. */
+export const firstStop: Stop = {
+  title: 'A MachineDeployment becomes three nodes',
+  command: 'kubectl apply -f "$DEMO/machines.yaml"',
+  missing: (demo) => missingOf(demo, { machines: 3, vmsEver: 3 }),
+};
+
+export const tour: readonly Stop[] = [
+  {
+    title: 'Look at everything',
+    command: 'kubectl get mcd,mcs,mc,nodes',
+    missing: async (_, output) => expectIn(output, 'machinedeployment', 'machineset', 'machine', 'node', 'Running'),
+  },
+  {
+    title: 'Scale up',
+    command: 'kubectl scale machinedeployment workers --replicas 5',
+    missing: async (demo) => {
+      const { items } = await demo.kube.list(machines, { namespace });
+      return items.length === 5 ? undefined : `${items.length} of 5 machines exist`;
+    },
+  },
+  {
+    title: 'Kill Millwright at once, while it creates machines: it is started again, and makes no VM twice',
+    command: 'kill -9 "$(cat "$DEMO/millwright.pid")"',
+    missing: async (demo) => {
+      if (demo.millwright.starts === 1) {
+        const running = await runningMachines(demo);
+        if (running === 5) throw new Error('all machines were Running before Millwright was killed');
+        return 'Millwright has not been started again';
+      }
+      return missingOf(demo, { machines: 5, vmsEver: 5 });
+    },
+  },
+  {
+    title: 'What Kubernetes knows of a machine',
+    command: `kubectl describe machine ${firstMachine}`,
+    missing: async (_, output) => expectIn(output, 'Provider ID', 'Last Operation', 'Running'),
+  },
+  {
+    title: 'What its workflow says',
+    command: `millwright describe machine ${firstMachine}`,
+    missing: async (_, output) => expectIn(output, 'Running', 'simulated:///'),
+  },
+  {
+    title: 'Delete a node: its machine is replaced',
+    command: `kubectl delete node ${firstNode}`,
+    missing: (demo) => missingOf(demo, { machines: 5, vmsEver: 6 }),
+  },
+  {
+    title: 'The cloud has no capacity any more',
+    command: `curl -sS -X PUT "$CLOUD/faults" -d '{"faults": [{"kind": "capacity"}]}'`,
+    missing: async ({ cloud }) => ((await cloud.faults()).length === 1 ? undefined : 'the fault is not on'),
+  },
+  {
+    title: 'One machine too many',
+    command: 'kubectl scale machinedeployment workers --replicas 6',
+    missing: async ({ temporal }) => {
+      const { count } = await temporal.workflow.count(stuck);
+      return count === 1 ? undefined : `${count} workflows are found with ${stuck}`;
+    },
+  },
+  {
+    title: 'Every machine that is stuck on that, in Temporal; the same filter works in its UI',
+    command: `temporal workflow list --query "${stuck}"`,
+    missing: async (_, output) => expectIn(output, `${installation}/machine/${namespace}/workers-`),
+  },
+  {
+    title: 'There is capacity again',
+    command: `curl -sS -X PUT "$CLOUD/faults" -d '{"faults": []}'`,
+    missing: async ({ cloud }) => ((await cloud.faults()).length === 0 ? undefined : 'the fault is still on'),
+  },
+  {
+    title: 'Tell all that wait for it',
+    command: `temporal workflow signal --name retryNow --reason 'more capacity' --query "${stuck}" --yes`,
+    missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 7 }),
+  },
+  {
+    title: 'Delete everything: no Machine, Node, VM or open workflow is left',
+    command: 'kubectl delete machinedeployment workers',
+    missing: async (demo) => {
+      const { items: sets } = await demo.kube.list(machineSets, { namespace });
+      const { count } = await demo.temporal.workflow.count(
+        `MillwrightInstallation = '${installation}' AND ExecutionStatus = 'Running'`,
+      );
+      const left = [...(sets.length ? [`${sets.length} MachineSets`] : []), ...(count ? [`${count} workflows`] : [])];
+      return (await missingOf(demo, { machines: 0, vmsEver: 7 })) ?? (left.length ? `left: ${left}` : undefined);
+    },
+  },
+];
+
+/** So many machines exist, are Running and have a node and a VM each, and no VM was made besides. */
+async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number }): Promise<string | undefined> {
+  const [{ items }, running, { items: nodesNow }, { vmsNow, vmsEver }] = await Promise.all([
+    demo.kube.list(machines, { namespace }),
+    runningMachines(demo),
+    demo.kube.list(nodes),
+    demo.cloud.stats(),
+  ]);
+  if (vmsEver > wanted.vmsEver) throw new Error(`${vmsEver} VMs were made, ${wanted.vmsEver} are needed`);
+  const found = { machines: items.length, Running: running, nodes: nodesNow.length, VMs: vmsNow };
+  const wrong = Object.entries(found).filter(([, count]) => count !== wanted.machines);
+  if (wrong.length > 0) return `${wrong.map(([what, count]) => `${count} ${what}`)} instead of ${wanted.machines}`;
+  return vmsEver === wanted.vmsEver ? undefined : `${vmsEver} VMs were made instead of ${wanted.vmsEver}`;
+}
+
+async function runningMachines(demo: Demo): Promise<number> {
+  const { items } = await demo.kube.list(machines, { namespace });
+  return items.filter(({ status }) => status?.currentStatus?.phase === 'Running').length;
+}
+
+async function expectIn(output: string, ...parts: string[]): Promise<undefined> {
+  const absent = parts.filter((part) => !output.includes(part));
+  if (absent.length > 0) throw new Error(`not in the output: ${absent.join(', ')}`);
+}
