@@ -21,14 +21,8 @@ import {
 import type { EnsureVmRequest } from '../../api/provider.ts';
 import { toFailure } from './failure.ts';
 import type { machine } from './machine.ts';
-import {
-  forceDeletionSignal,
-  type MachineDescription,
-  observedSignal,
-  retryNowSignal,
-  skipDrainSignal,
-} from './messages.ts';
-import { showProgress } from './progress.ts';
+import { forceDeletionSignal, observedSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
+import { type Progress, showProgress } from './progress.ts';
 
 /** Local activities: one or two requests each. What takes longer than this waits in a workflow timer, not in a task. */
 export const kubernetes = proxyLocalActivities<MachineActivities>({
@@ -81,7 +75,7 @@ export interface Life extends CarriedLife {
   deletionAnnounced: boolean;
   /** Grows with everything that may be worth another look. */
   news: number;
-  description: MachineDescription;
+  progress: Progress & { readonly since: string };
   /** What looks at news at once, although something else is being waited for. */
   onNews?: () => void;
 }

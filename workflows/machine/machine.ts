@@ -7,6 +7,7 @@ import { join } from './join.ts';
 import { type CarriedLife, type Life, listen, look, MachineGone, newsSince, now, startOver } from './life.ts';
 import { describeQuery } from './messages.ts';
 import { done, type PhaseOutcome } from './phase.ts';
+import { describe } from './progress.ts';
 import { provision } from './provision.ts';
 import { run } from './run.ts';
 import { validate } from './validate.ts';
@@ -22,7 +23,7 @@ const leaving: readonly Phase[] = [drain, remove];
  */
 export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<void> {
   const life = startLife(ref, carried);
-  setHandler(describeQuery, () => life.description, { description: 'What the machine is doing and waits for.' });
+  setHandler(describeQuery, () => describe(life), { description: 'What the machine is doing and waits for.' });
   try {
     if (carried === undefined) await firstLook(life);
     else if (carried.stale) await look(life);
@@ -112,6 +113,6 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     askPauseMs: 0,
     deletionAnnounced: false,
     news: 0,
-    description: { phase: carried?.machine.phase ?? '', doing: 'starting', since: now() },
+    progress: { doing: 'starting', since: now() },
   };
 }

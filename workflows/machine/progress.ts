@@ -18,24 +18,36 @@ export type Progress = Pick<
 
 /** Shows what is being done, in `describe` and in the details of the Temporal UI. Writes no event. */
 export function showProgress(life: Life, progress: Progress): void {
-  const { phase, providerID, nodeName } = life.machine;
-  const { description: shown } = life;
-  const lastError = progress.lastError ?? (phase === 'Running' ? undefined : shown.lastError);
-  life.description = {
-    phase,
-    since: shown.doing === progress.doing ? shown.since : new Date().toISOString(),
-    ...(providerID !== undefined && { providerID }),
-    ...(nodeName !== undefined && { nodeName }),
+  const { doing, since, lastError } = life.progress;
+  life.progress = {
     ...progress,
-    ...(lastError !== undefined && { lastError }),
+    ...(lastError !== undefined && progress.lastError === undefined && { lastError }),
+    since: doing === progress.doing ? since : new Date().toISOString(),
   };
-  setCurrentDetails(toMarkdown(life.description));
+  setCurrentDetails(toMarkdown(describe(life)));
 }
 
-/** Brings the search attributes up to date: one event when the phase, the blocker or the provider changed, else none. */
-export function showAttributes(life: Life): void {
+/** Answer of the query `describe`. */
+export function describe({ machine, progress }: Life): MachineDescription {
+  const { phase, providerID, nodeName } = machine;
+  const { lastError, ...rest } = progress;
+  return {
+    phase,
+    ...rest,
+    ...(lastError !== undefined && phase !== 'Running' && { lastError }),
+    ...(providerID !== undefined && { providerID }),
+    ...(nodeName !== undefined && { nodeName }),
+  };
+}
+
+/**
+ * Brings the details and the search attributes up to date after the phase may have changed. One event when the phase,
+ * the blocker or the provider did, else none.
+ */
+export function showPhase(life: Life): void {
+  setCurrentDetails(toMarkdown(describe(life)));
   const { phase } = life.machine;
-  const { blockedOn } = life.description;
+  const { blockedOn } = life.progress;
   const provider = life.reading?.cloud?.provider;
   const shown = [phase, blockedOn, provider].join();
   if (shown === life.shown) return;

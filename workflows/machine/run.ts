@@ -3,7 +3,7 @@ import { phaseByNode, sameConditions } from '../../api/attention.ts';
 import type { StatusChange } from '../../api/model.ts';
 import { kubernetes, type Life, now, untilAnswered } from './life.ts';
 import { type PhaseOutcome, waitFor } from './phase.ts';
-import { showAttributes, showProgress } from './progress.ts';
+import { showPhase, showProgress } from './progress.ts';
 
 /** Never done: a machine runs until it is deleted. Without news it costs nothing. */
 export async function run(life: Life): Promise<PhaseOutcome> {
@@ -32,7 +32,7 @@ function rest(life: Life): PhaseOutcome {
       blockedOn: 'NodeHealth',
     });
   }
-  showAttributes(life);
+  showPhase(life);
   return waitFor();
 }
 
@@ -70,6 +70,6 @@ export async function syncNode(life: Life, change: Omit<StatusChange, 'phaseSinc
   );
   life.machine = seen.machine;
   life.node = seen.node;
-  showAttributes(life);
+  showPhase(life);
   return seen.machine.phase === change.phase;
 }

@@ -3,14 +3,14 @@ import type { MachineOperation, MachinePhase, StatusChange } from '../../api/mod
 import type { Failure } from './failure.ts';
 import { kubernetes, type Life, now, untilAnswered } from './life.ts';
 import { failed, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
-import { showAttributes, showProgress } from './progress.ts';
+import { showPhase, showProgress } from './progress.ts';
 
 /** Writes a status and shows the new phase. An Event goes with every change of phase. */
 export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseSince'>): Promise<void> {
   const entered = change.phase !== life.machine.phase;
   const full: StatusChange = { ...change, ...(entered && { phaseSince: now() }) };
   life.machine = await untilAnswered(life, 'writing the status', () => kubernetes.writeStatus(life.ref, full));
-  showAttributes(life);
+  showPhase(life);
 }
 
 /**

@@ -68,9 +68,8 @@ const server = await startServer({
 });
 process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
 
-for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  process.once(signal, async () => {
-    await Promise.all([server.stop(), kubelets?.stop()]);
-    process.exit(0);
-  });
+async function stop(): Promise<void> {
+  await Promise.all([server.stop(), kubelets?.stop()]);
+  process.exit(0);
 }
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop());
