@@ -63,11 +63,15 @@ export function createOwnerActivities(deps: OwnerDeps) {
       const owner = await readOwner(control, ref, kind);
       if (owner === undefined) return;
       const { deployment } = owner;
+      const { namespace } = ref;
       if (plan.addFinalizers) await addFinalizers(control, ref, kind);
-      if (deployment !== undefined && plan.createSet !== undefined) await createSet(deps, deployment, plan.createSet);
-      for (const change of plan.scale) await scaleSet(deps, ref, deployment, change);
-      for (const batch of plan.create) await createMachines(deps, ref, batch);
+      if ((deployment ?? owner.set).metadata.deletionTimestamp === undefined) {
+        if (deployment !== undefined && plan.createSet !== undefined) await createSet(deps, deployment, plan.createSet);
+        for (const change of plan.scale) await scaleSet(deps, ref, deployment, change);
+        for (const batch of plan.create) await createMachines(deps, ref, batch);
+      }
       await inParallel(plan.remove, (candidate) => deleteMachine(deps, ref, candidate));
+      for (const set of plan.releaseSets) await removeFinalizer(control, machineSets, { ...set, namespace });
       if (plan.release) await release(control, ref, kind);
       if (plan.report !== undefined) await report(control, ref, kind, plan.report);
     },

@@ -307,6 +307,18 @@ describe('deploymentNeeds', () => {
     ['a new generation', { ...owner, observed: false }, ['observed']],
     ['a new generation of a set', { ...owner, sets: [{ ...set, observed: false }] }, ['observed']],
     ['a rollout under way', { ...owner, progress: 'FoundNewMachineSet' }, ['progress']],
+    [
+      'machines of an older template, whatever was reported',
+      {
+        ...owner,
+        replicas: 6,
+        sets: [
+          { ...set, current: false },
+          { ...set, name: 'pool-a-2' },
+        ],
+      },
+      ['progress'],
+    ],
     ['a rollout nobody reported', unreported, ['progress']],
     ['a deletion', { ...owner, deleting: true }, ['deletion']],
     ['a deletion that left a set', { ...owner, deleting: true, managed: false }, ['deletion']],

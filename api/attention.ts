@@ -88,8 +88,12 @@ export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
   if (desired !== owner.replicas || sets.some((set) => set.active !== set.replicas)) needs.push('replicas');
   if (sets.some((set) => set.failed > 0)) needs.push('failed');
   if (!owner.observed || sets.some((set) => !set.observed)) needs.push('observed');
-  if (owner.kind === 'MachineDeployment' && owner.progress !== rolloutComplete) needs.push('progress');
+  if (owner.kind === 'MachineDeployment' && isRolling(owner)) needs.push('progress');
   return needs;
+}
+
+function isRolling({ progress, sets }: OwnerView): boolean {
+  return progress !== rolloutComplete || sets.some((set) => !set.current && set.total > 0);
 }
 
 /** Reason of the condition Progressing once a rollout is complete; the cluster autoscaler waits for it. */

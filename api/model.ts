@@ -214,7 +214,10 @@ export interface Candidate {
   readonly failed: boolean;
 }
 
-/** An owner as read by quorum, with the first machines, at most 100, in the order in which they would be deleted. */
+/**
+ * An owner as read by quorum, with at most 100 of its machines: Failed ones first, then those that would go first of each
+ * set, of a set in the order in which they would go.
+ */
 export interface OwnerReading {
   readonly view: OwnerView;
   readonly candidates: readonly Candidate[];
@@ -232,6 +235,8 @@ export interface OwnerPlan {
   readonly create: readonly { readonly set: string; readonly uid: string; readonly names: readonly string[] }[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
+  /** Sets that somebody deleted and whose machines are gone: take our finalizer off. */
+  readonly releaseSets: readonly { readonly name: string; readonly uid: string }[];
   /** Everything of the owner is gone: delete its sets, if it has any, and let the owner go. */
   readonly release: boolean;
   /** Take note of the generation, and of how the rollout goes. */

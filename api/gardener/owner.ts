@@ -28,7 +28,8 @@ export function toDeploymentView(
 ): OwnerView {
   const { metadata, spec, status } = deployment;
   const own = sets.filter((set) => controllerOf(set) === metadata.uid).toSorted(byAge);
-  const current = own.find((set) => templatesEqual(set.spec?.template, spec?.template));
+  const equal = own.filter((set) => templatesEqual(set.spec?.template, spec?.template));
+  const current = equal.find((set) => set.metadata.deletionTimestamp === undefined) ?? equal[0];
   const hash = templateHash(spec?.template, status?.collisionCount);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   const bySet = groupByController(machines);
@@ -110,27 +111,33 @@ function maxSurgeOf({ spec }: MachineDeployment): number {
   return value.endsWith('%') ? Math.ceil(((spec?.replicas ?? 0) * Number.parseInt(value, 10)) / 100) : Number(value);
 }
 
-/** The first `limit` active machines of the owner's sets, in the order in which they would go. */
+/**
+ * At most `limit` active machines of the owner's sets: the Failed ones first, then in turn of each set the one that would
+ * go next. So no set has to wait until another one has nothing left to go.
+ */
 export function toCandidates(view: OwnerView, machines: readonly Machine[], limit: number): Candidate[] {
-  const setNames = new Map(view.sets.map(({ uid, name }) => [uid, name]));
-  return machines
-    .filter((machine) => setNames.has(controllerOf(machine) ?? '') && isActive(machine))
-    .toSorted(byDeletionOrder(Date.now()))
+  const bySet = groupByController(machines.filter(isActive));
+  const order = byDeletionOrder(Date.now());
+  const ranked = view.sets.flatMap((set) => {
+    const own = (bySet.get(set.uid) ?? []).toSorted(order).map((machine) => toCandidate(machine, set.name));
+    const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));
+    const others = own.filter((candidate) => !candidate.failed).map((candidate, rank) => ({ rank, candidate }));
+    return [...failed, ...others];
+  });
+  return ranked
+    .toSorted((a, b) => a.rank - b.rank)
     .slice(0, limit)
-    .map((machine) => ({
-      name: machine.metadata.name,
-      uid: machine.metadata.uid,
-      resourceVersion: machine.metadata.resourceVersion,
-      set: setNames.get(controllerOf(machine) ?? '') ?? '',
-      failed: isToBeReplaced(machine),
-    }));
+    .map(({ candidate }) => candidate);
+}
+
+function toCandidate(machine: Machine, set: string): Candidate {
+  const { name, uid, resourceVersion } = machine.metadata;
+  return { name, uid, resourceVersion, set, failed: isToBeReplaced(machine) };
 }
 
 function byAge(a: MachineSet, b: MachineSet): number {
-  return (
-    a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp) ||
-    a.metadata.name.localeCompare(b.metadata.name)
-  );
+  const [first, second] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp} ${metadata.name}`);
+  return (first ?? '') < (second ?? '') ? -1 : 1;
 }
 
 function groupByController(machines: readonly Machine[]): Map<string, Machine[]> {

@@ -97,7 +97,8 @@ async function takeStep(owning: Owning): Promise<Step> {
 function isWorthAStep(seen: OwnerView | undefined): boolean {
   if (seen === undefined) return false;
   const asIfRead: OwnerReading = { view: seen, candidates: [] };
-  const hasSurplus = seen.deleting || seen.sets.some((set) => set.failed > 0 || set.active > set.replicas);
+  const hasSurplus =
+    seen.deleting || seen.sets.some((set) => set.failed > 0 || set.active > (set.deleting ? 0 : set.replicas));
   return hasSurplus || deploymentNeeds(seen).length === 0 || !isEmpty(planOwner(asIfRead, (set) => set));
 }
 

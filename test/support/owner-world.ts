@@ -1,0 +1,219 @@
+/**
+ * A MachineDeployment with its sets and machines in memory, where every step of its owner happens as the activities do
+ * it. For properties that need thousands of interleavings; that the activities do the same is proved beside them.
+ */
+
+import type { Machine } from '../../api/gardener/machine.ts';
+import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
+import type { MachineSet } from '../../api/gardener/machine-set.ts';
+import { finalizers } from '../../api/gardener/names.ts';
+import { toNewMachine, toNewMachineSet, withProgress } from '../../api/gardener/new-objects.ts';
+import { controllerOf, toCandidates, toDeploymentView } from '../../api/gardener/owner.ts';
+import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
+import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
+import { names } from '../../api/names.ts';
+
+export type World = ReturnType<typeof createWorld>;
+type Meta = Machine['metadata'];
+
+const time = '2026-08-19T10:00:00Z';
+
+/** A deployment that nobody has seen yet. @param limit candidates that one reading brings at most */
+export function createWorld({ replicas, maxSurge, limit }: { replicas: number; maxSurge: number; limit: number }) {
+  let counter = 0;
+  const world = {
+    deployment: undefined as MachineDeployment | undefined,
+    sets: [] as MachineSet[],
+    machines: [] as Machine[],
+    observe,
+    act,
+    touch,
+    remove,
+    newName: (set: string) => `${set}-${next()}`,
+    addSet,
+    addMachine,
+    editSpec,
+  };
+  world.deployment = {
+    metadata: newMeta('pool'),
+    spec: {
+      replicas,
+      selector: { matchLabels: { name: 'pool' } },
+      template: template('a'),
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable: 0 } },
+    },
+  };
+  return world;
+
+  function next(): string {
+    counter += 1;
+    return String(counter);
+  }
+
+  function newMeta(name: string): Meta {
+    return {
+      name,
+      namespace: 'n',
+      uid: `uid-${next()}`,
+      resourceVersion: next(),
+      generation: 1,
+      creationTimestamp: time,
+    };
+  }
+
+  /** Something was written: the object has another version. */
+  function touch({ metadata }: { metadata: Meta }): void {
+    metadata.resourceVersion = next();
+  }
+
+  function editSpec(change: Partial<NonNullable<MachineDeployment['spec']>>): void {
+    const { deployment } = world;
+    if (deployment?.spec === undefined) return;
+    Object.assign(deployment.spec, change);
+    deployment.metadata.generation = (deployment.metadata.generation ?? 0) + 1;
+    touch(deployment);
+  }
+
+  /** A set that was there before, as machine-controller-manager leaves it: another hash, another name. */
+  function addSet(className: string, replicas: number, managed: boolean): void {
+    const { deployment } = world;
+    if (deployment === undefined) return;
+    const madeBefore = { ...deployment, spec: { ...deployment.spec, template: template(className) } };
+    const made = toNewMachineSet(madeBefore, world.sets, { name: `pool-${next()}`, hash: next(), replicas });
+    const metadata = {
+      ...newMeta(made.metadata.name),
+      ...made.metadata,
+      finalizers: managed ? [finalizers.machine] : [],
+    };
+    world.sets.push({ ...made, metadata });
+    for (let i = 0; i < replicas; i++) addMachine(world.sets.at(-1), world.newName(metadata.name));
+  }
+
+  function addMachine(set: MachineSet | undefined, name: string): void {
+    if (set === undefined || world.machines.some(({ metadata }) => metadata.name === name)) return;
+    const made = toNewMachine(set, name);
+    world.machines.push({ ...made, metadata: { ...newMeta(name), ...made.metadata } });
+  }
+
+  /** A DELETE: what has finalizers stays until they are gone. */
+  function remove(object: { metadata: Meta }): void {
+    if (object.metadata.deletionTimestamp === undefined) {
+      object.metadata.deletionTimestamp = time;
+      object.metadata.generation = (object.metadata.generation ?? 0) + 1;
+      touch(object);
+    }
+    collect();
+  }
+
+  function collect(): void {
+    const isGone = ({ metadata }: { metadata: Meta }) =>
+      metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).length === 0;
+    world.sets = world.sets.filter((set) => !isGone(set));
+    world.machines = world.machines.filter((machine) => !isGone(machine));
+    if (world.deployment !== undefined && isGone(world.deployment)) world.deployment = undefined;
+  }
+
+  function observe(): OwnerReading | undefined {
+    const { deployment, sets, machines } = world;
+    if (deployment === undefined) return undefined;
+    const view = toDeploymentView(deployment, sets, machines);
+    return structuredClone({ view, candidates: toCandidates(view, machines, limit) });
+  }
+
+  function act(plan: OwnerPlan): void {
+    const { deployment } = world;
+    if (deployment === undefined) return;
+    if (plan.addFinalizers) for (const object of [deployment, ...world.sets]) addFinalizer(object);
+    if (deployment.metadata.deletionTimestamp === undefined) {
+      if (plan.createSet !== undefined) createSet(deployment, plan.createSet);
+      for (const { set, resourceVersion, replicas } of plan.scale) scale(set, resourceVersion, replicas);
+      for (const batch of plan.create) createMachines(batch);
+    }
+    for (const candidate of plan.remove) removeCandidate(candidate);
+    for (const { name } of plan.releaseSets) releaseSet(name);
+    if (plan.release) release(deployment);
+    if (plan.report !== undefined) report(deployment, plan.report.progress);
+  }
+
+  function addFinalizer(object: { metadata: Meta }): void {
+    const { finalizers: present = [], deletionTimestamp } = object.metadata;
+    if (present.includes(finalizers.machine) || deletionTimestamp !== undefined) return;
+    object.metadata.finalizers = [...present, finalizers.machine];
+    touch(object);
+  }
+
+  function removeFinalizer(object: { metadata: Meta }): void {
+    object.metadata.finalizers = object.metadata.finalizers?.filter((name) => name !== finalizers.machine) ?? [];
+    touch(object);
+    collect();
+  }
+
+  function createSet(deployment: MachineDeployment, planned: NonNullable<OwnerPlan['createSet']>): void {
+    if (templateHash(deployment.spec?.template, deployment.status?.collisionCount) !== planned.hash) return;
+    const taken = world.sets.find(({ metadata }) => metadata.name === planned.name);
+    if (taken === undefined) {
+      const made = toNewMachineSet(deployment, world.sets, planned);
+      world.sets.push({ ...made, metadata: { ...newMeta(planned.name), ...made.metadata } });
+      return;
+    }
+    if (templatesEqual(taken.spec?.template, deployment.spec?.template)) return;
+    deployment.status = { ...deployment.status, collisionCount: (deployment.status?.collisionCount ?? 0) + 1 };
+    touch(deployment);
+  }
+
+  function scale(name: string, resourceVersion: string, replicas: number): void {
+    const set = world.sets.find(({ metadata }) => metadata.name === name);
+    if (set?.spec === undefined || set.metadata.resourceVersion !== resourceVersion) return;
+    set.spec.replicas = replicas;
+    set.metadata.generation = (set.metadata.generation ?? 0) + 1;
+    touch(set);
+  }
+
+  function createMachines({ uid, names: machineNames }: OwnerPlan['create'][number]): void {
+    const set = world.sets.find(({ metadata }) => metadata.uid === uid);
+    if (set === undefined || set.metadata.deletionTimestamp !== undefined) return;
+    for (const name of machineNames) addMachine(set, name);
+  }
+
+  function removeCandidate({ uid, resourceVersion, failed }: OwnerPlan['remove'][number]): void {
+    const machine = world.machines.find(({ metadata }) => metadata.uid === uid);
+    if (machine === undefined || machine.metadata.resourceVersion !== resourceVersion) return;
+    if (failed) machine.metadata.annotations = { ...machine.metadata.annotations, [names.replaced]: 'true' };
+    remove(machine);
+  }
+
+  function releaseSet(name: string): void {
+    const set = world.sets.find(({ metadata }) => metadata.name === name);
+    if (set !== undefined) removeFinalizer(set);
+  }
+
+  function release(deployment: MachineDeployment): void {
+    for (const set of world.sets.filter((one) => controllerOf(one) === deployment.metadata.uid)) {
+      remove(set);
+      removeFinalizer(set);
+    }
+    removeFinalizer(deployment);
+  }
+
+  function report(deployment: MachineDeployment, progress: string | undefined): void {
+    for (const set of world.sets) {
+      if (set.status?.observedGeneration === set.metadata.generation) continue;
+      set.status = { ...set.status, observedGeneration: set.metadata.generation };
+      touch(set);
+    }
+    const patch = withProgress(deployment, progress, new Date(time));
+    if (patch === undefined) return;
+    deployment.status = { ...deployment.status, ...(patch as { status: MachineDeployment['status'] }).status };
+    touch(deployment);
+  }
+}
+
+/** Template of machines of a class. */
+export function template(className: string) {
+  return { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: className } } };
+}
+
+/** Phases, as in a Machine's status. */
+export function phaseOf(machine: Machine): string {
+  return machine.status?.currentStatus?.phase ?? '';
+}

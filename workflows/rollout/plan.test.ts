@@ -1,0 +1,453 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { deploymentNeeds, rolloutComplete } from '../../api/attention.ts';
+import type { Machine } from '../../api/gardener/machine.ts';
+import { annotations, finalizers } from '../../api/gardener/names.ts';
+import { isActive } from '../../api/gardener/owner.ts';
+import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import { names } from '../../api/names.ts';
+import { createWorld, phaseOf, template, type World } from '../../test/support/owner-world.ts';
+import { isEmpty, maxPerStep, planOwner } from './plan.ts';
+
+/** What may happen between two steps, and the steps themselves. Machines and sets are picked by number. */
+type Happening =
+  | { readonly kind: 'step' }
+  | { readonly kind: 'read' } // the next step acts on what is read here, whatever happens in between
+  | { readonly kind: 'scale'; readonly replicas: number }
+  | { readonly kind: 'template'; readonly className: string }
+  | { readonly kind: 'phase'; readonly pick: number; readonly phase: string }
+  | { readonly kind: 'manage'; readonly pick: number }
+  | { readonly kind: 'delete'; readonly pick: number }
+  | { readonly kind: 'gone'; readonly pick: number }
+  | { readonly kind: 'preserve'; readonly pick: number }
+  | { readonly kind: 'deleteSet'; readonly pick: number }
+  | { readonly kind: 'deleteOwner' };
+
+const pick = fc.nat(20);
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 6, arbitrary: fc.constant({ kind: 'step' } as const) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'read' } as const) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('scale' as const), replicas: fc.nat(6) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('template' as const), className: fc.constantFrom('a', 'b', 'c') }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('phase' as const),
+      pick,
+      phase: fc.constantFrom('Pending', 'Running', 'Running', 'Unknown', 'Failed', 'CrashLoopBackOff'),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('manage' as const, 'gone' as const), pick }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constantFrom('delete' as const, 'preserve' as const, 'deleteSet' as const), pick }),
+  },
+);
+const happenings = fc.array(happening, { maxLength: 40, size: 'max' });
+interface Start {
+  readonly replicas: number;
+  readonly maxSurge: number;
+  readonly limit: number;
+  readonly before: readonly { className: string; replicas: number; managed: boolean }[];
+}
+const start: fc.Arbitrary<Start> = fc.record({
+  replicas: fc.nat(6),
+  maxSurge: fc.nat(2),
+  /** Candidates of one reading: with fewer than there are machines, none may be left out for ever. */
+  limit: fc.constantFrom(2, 100),
+  /** Sets that machine-controller-manager left behind. */
+  before: fc.array(fc.record({ className: fc.constantFrom('a', 'b'), replicas: fc.nat(3), managed: fc.boolean() }), {
+    maxLength: 2,
+  }),
+});
+
+function begin({ before, ...options }: Start): World {
+  const world = createWorld(options);
+  for (const set of before) world.addSet(set.className, set.replicas, set.managed);
+  return world;
+}
+
+function picked(world: World, number: number): Machine | undefined {
+  return world.machines[number % world.machines.length];
+}
+
+function setPhase(world: World, machine: Machine, phase: string): void {
+  machine.status = { ...machine.status, currentStatus: { ...machine.status?.currentStatus, phase } };
+  world.touch(machine);
+}
+
+function manage(world: World, machine: Machine): void {
+  if (machine.metadata.deletionTimestamp !== undefined || machine.metadata.finalizers?.length) return;
+  machine.metadata.finalizers = [finalizers.machine];
+  world.touch(machine);
+}
+
+/** The VM is gone, and the finalizer with it. */
+function finish(world: World, machine: Machine): void {
+  if (machine.metadata.deletionTimestamp === undefined) return;
+  machine.metadata.finalizers = [];
+  world.remove(machine);
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
+
+/** Machines, leaving ones included, but for those that are being replaced. */
+function countStaying({ machines }: World): number {
+  return machines.filter(
+    ({ metadata }) => metadata.deletionTimestamp === undefined || metadata.annotations?.[names.replaced] === undefined,
+  ).length;
+}
+
+/** Plans from a reading, acts on the world as it is now, and checks what one act may never do. */
+function step(world: World, reading: OwnerReading | undefined): OwnerPlan | undefined {
+  if (reading === undefined) return undefined;
+  const { view } = reading;
+  const plan = planOwner(reading, world.newName);
+  if (deploymentNeeds(view).length === 0) expect(isEmpty(plan)).toBe(true);
+  expect(sum(plan.create.map((batch) => batch.names.length))).toBeLessThanOrEqual(maxPerStep);
+  if (!view.deleting) expectGoodOnesKept(reading, plan);
+  const known = new Set(world.machines.map(({ metadata }) => metadata.uid));
+  world.act(plan);
+  const isGrown = world.machines.some(({ metadata }) => !known.has(metadata.uid));
+  if (isGrown) expect(countStaying(world)).toBeLessThanOrEqual(view.replicas + view.maxSurge);
+  return plan;
+}
+
+/** As far as anybody could know when it was decided: what fails or is deleted later is in no precondition. */
+function expectGoodOnesKept({ view }: OwnerReading, { remove }: OwnerPlan): void {
+  const staying = view.sets.filter((set) => !set.deleting);
+  const good = sum(staying.map((set) => set.active - set.failed));
+  const leaving = remove.filter(({ set, failed }) => !failed && staying.some(({ name }) => name === set));
+  if (leaving.length > 0) expect(good - leaving.length).toBeGreaterThanOrEqual(view.replicas);
+}
+
+function happen(world: World, event: Happening, memory: { reading?: OwnerReading | undefined }): void {
+  switch (event.kind) {
+    case 'step':
+      step(world, memory.reading ?? world.observe());
+      delete memory.reading;
+      return;
+    case 'read':
+      memory.reading = world.observe();
+      return;
+    case 'scale':
+      world.editSpec({ replicas: event.replicas });
+      return;
+    case 'template':
+      world.editSpec({ template: template(event.className) });
+      return;
+    case 'deleteOwner':
+      if (world.deployment !== undefined) world.remove(world.deployment);
+      return;
+    case 'deleteSet': {
+      // Without a finalizer it would vanish at once, and its machines be nobody's until they are collected.
+      const set = world.sets[event.pick % world.sets.length];
+      if (set?.metadata.finalizers?.length) world.remove(set);
+      return;
+    }
+    default:
+      happenToMachine(world, event, picked(world, event.pick));
+  }
+}
+
+function happenToMachine(
+  world: World,
+  event: Extract<Happening, { pick: number }>,
+  machine: Machine | undefined,
+): void {
+  if (machine === undefined) return;
+  if (event.kind === 'phase') setPhase(world, machine, event.phase);
+  if (event.kind === 'manage') manage(world, machine);
+  if (event.kind === 'delete') world.remove(machine);
+  if (event.kind === 'gone') finish(world, machine);
+  if (event.kind === 'preserve') {
+    machine.metadata.annotations = { ...machine.metadata.annotations, [annotations.preserve]: 'now' };
+    world.touch(machine);
+  }
+}
+
+/** Acts until the plan is empty; every act that does something changes what is seen. Answers how many there were. */
+function actUntilIdle(world: World): number {
+  for (let steps = 0; ; steps++) {
+    const reading = world.observe();
+    if (reading === undefined) return steps;
+    const plan = planOwner(reading, world.newName);
+    if (isEmpty(plan)) return steps;
+    world.act(plan);
+    expect(world.observe()).not.toEqual(reading);
+    expect(steps).toBeLessThan(20);
+  }
+}
+
+/** Nothing more happens but that machines come up and go away. */
+function settle(world: World): void {
+  for (let rounds = 0; ; rounds++) {
+    const steps = actUntilIdle(world);
+    const leaving = world.machines.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
+    const coming = world.machines.filter(
+      (machine) => isActive(machine) && !['Running', 'Failed'].includes(phaseOf(machine)),
+    );
+    if (steps + leaving.length + coming.length === 0) return;
+    for (const machine of leaving) finish(world, machine);
+    for (const machine of coming) {
+      manage(world, machine);
+      setPhase(world, machine, 'Running');
+    }
+    expect(rounds).toBeLessThan(20);
+  }
+}
+
+describe('planOwner, whatever happens', () => {
+  it('[invariant 5] bounds every act, and comes to rest with the machines that were asked for', () => {
+    fc.assert(
+      fc.property(start, happenings, (from, events) => {
+        const world = begin(from);
+        const memory = {};
+        for (const event of events) happen(world, event, memory);
+        settle(world);
+
+        const view = world.observe()?.view;
+        if (view === undefined) throw new Error('the deployment is gone, and nobody deleted it');
+        const { replicas } = view;
+        expect(world.machines).toHaveLength(replicas);
+        expect(sum(view.sets.map((set) => set.replicas))).toBe(replicas);
+        const hasOlder = view.sets.some((set) => !set.current && set.total > 0);
+        const hasPreserved = world.machines.some((machine) => phaseOf(machine) === 'Failed');
+        const needs = deploymentNeeds(view);
+        if (hasOlder || hasPreserved) expect(needs.filter((need) => need !== 'progress')).toEqual([]);
+        else expect(needs).toEqual([]);
+        expect(view.sets.filter((set) => set.current)).toHaveLength(1);
+      }),
+      { numRuns: 700 },
+    );
+  });
+
+  it('[mcm 69] a deletion ends with everything released, whenever it comes', () => {
+    fc.assert(
+      fc.property(start, happenings, happenings, (from, before, after) => {
+        const world = begin(from);
+        const memory = {};
+        for (const event of before) happen(world, event, memory);
+        const wasManaged = world.deployment?.metadata.finalizers?.includes(finalizers.machine) === true;
+        happen(world, { kind: 'deleteOwner' }, memory);
+        for (const event of after) happen(world, event, memory);
+        settle(world);
+        expect(world.deployment).toBeUndefined();
+        if (wasManaged) expect(world.sets).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('does nothing at rest, however often it is asked', () => {
+    fc.assert(
+      fc.property(start, happenings, (from, events) => {
+        const world = begin(from);
+        for (const event of events) happen(world, event, {});
+        settle(world);
+        const before = JSON.stringify([world.sets, world.machines, world.deployment]);
+        expect(actUntilIdle(world)).toBe(0);
+        expect(JSON.stringify([world.sets, world.machines, world.deployment])).toBe(before);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('planOwner', () => {
+  const set: SetView = {
+    name: 'pool-1',
+    uid: 'set-1',
+    resourceVersion: '3',
+    current: true,
+    managed: true,
+    deleting: false,
+    observed: true,
+    replicas: 3,
+    total: 3,
+    active: 3,
+    available: 3,
+    failed: 0,
+    replacing: 0,
+  };
+  const owner: OwnerView = {
+    kind: 'MachineDeployment',
+    uid: 'owner-1',
+    resourceVersion: '2',
+    managed: true,
+    deleting: false,
+    observed: true,
+    replicas: 3,
+    maxSurge: 0,
+    progress: rolloutComplete,
+    template: { setName: 'pool-1', hash: '42' },
+    sets: [set],
+  };
+  const { progress: _, ...unreported } = owner;
+  const lone: OwnerView = { ...unreported, kind: 'MachineSet' };
+  const empty = { ...set, total: 0, active: 0, available: 0 };
+
+  function planFor(view: OwnerView, candidates: Candidate[] = []): OwnerPlan {
+    let asked = 0;
+    return planOwner({ view, candidates }, (name) => `${name}-${(asked += 1)}`);
+  }
+
+  function candidate(name: string, traits: Partial<Candidate> = {}): Candidate {
+    return { name, uid: name, resourceVersion: '1', set: 'pool-1', failed: false, ...traits };
+  }
+
+  const created = (plan: OwnerPlan) => plan.create.flatMap(({ names: machines }) => machines);
+  const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
+
+  it('[mcm 70] makes the set of a new deployment with all its replicas, finalizers and a report in one step', () => {
+    const plan = planFor({ ...unreported, managed: false, observed: false, sets: [] });
+    expect(plan).toEqual({
+      addFinalizers: true,
+      createSet: { name: 'pool-1', hash: '42', replicas: 3 },
+      scale: [],
+      create: [],
+      remove: [],
+      releaseSets: [],
+      release: false,
+      report: { progress: 'NewMachineSetCreated' },
+    });
+  });
+
+  it('[mcm 59] creates as many machines as are missing, each with a name of its own', () => {
+    const plan = planFor({ ...owner, sets: [empty] });
+    expect(plan.create).toEqual([{ set: 'pool-1', uid: 'set-1', names: ['pool-1-1', 'pool-1-2', 'pool-1-3'] }]);
+  });
+
+  it('[mcm 61] creates at most a hundred in one step', () => {
+    const plan = planFor({ ...owner, replicas: 250, sets: [{ ...empty, replicas: 250 }] });
+    expect(created(plan)).toHaveLength(maxPerStep);
+    expect(new Set(created(plan)).size).toBe(maxPerStep);
+  });
+
+  it('[invariant 5] waits for machines that are on their way out', () => {
+    const leaving = { ...set, total: 3, active: 1, available: 1 };
+    expect(created(planFor({ ...owner, sets: [leaving] }))).toEqual([]);
+    expect(created(planFor({ ...owner, maxSurge: 1, sets: [leaving] }))).toHaveLength(1);
+    expect(created(planFor({ ...owner, maxSurge: 9, sets: [leaving] }))).toHaveLength(2);
+  });
+
+  it('[mcm 63] replaces Failed machines at once, also while they are on their way out', () => {
+    const view = { ...owner, sets: [{ ...set, available: 2, failed: 1 }] };
+    expect(removed(planFor(view, [candidate('bad', { failed: true }), candidate('good')]))).toEqual(['bad']);
+    const leaving = { ...owner, sets: [{ ...set, active: 2, available: 2, replacing: 1 }] };
+    expect(created(planFor(leaving))).toHaveLength(1);
+  });
+
+  it('takes Failed machines for the surplus before any other', () => {
+    const view = { ...owner, replicas: 2, sets: [{ ...set, available: 2, failed: 1 }] };
+    expect(removed(planFor(view, [candidate('bad', { failed: true }), candidate('a'), candidate('b')]))).toEqual([
+      'bad',
+    ]);
+  });
+
+  it('[mcm 64] deletes the surplus in the order of the candidates', () => {
+    const candidates = ['a', 'b', 'c'].map((name) => candidate(name));
+    const plan = planFor({ ...owner, replicas: 1 }, candidates);
+    expect(plan.scale).toEqual([{ set: 'pool-1', resourceVersion: '3', replicas: 1 }]);
+    expect(removed(plan)).toEqual(['a', 'b']);
+  });
+
+  it('takes the surplus from the oldest set, whichever machines would go first of all', () => {
+    const sets = ['old', 'new'].map((name) => ({ ...set, name, uid: name, current: name === 'new' }));
+    const candidates = ['n1', 'o1', 'n2', 'o2', 'o3'].map((name) =>
+      candidate(name, { set: name.startsWith('o') ? 'old' : 'new' }),
+    );
+    const plan = planFor({ ...owner, replicas: 2, sets }, candidates);
+    expect(plan.scale).toMatchObject([
+      { set: 'old', replicas: 2 },
+      { set: 'new', replicas: 0 },
+    ]);
+    expect(removed(plan)).toEqual(['n1', 'o1', 'n2']);
+  });
+
+  it('makes no machine of an older template: what fails there is replaced by one of the present template', () => {
+    const sets = [
+      { ...set, name: 'old', current: false, active: 2, available: 2, replacing: 1 },
+      { ...empty, replicas: 0 },
+    ];
+    const plan = planFor({ ...owner, sets });
+    expect(plan.create).toMatchObject([{ set: 'pool-1', names: ['pool-1-1'] }]);
+    expect(plan.scale).toMatchObject([
+      { set: 'old', replicas: 2 },
+      { set: 'pool-1', replicas: 1 },
+    ]);
+  });
+
+  it('[invariant 3] creates nothing in a set that lacks our finalizer', () => {
+    const plan = planFor({ ...owner, sets: [{ ...empty, managed: false }] });
+    expect(plan).toMatchObject({ addFinalizers: true, create: [] });
+  });
+
+  it('[mcm 69] deletes all machines of a deleted owner, then lets everything go', () => {
+    const candidates = [candidate('a'), candidate('b')];
+    expect(planFor({ ...owner, deleting: true }, candidates)).toMatchObject({ remove: candidates, release: false });
+    expect(planFor({ ...owner, deleting: true, sets: [empty] })).toMatchObject({ remove: [], release: true });
+    expect(planFor({ ...lone, deleting: true, sets: [empty] })).toMatchObject({ remove: [], release: true });
+  });
+
+  it('is at rest once a deleted owner is released, although others still hold it back', () => {
+    const released = { ...empty, managed: false, deleting: true };
+    for (const view of [owner, lone]) {
+      expect(isEmpty(planFor({ ...view, deleting: true, managed: false, sets: [released] }))).toBe(true);
+    }
+  });
+
+  it('empties a set that somebody deleted and lets it go before there is another one of its name', () => {
+    const deleted = { ...owner, sets: [{ ...set, deleting: true }] };
+    const plan = planFor(deleted, [candidate('a'), candidate('b'), candidate('c')]);
+    expect(removed(plan)).toEqual(['a', 'b', 'c']);
+    expect(plan).not.toHaveProperty('createSet');
+    expect(plan.releaseSets).toEqual([]);
+    expect(planFor({ ...owner, sets: [{ ...empty, deleting: true }] }).releaseSets).toEqual([
+      { name: 'pool-1', uid: 'set-1' },
+    ]);
+    expect(planFor({ ...owner, sets: [] })).toMatchObject({ createSet: { name: 'pool-1', replicas: 3 } });
+  });
+
+  it('neither makes sets for nor reports progress of a set without a deployment', () => {
+    expect(isEmpty(planFor(lone))).toBe(true);
+    const plan = planFor({ ...lone, observed: false, replicas: 5, sets: [{ ...set, replicas: 5 }] });
+    expect(created(plan)).toHaveLength(2);
+    expect(plan).toMatchObject({ scale: [], report: {} });
+    expect(plan).not.toHaveProperty('createSet');
+  });
+
+  it.each<[string, OwnerView, string | undefined]>([
+    ['complete when all machines of the template run', { ...owner, progress: 'FoundNewMachineSet' }, rolloutComplete],
+    [
+      'complete when there are none to run',
+      { ...unreported, replicas: 0, sets: [{ ...empty, replicas: 0 }] },
+      rolloutComplete,
+    ],
+    [
+      'not complete with a machine that does not run',
+      { ...unreported, sets: [{ ...set, available: 2 }] },
+      'FoundNewMachineSet',
+    ],
+    ['not complete with one that is leaving', { ...unreported, sets: [{ ...set, total: 4 }] }, 'FoundNewMachineSet'],
+    ['still complete when a machine fails later', { ...owner, sets: [{ ...set, available: 2 }] }, undefined],
+    ['still complete while it is scaled', { ...owner, replicas: 9 }, undefined],
+    ['under way again with a new template', { ...owner, sets: [{ ...set, current: false }] }, 'NewMachineSetCreated'],
+    [
+      'under way with machines of an older template',
+      {
+        ...owner,
+        sets: [
+          { ...set, name: 'old', current: false },
+          { ...empty, replicas: 0 },
+        ],
+      },
+      'FoundNewMachineSet',
+    ],
+  ])('[mcm 84] says that a rollout is %s', (_name, view, progress) => {
+    expect(planFor(view).report).toEqual(progress === undefined ? undefined : { progress });
+  });
+});
