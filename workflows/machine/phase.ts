@@ -30,11 +30,12 @@ const minutes = 60 * seconds;
 
 /**
  * How long to wait after a failed call to the cloud until the next, ms; news ends the wait at once. The figures are
- * machine-controller-manager's: 10 minutes without capacity, 5 s for what is transient, else 3 minutes when creating
- * and 10 when deleting.
+ * machine-controller-manager's: 10 minutes without capacity, 5 s for what is transient and for the set-up of a VM that
+ * exists, else 3 minutes when creating and 10 when deleting.
  */
 export function retryPauseMs(code: FailureCode, during: 'creation' | 'deletion'): number {
   if (failures[code].transient) return 5 * seconds;
+  if (during === 'creation' && code === 'Uninitialized') return 5 * seconds;
   if (during === 'deletion' || code === 'ResourceExhausted') return 10 * minutes;
   return 3 * minutes;
 }

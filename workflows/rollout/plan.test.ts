@@ -56,8 +56,8 @@ interface Start {
 const start: fc.Arbitrary<Start> = fc.record({
   replicas: fc.nat(6),
   maxSurge: fc.nat(2),
-  /** Candidates of one reading: with fewer than there are machines, none may be left out for ever. */
-  limit: fc.constantFrom(2, 100),
+  /** Candidates of one reading: no fewer than there are sets, but fewer than machines. None may be left out for ever. */
+  limit: fc.constantFrom(5, 100),
   /** Sets that machine-controller-manager left behind. */
   before: fc.array(fc.record({ className: fc.constantFrom('a', 'b'), replicas: fc.nat(3), managed: fc.boolean() }), {
     maxLength: 2,

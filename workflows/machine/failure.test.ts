@@ -1,0 +1,49 @@
+import { describe, expect, it } from '@jest/globals';
+import { ActivityFailure, ApplicationFailure, TimeoutFailure, TimeoutType } from '@temporalio/workflow';
+import { type FailureCode, failures } from '../../api/failures.ts';
+import { blockers } from '../../api/names.ts';
+import { toFailure } from './failure.ts';
+
+function failed(cause: Error): ActivityFailure {
+  return new ActivityFailure('Activity task failed', 'ensureVm', '1', 'NON_RETRYABLE_FAILURE', 'worker', cause);
+}
+
+describe('toFailure', () => {
+  it.each(Object.keys(failures) as FailureCode[])('keeps code and message of %s and says what it means', (code) => {
+    const failure = toFailure(failed(ApplicationFailure.create({ type: code, message: 'no' })));
+    const { outcomeUnknown, blockedOn } = failures[code];
+    expect(failure).toEqual({ code, message: 'no', outcomeUnknown, blockedOn });
+    expect(Object.keys(blockers)).toContain(blockedOn);
+  });
+
+  it.each(['TypeError', 'toString', '', undefined])(
+    '[invariant 1] takes type %p as Unknown, so a VM may exist',
+    (type) => {
+      const cause = ApplicationFailure.create({ message: 'bug', ...(type !== undefined && { type }) });
+      expect(toFailure(failed(cause))).toMatchObject({ code: 'Unknown', message: 'bug', outcomeUnknown: true });
+    },
+  );
+
+  it.each([TimeoutType.START_TO_CLOSE, TimeoutType.HEARTBEAT, TimeoutType.SCHEDULE_TO_CLOSE])(
+    '[invariant 1] knows no outcome after timeout %s',
+    (type) => {
+      expect(toFailure(failed(new TimeoutFailure('timeout', undefined, type)))).toEqual({
+        code: 'DeadlineExceeded',
+        message: 'ensureVm did not come back in time',
+        outcomeUnknown: true,
+        blockedOn: 'CloudApi',
+      });
+    },
+  );
+
+  it('blames the missing worker when nobody took the call', () => {
+    const failure = toFailure(failed(new TimeoutFailure('timeout', undefined, TimeoutType.SCHEDULE_TO_START)));
+    expect(failure).toMatchObject({ code: 'Unavailable', blockedOn: 'ProviderWorker', outcomeUnknown: true });
+    expect(failure.message).toContain('ensureVm');
+  });
+
+  it('has a message also where there is no cause', () => {
+    const failure = toFailure(new ActivityFailure('gone', 'ensureVm', '1', 'NON_RETRYABLE_FAILURE', 'worker'));
+    expect(failure).toMatchObject({ code: 'Unknown', message: 'gone', outcomeUnknown: true });
+  });
+});
