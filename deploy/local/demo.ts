@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { runCommand, runTour, untilDone } from './demo/run-tour.ts';
-import { createScreen, type Screen } from './demo/screen.ts';
+import { runTour } from './demo/run-tour.ts';
+import { createScreen } from './demo/screen.ts';
 import { type Demo, setUp } from './demo/set-up.ts';
 import { firstStop, tour } from './demo/tour.ts';
 import { watchMachines } from './demo/watch.ts';
@@ -25,7 +25,7 @@ const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-'));
 const releaseFolder = removeWhenOrphaned(dir);
 const ending: (() => Promise<void>)[] = [];
 try {
-  await (options.exit ? checkTour(screen) : stayUp(screen));
+  await (options.exit ? checkTour() : stayUp());
   await end();
   await rm(dir, { recursive: true, force: true });
 } catch (error) {
@@ -37,35 +37,31 @@ try {
 }
 releaseFolder();
 
-async function checkTour(screen: Screen): Promise<void> {
+async function checkTour(): Promise<void> {
   const demo = await setUp(dir, screen, ending);
-  const stopWatching = screen.isTerminal ? watchMachines(demo, screen) : async () => {};
-  try {
-    await runTour(demo, screen, [firstStop, ...tour]);
-  } finally {
-    await stopWatching();
-  }
+  if (screen.isTerminal) ending.push(watchMachines(demo, screen));
+  await runTour(demo, screen, [firstStop, ...tour]);
 }
 
-async function stayUp(screen: Screen): Promise<void> {
+async function stayUp(): Promise<void> {
   const demo = await setUp(dir, screen, ending);
-  const interrupted = new Promise<void>((resolve) => {
-    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve());
+  const interrupted = new Promise<'interrupted'>((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve('interrupted'));
   });
-  await runCommand(dir, firstStop.command);
   ending.push(watchMachines(demo, screen));
-  await Promise.race([interrupted, greet(demo, screen)]);
-  await interrupted;
+  const shown = runTour(demo, screen, [firstStop]);
+  if ((await Promise.race([shown, interrupted])) !== 'interrupted') {
+    screen.print(greeting(demo));
+    await interrupted;
+  }
   screen.print('\nStopping');
 }
 
-/** Shows the tour once there is something to see. */
-async function greet(demo: Demo, screen: Screen): Promise<void> {
-  await untilDone(demo, firstStop, '', Number.POSITIVE_INFINITY);
+function greeting({ uiUrl }: Demo): string {
   const again = { title: 'And once more', command: firstStop.command };
   const lines = [...tour, again].flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
-  screen.print(`
-Temporal UI     ${demo.uiUrl}
+  return `
+Temporal UI     ${uiUrl}
 Data and logs   ${dir}, removed at the end
 
 In a second terminal, first:
@@ -76,9 +72,11 @@ Then, in this order or another:
 
 ${lines.join('\n')}
 
-Ctrl-C ends it.`);
+Ctrl-C ends it.`;
 }
 
+/** Stops what was started. What still waits for it fails, and nobody is to see that. */
 async function end(): Promise<void> {
+  screen.close();
   for (const stop of ending.toReversed()) await stop();
 }

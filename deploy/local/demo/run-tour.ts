@@ -18,13 +18,13 @@ export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]
     await timed(screen, stop.title, async () => {
       const output = await runCommand(demo.dir, stop.command);
       if (output) screen.print(shortened(output));
-      await untilDone(demo, stop, output, patienceMs);
+      await untilDone(demo, stop, output);
     });
   }
 }
 
 /** What a command prints. Throws with it when the command fails. */
-export async function runCommand(dir: string, command: string): Promise<string> {
+async function runCommand(dir: string, command: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const script = `. "$0"\n${command}`;
     execFile('sh', ['-c', script, join(dir, 'env')], { timeout: patienceMs }, (error, stdout, stderr) => {
@@ -35,13 +35,12 @@ export async function runCommand(dir: string, command: string): Promise<string> 
   });
 }
 
-/** Waits until nothing is missing. Throws with what is missing when that takes longer. */
-export async function untilDone(demo: Demo, stop: Stop, output: string, withinMs: number): Promise<void> {
-  const deadline = Date.now() + withinMs;
+async function untilDone(demo: Demo, stop: Stop, output: string): Promise<void> {
+  const deadline = Date.now() + patienceMs;
   for (;;) {
     const missing = await stop.missing(demo, output);
     if (missing === undefined) return;
-    if (Date.now() > deadline) throw new Error(`after ${withinMs / 1000} s: ${missing}`);
+    if (Date.now() > deadline) throw new Error(`after ${patienceMs / 1000} s: ${missing}`);
     await sleep(100);
   }
 }

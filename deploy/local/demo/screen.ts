@@ -4,10 +4,13 @@ export interface Screen {
   print(text: string): void;
   /** Replaces the part below, at most as many lines as the terminal has. Without a terminal nothing. */
   paint(lines: readonly string[]): void;
+  /** Removes the part below. Nothing more is printed. */
+  close(): void;
 }
 
 export function createScreen(out: NodeJS.WriteStream): Screen {
   let painted: readonly string[] = [];
+  let isClosed = false;
 
   /** Goes back to where the painted part begins, and removes it. */
   const erased = () => (painted.length === 0 ? '' : `\x1b[${painted.length}A\x1b[0J`);
@@ -15,16 +18,21 @@ export function createScreen(out: NodeJS.WriteStream): Screen {
   return {
     isTerminal: out.isTTY,
     print(text) {
+      if (isClosed) return;
       out.write(`${erased()}${toLines([text, ...painted])}`);
     },
     paint(lines) {
-      if (!out.isTTY) return;
+      if (!out.isTTY || isClosed) return;
       const shown = lines.slice(0, out.rows - 1).map((line) => line.slice(0, out.columns - 1));
       const same = shown.length === painted.length && shown.every((line, i) => line === painted[i]);
       if (same) return;
       const erase = erased();
       painted = shown;
       out.write(`${erase}${toLines(shown)}`);
+    },
+    close() {
+      out.write(erased());
+      isClosed = true;
     },
   };
 }

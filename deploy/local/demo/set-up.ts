@@ -62,6 +62,7 @@ export async function setUp(dir: string, screen: Screen, ending: (() => Promise<
   const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
   ending.push(() => connection.close());
   await writeManifest(dir, cloud.url);
+  screen.print(`\ndeploy/examples/simulated.yaml, with the address of this cloud, is ${dir}/machines.yaml`);
   await writeEnvironment(dir, stack, cloud.url, programs);
   return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
 }

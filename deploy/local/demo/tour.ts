@@ -21,9 +21,9 @@ const firstMachine = `"$(kubectl get machines -o jsonpath='{.items[0].metadata.n
 const firstNode = `"$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"`;
 const stuck = `MillwrightBlockedOn = 'CloudCapacity'`;
 
-/** Applies deploy/examples with the address of the demo's cloud. */
+/** Applies the example. */
 export const firstStop: Stop = {
-  title: 'A MachineDeployment becomes three nodes',
+  title: 'The example becomes three nodes',
   command: 'kubectl apply -f "$DEMO/machines.yaml"',
   missing: (demo) => missingOf(demo, { machines: 3, vmsEver: 3 }),
 };

@@ -70,7 +70,6 @@ export function watchMachines(demo: Demo, screen: Screen): () => Promise<void> {
   return async () => {
     stopping.abort();
     await running;
-    screen.paint([]);
   };
 }
 
