@@ -15,7 +15,7 @@ import {
   withDeadline,
 } from './protocol.ts';
 import { createRateLimiter } from './rate-limit.ts';
-import { createTransport, type HttpRequest, toConnectionError } from './transport.ts';
+import { createTransport, type HttpRequest, isIdleTimeout, toConnectionError } from './transport.ts';
 import { apiVersionOf, type KubeObject, type NewObject, type ObjectKey, type Resource } from './types.ts';
 
 /** Options of every request. */
@@ -193,7 +193,8 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
   async function call<R>(request: Call): Promise<R> {
     const { method, path } = request;
     const { signal: outer, timeoutMs = defaultTimeoutMs, failFast = false } = request.options;
-    const answer = await withDeadline(`${method} ${path}`, { signal: outer, timeoutMs }, async (signal, leftMs) => {
+    const deadline = { signal: outer, timeoutMs, onTimeout: transport.distrustConnections };
+    const answer = await withDeadline(`${method} ${path}`, deadline, async (signal, leftMs) => {
       for (let attempts = 1; ; attempts += 1) {
         await waitForToken({ signal, failFast });
         try {
@@ -299,6 +300,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
       yield* watchEvents<T>(`WATCH ${path}`, body);
     } catch (error) {
       if (signal.aborted) return;
+      if (isIdleTimeout(error)) transport.distrustConnections();
       if (error instanceof StatusError || error instanceof ConnectionError) throw error;
       throw toConnectionError(`WATCH ${path}`, error);
     }

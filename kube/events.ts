@@ -103,7 +103,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     const namespace = record.regarding.namespace || 'default';
     const repeats = count > 1 ? { series: { count, lastObservedTime: toMicroTime(lastAt) } } : {};
     if (entry.written) {
-      await client.patch(events, { namespace, name }, mergePatch(repeats));
+      if (count > 1) await client.patch(events, { namespace, name }, mergePatch(repeats));
       return;
     }
     const note = Buffer.from(record.note)

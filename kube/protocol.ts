@@ -122,16 +122,19 @@ async function* lines(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
  */
 export async function withDeadline<R>(
   request: string,
-  options: { signal?: AbortSignal | undefined; timeoutMs: number },
+  options: { signal?: AbortSignal | undefined; timeoutMs: number; onTimeout: () => void },
   run: (signal: AbortSignal, leftMs: () => number) => Promise<R>,
 ): Promise<R> {
-  const { signal: outer, timeoutMs } = options;
+  const { signal: outer, timeoutMs, onTimeout } = options;
   outer?.throwIfAborted();
   const endsAt = performance.now() + timeoutMs;
   const controller = new AbortController();
   // Not AbortSignal.any and AbortSignal.timeout: their timers and listeners outlive the request.
   const onAbort = () => controller.abort();
-  const timer = setTimeout(onAbort, timeoutMs);
+  const timer = setTimeout(() => {
+    onTimeout();
+    onAbort();
+  }, timeoutMs);
   outer?.addEventListener('abort', onAbort, { once: true });
   try {
     return await run(controller.signal, () => endsAt - performance.now());

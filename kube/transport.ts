@@ -18,6 +18,11 @@ export interface HttpRequest {
 export interface Transport {
   /** Sends once (twice after a 401, with fresh credentials). Throws ConnectionError when there is no answer. */
   send(request: HttpRequest): Promise<Dispatcher.ResponseData>;
+  /**
+   * Opens new connections from now on: where one has died without a word, the idle ones may be dead as well.
+   * Requests in flight finish. Does nothing when it did so within the last 10 s.
+   */
+  distrustConnections(): void;
   /** Ends all connections; requests in flight fail. */
   close(): Promise<void>;
 }
@@ -26,6 +31,8 @@ export interface Transport {
 const credentialsMs = 30_000;
 /** Least time between two refreshes because of 401s: a plugin must not run for every refused request. */
 const refusedMs = 10_000;
+/** Least time between two replacements of all connections: a server that is slow must not get new handshakes on top. */
+const distrustedMs = 10_000;
 /** A watch that hears nothing for this long is dead: the server sends a bookmark about every minute. */
 const watchIdleMs = 150_000;
 /** How long a watch may take to begin. */
@@ -81,6 +88,7 @@ export function createTransport(options: {
   let session: Session | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let refusedAt = Number.NEGATIVE_INFINITY;
+  let distrustedAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<Session> | undefined;
   let closed = false;
 
@@ -159,6 +167,13 @@ export function createTransport(options: {
       await response.body.dump();
       return sendWith(second, request);
     },
+    distrustConnections() {
+      if (session === undefined || closed || performance.now() - distrustedAt < distrustedMs) return;
+      distrustedAt = performance.now();
+      const previous = session;
+      session = createSession(previous.credentials, watchIdleTimeoutMs);
+      retire(previous);
+    },
     async close() {
       closed = true;
       await reading?.catch(() => undefined);
@@ -166,6 +181,11 @@ export function createTransport(options: {
       await Promise.all(agents.map((agent) => agent.destroy()));
     },
   };
+}
+
+/** Whether a connection was given up because nothing came for too long. */
+export function isIdleTimeout(cause: unknown): boolean {
+  return ((cause ?? {}) as { code?: string }).code === 'UND_ERR_BODY_TIMEOUT';
 }
 
 /** Wraps what undici throws before or while an answer is read. */

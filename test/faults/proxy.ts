@@ -88,7 +88,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     const entry = { method: request.method ?? '', url, headers: request.headers, isWatch, atMs: performance.now() };
     seen.push(entry);
     const fault = rule(entry);
-    if (fault?.kind === 'hang') return;
+    if (fault?.kind === 'hang' || silenced.has(request.socket)) return;
     if (fault?.kind === 'reset') {
       request.socket.resetAndDestroy();
       return;

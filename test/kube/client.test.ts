@@ -214,6 +214,18 @@ describe('connections', () => {
     await own.close();
   });
 
+  it('are replaced when one of them turns out dead', async () => {
+    const ownProxy = await startFaultProxy(testKubeconfig());
+    const own = testClient(ownProxy.access);
+    await Promise.all(Array.from({ length: 5 }, () => own.getRaw('/readyz')));
+    ownProxy.silenceConnections();
+
+    expect(await failure(own.getRaw('/readyz', { timeoutMs: 200 }))).toBeInstanceOf(ConnectionError);
+    for (let index = 0; index < 5; index += 1) expect(await own.getRaw('/readyz', { timeoutMs: 5_000 })).toBe('ok');
+    await own.close();
+    await ownProxy.close();
+  });
+
   it('check the name of the server, or another name that the kubeconfig gives', async () => {
     const access = loadKubeconfig(testKubeconfig());
     const server = access.server.replace('127.0.0.1', 'localhost');

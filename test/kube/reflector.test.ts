@@ -19,6 +19,7 @@ let client: KubeClient;
 let logger: ReturnType<typeof recordingLogger>;
 let said: string[];
 let reflectors: Reflector<ConfigMap>[];
+let closing: { close(): Promise<void> }[];
 beforeEach(async () => {
   namespace = await newNamespace(direct);
   proxy = await startFaultProxy(testKubeconfig());
@@ -26,11 +27,11 @@ beforeEach(async () => {
   logger = recordingLogger();
   said = [];
   reflectors = [];
+  closing = [client, proxy];
 });
 afterEach(async () => {
   await Promise.all(reflectors.map((reflector) => reflector.stop()));
-  await client.close();
-  await proxy.close();
+  await Promise.all(closing.map((each) => each.close()));
 });
 
 /** Reflects the ConfigMaps of the namespace of this test through the proxy and writes down what happens. */
@@ -275,7 +276,9 @@ describe('a reflector that makes no progress', () => {
   ];
   it('slows down, however its watches end', async () => {
     const proxies = await Promise.all(endings.map(() => startFaultProxy(testKubeconfig())));
+    closing.push(...proxies);
     const clients = proxies.map((each) => testClient(each.access));
+    closing.push(...clients);
     for (const [index, { fault }] of endings.entries()) {
       proxies[index]?.setRule((request) => (request.isWatch ? fault : undefined));
     }
@@ -290,9 +293,6 @@ describe('a reflector that makes no progress', () => {
       expect(spread).toBeGreaterThanOrEqual(599);
       expect(seen.length).toBeLessThanOrEqual(4 * starts.length);
     }
-    await Promise.all(reflectors.map((reflector) => reflector.stop()));
-    await Promise.all(clients.map((each) => each.close()));
-    await Promise.all(proxies.map((each) => each.close()));
   });
 
   it('slows down when a watch brings something each time and breaks', async () => {
