@@ -114,7 +114,9 @@ async function createInstallationWorker(options: WorkersOptions, events: EventRe
     },
     // 110 to 150 KB each. What is not cached costs 9 ms of CPU when it is woken, and more than 3,000 make all slower.
     maxCachedWorkflows: 2_000,
-    maxConcurrentWorkflowTaskExecutions: 200,
+    // A task holds the requests of its local activities. With 200 slots a hundred new machines made tasks of over 5 s,
+    // and one that times out makes its requests again.
+    maxConcurrentWorkflowTaskExecutions: 40,
     maxConcurrentLocalActivityExecutions: 500,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 20 },
   });

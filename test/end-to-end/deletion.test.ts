@@ -48,7 +48,7 @@ describe('a Machine', () => {
     const { namespace } = millwright;
     const pod = {
       metadata: { namespace, name: 'web' },
-      spec: { nodeName, containers: [{ name: 'web', image: 'web' }] },
+      spec: { nodeName, containers: [{ name: 'web', image: 'web' }], terminationGracePeriodSeconds: 1 },
     };
     await millwright.target.create(pods, pod);
     await until('the pod runs', async () =>
@@ -69,6 +69,9 @@ describe('a Machine', () => {
     expect(await millwright.target.find(pods, { namespace, name: 'web' })).toBeUndefined();
     expect(await vmsOf(ref)).toHaveLength(1);
 
+    // A process that dies here goes on at the same step.
+    await millwright.processes.at(-1)?.kill('SIGKILL');
+    await millwright.start();
     await millwright.cloud.setFaults();
     await untilGone(ref);
     expect(await vmsOf(ref)).toEqual([]);
@@ -91,10 +94,15 @@ describe('a Machine', () => {
     expect(await vmsOf(ref)).toEqual([]);
   }, 120_000);
 
-  it('[mcm 44] that never joined loses its VM without a drain', async () => {
+  it('[mcm 20] [mcm 44] that never joined is Pending, and loses its VM without a drain', async () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin' });
     const ref = await millwright.createMachine('never-joined');
-    await untilPhase(ref, 'Pending');
+
+    const { status } = await untilPhase(ref, 'Pending');
+
+    expect(status?.currentStatus?.timeoutActive).toBe(true);
+    expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Processing' });
+    expect(await millwright.describe(ref)).toMatchObject({ phase: 'Pending', blockedOn: 'NodeJoin' });
 
     await millwright.control.delete(machines, ref);
 

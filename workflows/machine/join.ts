@@ -38,7 +38,7 @@ async function joined(life: Life): Promise<PhaseOutcome> {
     operation: {
       type: 'Create',
       state: 'Successful',
-      description: `Machine ${life.ref.name} successfully joined the cluster`,
+      description: `Machine ${life.ref.name} successfully joined the cluster after ${ageSeconds(life)} s`,
     },
     timeoutActive: false,
     event: { type: 'Normal', reason: 'NodeJoined' },
@@ -46,6 +46,10 @@ async function joined(life: Life): Promise<PhaseOutcome> {
   if (!healthy) return waitFor(0); // it changed its mind in between
   await removeUserData(life);
   return done;
+}
+
+function ageSeconds({ machine }: Life): number {
+  return Math.round((Date.now() - Date.parse(machine.createdAt)) / 1_000);
 }
 
 /** Removes the Secrets that were made for this machine alone, if there may be any. */

@@ -1,0 +1,89 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { labels } from '../../api/gardener/names.ts';
+import { machineDeployments, machineSets } from '../../kube/gardener.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+describe('owners of machines', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ flags: ['--machine-creation-timeout', '10s'] });
+  }, 120_000);
+  afterEach(async () => {
+    await millwright.cloud.setFaults();
+  });
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  const setOf = async (name: string) => {
+    const { control, namespace } = millwright;
+    return (await control.list(machineSets, { namespace, labelSelector: `${labels.name}=${name}` })).items[0];
+  };
+  const deploymentOf = (name: string) => {
+    const { control, namespace } = millwright;
+    return control.get(machineDeployments, { namespace, name });
+  };
+  const machinesOf = async (name: string) =>
+    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
+  const untilTrue = (what: string, check: () => Promise<boolean>) =>
+    until(what, async () => ((await check()) ? true : undefined), { describe: () => millwright.story() });
+
+  it('[mcm 67] count machines that are on their way out as replicas, and not as ready', async () => {
+    await millwright.createDeployment('leaving', 2);
+    await untilTrue('2 run', async () => (await setOf('leaving'))?.status?.readyReplicas === 2);
+    await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
+    await millwright.scale('leaving', 1);
+
+    await untilTrue('one is ready', async () => (await setOf('leaving'))?.status?.readyReplicas === 1);
+
+    expect((await setOf('leaving'))?.status).toMatchObject({ replicas: 2, availableReplicas: 1 });
+    await millwright.cloud.setFaults();
+    await untilTrue('one is left', async () => (await setOf('leaving'))?.status?.replicas === 1);
+    const deployment = await until('the deployment says so', async () => {
+      const { status } = await deploymentOf('leaving');
+      return status?.replicas === 1 && status.availableReplicas === 1 ? status : undefined;
+    });
+    expect(deployment).toMatchObject({ updatedReplicas: 1, readyReplicas: 1 });
+    const reasons = deployment.conditions?.map(({ type, status, reason }) => [type, status, reason]).toSorted();
+    expect(reasons).toEqual([
+      ['Available', 'True', 'MinimumReplicasAvailable'],
+      ['Progressing', 'True', 'NewMachineSetAvailable'],
+    ]);
+  }, 120_000);
+
+  it('[mcm 67] name the machines that failed, with the reason', async () => {
+    await millwright.cloud.setFaults({ kind: 'capacity' });
+    await millwright.createDeployment('refused', 1);
+
+    const failed = await until('the set names it', async () => (await setOf('refused'))?.status?.failedMachines?.[0]);
+
+    const [machine] = await machinesOf('refused');
+    expect(failed.name).toBe(machine?.metadata.name);
+    expect(failed.ownerRef).toBe((await setOf('refused'))?.metadata.name);
+    expect(failed.lastOperation).toMatchObject({ type: 'Create', state: 'Failed', errorCode: 'ResourceExhausted' });
+    const { namespace } = millwright;
+    await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
+    await untilTrue('all are gone', async () => (await machinesOf('refused')).length === 0);
+  }, 120_000);
+
+  it('[mcm 23] [mcm 63] replace a machine that has not joined in time, and keep the number', async () => {
+    await millwright.cloud.setFaults({ kind: 'neverJoin', times: 1 });
+    await millwright.createDeployment('late', 2);
+    const first = await until('2 machines exist', async () => {
+      const found = await machinesOf('late');
+      return found.length === 2 ? found.map(({ metadata }) => metadata.name) : undefined;
+    });
+
+    await untilTrue('2 run', async () => {
+      const found = await machinesOf('late');
+      return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
+    });
+
+    const second = (await machinesOf('late')).map(({ metadata }) => metadata.name);
+    expect(second.filter((name) => first.includes(name))).toHaveLength(1);
+    const vms = (await millwright.cloud.vms()).map(({ name }) => name).filter((name) => name.startsWith('late'));
+    expect(vms.toSorted()).toEqual(second.toSorted());
+  }, 120_000);
+});
