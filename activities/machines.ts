@@ -10,10 +10,11 @@ import { type NodeLike, toMachineSnapshot, toNodeSnapshot, toStatusPatch } from 
 import type { MachineLimits, MachineSnapshot, NodeView, ObjectRef, StatusChange } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
-import { isConflict, isNotFound } from '../kube/errors.ts';
+import { isConflict, isInvalid, isNotFound } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machines } from '../kube/gardener.ts';
-import { jsonPatch, mergePatch, type Patch, strategicMergePatch } from '../kube/patch.ts';
+import { mergePatch, strategicMergePatch } from '../kube/patch.ts';
+import { update } from '../kube/update.ts';
 import { createClassActivities } from './classes.ts';
 import { quick } from './quick.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
@@ -37,11 +38,15 @@ export interface MachineReading {
 export function createMachineActivities(deps: MachineDeps) {
   const { control, target, events, defaults } = deps;
 
-  async function patchMachine(ref: ObjectRef, patch: Patch, subresource?: 'status'): Promise<Machine | null> {
-    const machine = await orNull(() =>
-      control.patch(machines, ref, patch, { ...quick, ...(subresource && { subresource }) }),
-    );
-    return machine?.metadata.uid === ref.uid ? machine : null;
+  async function patchMachine(ref: ObjectRef, metadata: object, rest: object = {}): Promise<Machine | null> {
+    try {
+      const patch = mergePatch({ metadata: { uid: ref.uid, ...metadata }, ...rest });
+      return await orNull(() => control.patch(machines, ref, patch, quick));
+    } catch (error) {
+      // Another UID is a change that is not valid.
+      if (isInvalid(error) && (await findMachine(ref)) === null) return null;
+      throw error;
+    }
   }
 
   async function findMachine(ref: ObjectRef): Promise<Machine | null> {
@@ -52,7 +57,9 @@ export function createMachineActivities(deps: MachineDeps) {
   const snapshot = (machine: Machine | null) => machine && toMachineSnapshot(machine, defaults);
 
   async function writeStatus(ref: ObjectRef, change: StatusChange, conditions?: readonly object[]) {
-    const machine = await patchMachine(ref, mergePatch(toStatusPatch(change, new Date(), conditions)), 'status');
+    const patch = toStatusPatch(change, new Date(), conditions);
+    // By version, as a patch of a status says nothing about another UID.
+    const machine = (await update(control, machines, ref, () => patch, { ...quick, subresource: 'status' })) ?? null;
     if (machine !== null && change.event !== undefined) {
       const { namespace, name, uid } = ref;
       events.record({
@@ -69,8 +76,7 @@ export function createMachineActivities(deps: MachineDeps) {
   async function tryToAddFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<MachineSnapshot | null> {
     const { resourceVersion, finalizers: others } = seen;
     try {
-      const metadata = { uid: ref.uid, resourceVersion, finalizers: [...others, finalizers.machine] };
-      return snapshot(await patchMachine(ref, mergePatch({ metadata })));
+      return snapshot(await patchMachine(ref, { resourceVersion, finalizers: [...others, finalizers.machine] }));
     } catch (error) {
       if (!isConflict(error)) throw error;
       return snapshot(await findMachine(ref));
@@ -106,11 +112,10 @@ export function createMachineActivities(deps: MachineDeps) {
     ): Promise<MachineSnapshot | null> {
       const { providerID, nodeName, prioritize } = identity;
       const metadata = {
-        uid: ref.uid,
         ...(nodeName !== undefined && { labels: { [labels.node]: nodeName } }),
         ...(prioritize && { annotations: { [annotations.priority]: priorities.default } }),
       };
-      return snapshot(await patchMachine(ref, mergePatch({ metadata, spec: { providerID } })));
+      return snapshot(await patchMachine(ref, metadata, { spec: { providerID } }));
     },
 
     /** Writes the status, with its Event. */
@@ -123,14 +128,14 @@ export function createMachineActivities(deps: MachineDeps) {
      * here, says that the Machine should be in another phase.
      */
     async syncNode(ref: ObjectRef, seen: MachineSnapshot, change: StatusChange): Promise<MachineReading | null> {
-      const node = await markNode(seen.nodeName ?? '', ref.name);
+      const node = seen.nodeName === undefined ? undefined : await markNode(seen.nodeName, ref.name);
       const view = toNodeView(node, ref.name);
       const agrees = phaseByNode({ ...seen, phase: change.phase }, view) === change.phase;
       const { phase, ...rest } = change;
       const machine = await writeStatus(
         ref,
         agrees ? { phase, ...rest } : { phase: seen.phase },
-        node?.status?.conditions ?? undefined,
+        node && (node.status?.conditions ?? []),
       );
       return machine === null ? null : { machine: toMachineSnapshot(machine, defaults), node: view };
     },
@@ -138,7 +143,7 @@ export function createMachineActivities(deps: MachineDeps) {
     /** Deletes the Machine, because its Node was. */
     async deleteMachine(ref: ObjectRef): Promise<MachineSnapshot | null> {
       const options = { ...quick, preconditions: { uid: ref.uid } };
-      await orNull(() => control.delete(machines, ref, options));
+      await unlessAnother(() => control.delete(machines, ref, options));
       return snapshot(await findMachine(ref));
     },
 
@@ -150,22 +155,13 @@ export function createMachineActivities(deps: MachineDeps) {
       const { uid } = node.metadata;
       const withoutOurs = { metadata: { uid, '$deleteFromPrimitiveList/finalizers': [finalizers.node] } };
       await orNull(() => target.patch(nodes, { name: nodeName }, strategicMergePatch(withoutOurs), quick));
-      await orNull(() => target.delete(nodes, { name: nodeName }, { ...quick, preconditions: { uid } }));
+      await unlessAnother(() => target.delete(nodes, { name: nodeName }, { ...quick, preconditions: { uid } }));
       return true;
     },
 
     /** The last step of a life. */
     async removeFinalizer(ref: ObjectRef): Promise<true> {
-      const machine = await findMachine(ref);
-      const index = machine?.metadata.finalizers?.indexOf(finalizers.machine) ?? -1;
-      if (index < 0) return true;
-      const path = `/metadata/finalizers/${index}`;
-      const operations = [
-        { op: 'test', path: '/metadata/uid', value: ref.uid },
-        { op: 'test', path, value: finalizers.machine },
-        { op: 'remove', path },
-      ] as const;
-      await patchMachine(ref, jsonPatch(operations));
+      await update(control, machines, ref, withoutFinalizer, quick);
       return true;
     },
   };
@@ -173,12 +169,35 @@ export function createMachineActivities(deps: MachineDeps) {
   /** One request: the finalizer and the back reference are merged in, whether or not they are there already. */
   async function markNode(name: string, machineName: string) {
     const metadata = { finalizers: [finalizers.node], labels: { [labels.machineName]: machineName } };
-    return (await orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), quick))) ?? undefined;
+    try {
+      return (await orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), quick))) ?? undefined;
+    } catch (error) {
+      if (!isInvalid(error)) throw error;
+      const node = await target.find(nodes, { name }, quick);
+      // Being deleted it takes no finalizer any more.
+      if (node !== undefined && node.metadata.deletionTimestamp === undefined) throw error;
+      return node;
+    }
   }
+}
+
+function withoutFinalizer({ metadata }: Machine): object | undefined {
+  const { finalizers: present = [] } = metadata;
+  if (!present.includes(finalizers.machine)) return undefined;
+  return { metadata: { finalizers: present.filter((finalizer) => finalizer !== finalizers.machine) } };
 }
 
 function toNodeView(node: NodeLike | undefined, machineName: string): NodeView {
   return node === undefined ? { state: 'absent' } : { state: 'present', ...toNodeSnapshot(node, machineName) };
+}
+
+/** An object that is gone, or whose name another one has, is none of ours. */
+async function unlessAnother(request: () => Promise<void>): Promise<void> {
+  try {
+    await request();
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
+  }
 }
 
 /** null for what is not there. */

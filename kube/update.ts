@@ -1,6 +1,6 @@
 /** Read-modify-write with an optimistic lock. */
 import type { KubeClient, RequestOptions } from './client.ts';
-import { isConflict } from './errors.ts';
+import { isConflict, isNotFound } from './errors.ts';
 import { mergePatch } from './patch.ts';
 import type { KubeObject, ObjectKey, Resource } from './types.ts';
 
@@ -27,6 +27,7 @@ export async function update<T extends KubeObject>(
       const locked = mergePatch({ ...rest, metadata: { ...metadata, resourceVersion } });
       return await client.patch(resource, key, locked, options);
     } catch (error) {
+      if (isNotFound(error)) return undefined;
       if (!isConflict(error) || attempt === 5) throw error;
     }
   }

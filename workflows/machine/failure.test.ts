@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ActivityFailure, ApplicationFailure, TimeoutFailure, TimeoutType } from '@temporalio/workflow';
+import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 import { type FailureCode, failures } from '../../api/failures.ts';
 import { blockers } from '../../api/names.ts';
 import { toFailure } from './failure.ts';
@@ -24,7 +24,7 @@ describe('toFailure', () => {
     },
   );
 
-  it.each([TimeoutType.START_TO_CLOSE, TimeoutType.HEARTBEAT, TimeoutType.SCHEDULE_TO_CLOSE])(
+  it.each(['START_TO_CLOSE', 'HEARTBEAT', 'SCHEDULE_TO_CLOSE'] as const)(
     '[invariant 1] knows no outcome after timeout %s',
     (type) => {
       expect(toFailure(failed(new TimeoutFailure('timeout', undefined, type)))).toEqual({
@@ -37,7 +37,7 @@ describe('toFailure', () => {
   );
 
   it('blames the missing worker when nobody took the call', () => {
-    const failure = toFailure(failed(new TimeoutFailure('timeout', undefined, TimeoutType.SCHEDULE_TO_START)));
+    const failure = toFailure(failed(new TimeoutFailure('timeout', undefined, 'SCHEDULE_TO_START')));
     expect(failure).toMatchObject({ code: 'Unavailable', blockedOn: 'ProviderWorker', outcomeUnknown: true });
     expect(failure.message).toContain('ensureVm');
   });
