@@ -170,6 +170,7 @@ function sinceText(time: string | undefined): string {
 
 /** Rows without a value are left out. */
 function toText(rows: Rows): string {
-  const width = Math.max(...rows.map(([name]) => name.length));
-  return rows.flatMap(([name, value]) => (value ? [`${name.padEnd(width)}  ${value}`] : [])).join('\n');
+  const shown = rows.filter(([, value]) => value);
+  const width = Math.max(...shown.map(([name]) => name.length));
+  return shown.map(([name, value]) => `${name.padEnd(width)}  ${value}`).join('\n');
 }

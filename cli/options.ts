@@ -245,8 +245,12 @@ export function parseOptions<N extends FlagName>(
     }
     return [name, data];
   });
+  const options = Object.fromEntries(entries);
+  if ((options.temporalTlsCert === undefined) !== (options.temporalTlsKey === undefined)) {
+    problems.push('--temporal-tls-cert and --temporal-tls-key belong together: give both or none');
+  }
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
-  return Object.fromEntries(entries);
+  return options;
 }
 
 /** An empty variable is as good as none. So is the address that Kubernetes gives to pods beside a Service `millwright`. */

@@ -4,7 +4,7 @@ import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { TemporalServer } from '../temporal/connection.ts';
 import type { clusterFlags, temporalFlags } from './flags.ts';
-import { type Options, UsageError } from './options.ts';
+import type { Options } from './options.ts';
 import { version } from './version.ts';
 
 type Cluster = 'control' | 'target';
@@ -61,12 +61,9 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The Temporal server that the flags name. Throws UsageError when they contradict each other. */
+/** The Temporal server that the flags name. */
 export function temporalServer(options: Options<(typeof temporalFlags)[number]>): TemporalServer {
   const { temporalTls, temporalTlsCa: ca, temporalTlsCert: crt, temporalTlsKey: key, temporalTlsServerName } = options;
-  if ((crt === undefined) !== (key === undefined)) {
-    throw new UsageError('--temporal-tls-cert and --temporal-tls-key belong together: give both or none');
-  }
   const apiKey = options.temporalApiKeyFile?.toString().trim() || options.temporalApiKey;
   const wanted = temporalTls ?? [ca, crt, temporalTlsServerName, apiKey].some((given) => given !== undefined);
   return {

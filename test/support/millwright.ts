@@ -1,6 +1,6 @@
 /** Millwright as people run it: a process of its own. */
 import { once } from 'node:events';
-import { closeSync, mkdtempSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -86,7 +86,7 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
 /** Starts `millwright` with these arguments; `env` is added to the environment. */
 export function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}): Process {
   const folder = mkdtempSync(join(tmpdir(), 'millwright-process-'));
-  removeWhenOrphaned(folder);
+  const releaseFolder = removeWhenOrphaned(folder);
   const logFile = join(folder, 'log');
   const log = openSync(logFile, 'a');
   const child = spawnGuarded('KILL', process.execPath, [main, ...args], {
@@ -96,7 +96,13 @@ export function startProcess(args: readonly string[], env: Readonly<Record<strin
   });
   closeSync(log);
   if (child.pid === undefined) throw new Error('cannot start sh');
-  const exited = once(child, 'exit').then(([code, signal]): Exit => ({ code, signal }));
+  let lastLogs: string | undefined;
+  const exited = once(child, 'exit').then(([code, signal]): Exit => {
+    lastLogs = readFileSync(logFile, 'utf8');
+    rmSync(folder, { recursive: true });
+    releaseFolder();
+    return { code, signal };
+  });
   return {
     pid: child.pid,
     exited,
@@ -110,7 +116,7 @@ export function startProcess(args: readonly string[], env: Readonly<Record<strin
       await exited;
       clearTimeout(insist);
     },
-    logs: () => readFileSync(logFile, 'utf8'),
+    logs: () => lastLogs ?? readFileSync(logFile, 'utf8'),
   };
 }
 

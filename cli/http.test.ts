@@ -1,0 +1,75 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { startHttp } from './http.ts';
+import { createMetrics } from './metrics.ts';
+
+const missing: string[] = [];
+const { registry, observeRequest } = createMetrics();
+const servers: Awaited<ReturnType<typeof startHttp>>[] = [];
+
+async function start(port = 0): Promise<string> {
+  const server = await startHttp({ address: '127.0.0.1', port, registry, missing: () => missing });
+  servers.push(server);
+  return server.url;
+}
+
+afterEach(async () => {
+  missing.length = 0;
+  for (const server of servers.splice(0)) await server.close();
+});
+
+describe('startHttp', () => {
+  it('answers /readyz with what is missing, until nothing is', async () => {
+    const url = await start();
+
+    missing.push('machines');
+    const waiting = await fetch(`${url}/readyz`);
+    missing.length = 0;
+    const ready = await fetch(`${url}/readyz`);
+
+    expect([waiting.status, await waiting.json()]).toEqual([503, { missing: ['machines'] }]);
+    expect([ready.status, await ready.json()]).toEqual([200, { missing: [] }]);
+  });
+
+  it('is alive although it is not ready', async () => {
+    missing.push('machines');
+
+    expect((await fetch(`${await start()}/livez`)).status).toBe(200);
+  });
+
+  it('is not alive after the event loop stood still for too long, and is again afterwards', async () => {
+    const url = await start();
+    await fetch(`${url}/livez`);
+
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_600);
+    const blocked = await fetch(`${url}/livez`);
+    const later = await fetch(`${url}/livez`);
+
+    expect(blocked.status).toBe(503);
+    expect(later.status).toBe(200);
+  });
+
+  it('shows requests to API servers by verb, resource and code', async () => {
+    observeRequest('control', { verb: 'list', resource: 'machines', status: 200, seconds: 0.2 });
+    observeRequest('control', { verb: 'list', resource: 'machines', status: 'error', seconds: 5 });
+
+    const text = await (await fetch(`${await start()}/metrics`)).text();
+
+    const labels = 'cluster="control",verb="list",resource="machines"';
+    expect(text).toContain(`millwright_kube_requests_total{${labels},code="200"} 1`);
+    expect(text).toContain(`millwright_kube_requests_total{${labels},code="error"} 1`);
+    expect(text).toContain(`millwright_kube_request_duration_seconds_count{${labels}} 2`);
+    expect(text).toContain('nodejs_eventloop_lag_seconds');
+  });
+
+  it('says which flags to correct when the port is taken', async () => {
+    const port = Number(new URL(await start()).port);
+
+    await expect(start(port)).rejects.toThrow(/cannot serve HTTP .*EADDRINUSE.*correct --address or --port/);
+  });
+
+  it('names its paths where there is nothing', async () => {
+    const response = await fetch(`${await start()}/healthz`);
+
+    expect([response.status, await response.json()]).toEqual([404, { paths: ['/livez', '/readyz', '/metrics'] }]);
+  });
+});

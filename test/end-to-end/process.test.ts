@@ -1,0 +1,237 @@
+/** The processes of Millwright, as people and Kubernetes start and end them. */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { freePort } from '../../deploy/local/ports.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { machineDeployments, machines } from '../../kube/gardener.ts';
+import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
+import { eventually, newNamespace, testClient, testKubeconfig } from '../kube/setup.ts';
+import { installCrds } from '../support/crds.ts';
+import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
+
+const temporalAddress = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+const servers = ['--target-kubeconfig', testKubeconfig(), '--temporal-address', temporalAddress];
+const folder = mkdtempSync(join(tmpdir(), 'millwright-process-test-'));
+const running: Process[] = [];
+let client: KubeClient;
+let namespace: string;
+
+beforeAll(async () => {
+  await installCrds(testKubeconfig());
+  client = testClient();
+  namespace = await newNamespace(client);
+});
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((millwright) => millwright.stop()));
+});
+
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await client.close();
+});
+
+async function start(options: Partial<MillwrightOptions> = {}) {
+  const millwright = await startMillwright({ namespace, ...options });
+  running.push(millwright);
+  return millwright;
+}
+
+/** Runs a command to its end. */
+async function outcomeOf(args: readonly string[], env: Record<string, string> = {}) {
+  const millwright = startProcess(args, env);
+  running.push(millwright);
+  const { code } = await millwright.exited;
+  return { code, output: millwright.logs() };
+}
+
+describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (command) => {
+  it('becomes ready, shows metrics, and ends with 0 on SIGTERM', async () => {
+    const millwright = await start({ command });
+
+    const live = await fetch(`${millwright.url}/livez`);
+    const metrics = await (await fetch(`${millwright.url}/metrics`)).text();
+    const exit = await millwright.kill('SIGTERM');
+
+    expect(live.status).toBe(200);
+    expect(metrics).toMatch(/millwright_kube_requests_total\{cluster="control",verb="get",resource="\/version"/);
+    expect(exit).toEqual({ code: 0, signal: null });
+    expect(JSON.parse(millwright.logs().trim().split('\n').at(-1) ?? '')).toMatchObject({
+      level: 'info',
+      msg: 'ended',
+    });
+  });
+});
+
+describe('a process that serves', () => {
+  it('ends when it is told to while it still waits for a server', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const temporal = ['--temporal-address', `127.0.0.1:${port}`];
+    const millwright = startProcess(['worker', ...servers, ...temporal, '--port', '0']);
+    running.push(millwright);
+    await once(silent, 'connection');
+
+    const exit = await millwright.kill('SIGINT');
+    silent.close();
+
+    expect(exit).toEqual({ code: 0, signal: null });
+  });
+
+  it('waits for what is under way when it is told to end, and not when it is told twice', async () => {
+    const proxy = await startFaultProxy(testKubeconfig());
+    try {
+      const kubeconfig = join(folder, 'proxy.kubeconfig');
+      await proxy.writeKubeconfig(kubeconfig);
+      const millwright = await start({ kubeconfig });
+      const isReadByOwner = ({ method, url }: SeenRequest) =>
+        method === 'GET' && url.pathname.endsWith(`/${namespace}/machinedeployments/held`);
+      proxy.setRule((request) => (isReadByOwner(request) ? { kind: 'hang' } : undefined));
+      await createDeployment('held');
+      await eventually(() => proxy.seen.some(isReadByOwner));
+
+      const exit = millwright.kill('SIGTERM');
+      await eventually(() => millwright.logs().includes('"msg":"ending'));
+      const isReady = (await fetch(`${millwright.url}/readyz`)).ok;
+      await millwright.kill('SIGTERM');
+
+      expect(isReady).toBe(false);
+      expect(await exit).toEqual({ code: 1, signal: null });
+      expect(proxy.seen.every(({ headers }) => /^millwright-run\/\d/.test(headers['user-agent'] ?? ''))).toBe(true);
+    } finally {
+      await proxy.close();
+    }
+  });
+
+  it('tells in one line which server does not answer, and by which flag it was found', async () => {
+    const nobody = `127.0.0.1:${await freePort()}`;
+    const target = ['--port', '0', '--target-kubeconfig', testKubeconfig()];
+    const absent = await kubeconfigOf('absent', `https://${nobody}`, 'any');
+    const refused = await kubeconfigOf('refused', client.server, 'wrong');
+
+    const outcomes = await Promise.all([
+      outcomeOf(['worker', ...target, '--temporal-address', nobody]),
+      outcomeOf(['controllers', ...target, '--temporal-address', nobody]),
+      outcomeOf(['worker', ...servers, '--port', '0', '--temporal-namespace', 'nowhere']),
+      outcomeOf(['worker', ...target, '--control-kubeconfig', '/no/such/file']),
+      outcomeOf(['worker', ...target, '--control-kubeconfig', absent]),
+      outcomeOf(['worker', '--port', '0', '--target-kubeconfig', refused]),
+      outcomeOf(['worker', '--port', '0'], { KUBECONFIG: '', KUBERNETES_SERVICE_HOST: '' }),
+    ]);
+
+    expect(outcomes.map(({ code }) => code)).toEqual(outcomes.map(() => 1));
+    const lines = outcomes.map(({ output }) => output.trim().split('\n').slice(1));
+    expect(lines).toEqual([
+      [expect.stringMatching(`^Temporal does not answer at ${nobody} .* correct --temporal-address`)],
+      [expect.stringMatching(`^Temporal does not answer at ${nobody} .* correct --temporal-address`)],
+      [expect.stringMatching(`^Temporal at ${temporalAddress} has no namespace 'nowhere'.* --temporal-namespace`)],
+      ['--control-kubeconfig: kubeconfig /no/such/file cannot be read: give the path of a readable YAML or JSON file'],
+      [expect.stringMatching(`^the control cluster https://${nobody} does not answer .* correct --control-kubeconfig`)],
+      [expect.stringMatching(`^the control cluster ${client.server} refuses us .* 401 .* correct --target-kubeconfig`)],
+      [expect.stringMatching('^--target-kubeconfig: KUBERNETES_SERVICE_HOST is not set')],
+    ]);
+  });
+});
+
+describe('millwright describe', () => {
+  it('asks the workflow, and the object when no worker answers', async () => {
+    const spec = { class: { kind: 'MachineClass', name: 'missing' } };
+    const { metadata } = await client.create(machines, { metadata: { namespace, name: 'blocked' }, spec });
+    const id = `${namespace}/machine/${namespace}/blocked/${metadata.uid}`;
+    const command = ['describe', 'machine', 'blocked', '-n', namespace, ...servers];
+
+    const before = await outcomeOf(command);
+    const millwright = await start();
+    await eventually(async () => {
+      const { status } = await client.get(machines, { namespace, name: 'blocked' });
+      return status?.lastOperation?.state === 'Failed';
+    });
+    const [asText, asJson] = await Promise.all([outcomeOf(command), outcomeOf([...command, '-o', 'json'])]);
+    await millwright.kill('SIGKILL');
+    const after = await outcomeOf(command);
+
+    expect(before).toEqual({
+      code: 0,
+      output: [
+        `Machine   ${namespace}/blocked`,
+        `Workflow  ${id}, not open: do the controllers run?`,
+        'Phase     (new)',
+        '',
+      ].join('\n'),
+    });
+    const fields = Object.fromEntries(asText.output.split('\n').map((line) => line.split(/\s\s+/)));
+    expect(fields).toMatchObject({
+      Workflow: id,
+      'Blocked on': expect.stringMatching('^Class: '),
+      'Last error': expect.stringContaining('MachineClass "missing" does not exist'),
+      'To unblock': expect.anything(),
+    });
+    expect(JSON.parse(asJson.output)).toMatchObject({
+      kind: 'Machine',
+      uid: metadata.uid,
+      workflow: { id, state: 'open' },
+      description: { blockedOn: 'Class' },
+      status: { lastOperation: { state: 'Failed' } },
+    });
+    expect(after).toMatchObject({ code: 0, output: expect.stringContaining('does a worker run?') });
+    expect(after.output).toMatch(/Last operation +Create Failed, since .*: MachineClass "missing" does not exist/);
+  });
+
+  it('tells of what there is not', async () => {
+    const { code, output } = await outcomeOf(['describe', 'mcd', 'nothing', '-n', namespace, ...servers]);
+
+    expect(code).toBe(1);
+    expect(output).toBe(
+      `MachineDeployment ${namespace}/nothing does not exist in the control cluster: correct the name or --namespace\n`,
+    );
+  });
+});
+
+describe('the command line', () => {
+  it('shows flags, variables and defaults', async () => {
+    const { code, output } = await outcomeOf(['worker', '--help']);
+
+    expect(code).toBe(0);
+    expect(output).toMatch(/--providers <names>[^]*default: simulated;\s+env:\s+MILLWRIGHT_PROVIDERS/);
+    expect(output).toContain('MILLWRIGHT_TEMPORAL_API_KEY, TEMPORAL_API_KEY: ');
+  });
+
+  it.each([
+    [['run', '--kube-api-qpz', '3'], "unknown option '--kube-api-qpz'\n(Did you mean --kube-api-qps?)"],
+    [['run', '--port', 'http'], "--port is 'http': give a whole number from 0 to 65535"],
+    [['run', '--temporal-api-key', 'secret'], "unknown option '--temporal-api-key'"],
+    [['wrok'], "unknown command 'wrok'\n(Did you mean worker?)"],
+    [['describe', 'pod', 'a'], "kind is 'pod': give one of machine, "],
+    [['describe', 'machine'], "missing required argument 'name'"],
+  ])('refuses %j with code 2', async (args, message) => {
+    const { code, output } = await outcomeOf(args);
+
+    expect(output).toContain(message);
+    expect(code).toBe(2);
+  });
+});
+
+async function createDeployment(name: string): Promise<void> {
+  const template = { metadata: { labels: { name } }, spec: { class: { kind: 'MachineClass', name: 'missing' } } };
+  const strategy = { type: 'Recreate' };
+  const spec = { replicas: 1, selector: { matchLabels: { name } }, strategy, template };
+  await client.create(machineDeployments, { metadata: { namespace, name }, spec });
+}
+
+async function kubeconfigOf(name: string, server: string, token: string): Promise<string> {
+  const path = join(folder, `${name}.kubeconfig`);
+  const config = {
+    clusters: [{ name, cluster: { server, 'insecure-skip-tls-verify': true } }],
+    users: [{ name, user: { token } }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    'current-context': name,
+  };
+  await writeFile(path, JSON.stringify(config));
+  return path;
+}
