@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { findTestTitles } from '../../test/acceptance/titles.ts';
 import { acceptanceDoc } from './acceptance.ts';
 import { apiDoc } from './api.ts';
+import { cliDoc } from './cli.ts';
 import { crdFiles } from './crds.ts';
 import { failuresDoc } from './failures.ts';
 import { providerContractDoc } from './provider-contract.ts';
@@ -16,6 +17,7 @@ export function generatedFiles(): Record<string, string> {
     ...crdFiles(),
     'docs/acceptance.md': acceptanceDoc(findTestTitles(root)),
     'docs/reference/api.md': apiDoc(),
+    'docs/reference/cli.md': cliDoc(),
     'docs/reference/failures.md': failuresDoc(),
     'docs/reference/provider-contract.md': providerContractDoc(),
   };

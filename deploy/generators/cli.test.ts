@@ -1,0 +1,32 @@
+import { describe, expect, it } from '@jest/globals';
+import { commands } from '../../cli/commands.ts';
+import { type FlagName, flagOf, flags } from '../../cli/options.ts';
+import { cliDoc } from './cli.ts';
+
+describe('cliDoc', () => {
+  const rows = cliDoc()
+    .split('\n')
+    .filter((line) => line.startsWith('| '));
+
+  it('has a section for every command', () => {
+    const titles = [...cliDoc().matchAll(/^## millwright (\w+)/gm)].map(([, name]) => name);
+
+    expect(titles).toEqual(commands.map(({ name }) => name));
+  });
+
+  it.each(Object.keys(flags) as FlagName[])(
+    'has a row for %s, with its variable and the commands that take it',
+    (name) => {
+      const variable = `\`MILLWRIGHT_${flagOf(name).slice(2).replaceAll('-', '_').toUpperCase()}\``;
+      const found = rows.filter((row) => row.includes(variable));
+
+      expect(found).toHaveLength(1);
+      expect(found[0]).toMatch(/(run|describe)[^|]*\|$/);
+    },
+  );
+
+  it('shows no flag for what belongs into the environment alone', () => {
+    expect(cliDoc()).not.toContain('--temporal-api-key ');
+    expect(cliDoc()).toContain('|  | `MILLWRIGHT_TEMPORAL_API_KEY`, `TEMPORAL_API_KEY` |');
+  });
+});

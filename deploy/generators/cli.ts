@@ -1,0 +1,50 @@
+/** docs/reference/cli.md, from the commands and the one table of flags. */
+import type { Command } from '../../cli/command.ts';
+import { commands } from '../../cli/commands.ts';
+import { envOf, type Flag, type FlagName, flagOf, flags } from '../../cli/options.ts';
+
+/** Content of docs/reference/cli.md. */
+export function cliDoc(): string {
+  const all: readonly Command[] = commands;
+  return `<!-- Made from cli/ by \`npm run generate\`. Do not edit. -->
+# Command line
+
+In a checkout, \`npm run millwright -- run …\` is the same as \`millwright run …\`.
+
+Every flag can be given in the environment instead. A flag comes before a variable, and the first variable of a row
+before the others. Durations are written as in Go: \`90s\`, \`20m\`, \`1h30m\`. What is unknown or malformed is refused with
+exit code 2; a command that fails ends with 1. Processes that serve end with 0 after SIGTERM or SIGINT; a second signal
+ends them at once.
+${all.map(section).join('')}
+## Flags
+
+| flag | variables | default | meaning | commands |
+|---|---|---|---|---|
+${(Object.keys(flags) as FlagName[]).map((name) => row(name, all)).join('\n')}
+`;
+}
+
+function section(command: Command): string {
+  const { name, description, arguments: args = [] } = command;
+  const usage = ['millwright', name, ...args.map(([argument]) => `<${argument}>`), '[flags]'].join(' ');
+  const rows = args.map(([argument, meaning]) => `- \`<${argument}>\`: ${meaning}\n`).join('');
+  return `\n## ${usage}\n\n${description}\n${rows && `\n${rows}`}`;
+}
+
+function row(name: FlagName, all: readonly Command[]): string {
+  const { value, short, envOnly, description, ...flag }: Flag = flags[name];
+  const spelling = [...(short === undefined ? [] : [`\`-${short}\``]), `\`${flagOf(name)} <${value}>\``].join(', ');
+  const cells = [
+    envOnly ? '' : spelling,
+    envOf(name)
+      .map((variable) => `\`${variable}\``)
+      .join(', '),
+    flag.default === undefined ? '' : `\`${flag.default || "''"}\``,
+    description,
+    all
+      .filter((command) => command.flags.includes(name))
+      .map((command) => command.name)
+      .join(', '),
+  ];
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
