@@ -113,8 +113,13 @@ async function writeEnvironment(
     TEMPORAL_NAMESPACE: 'default',
     CLOUD: cloudUrl,
   };
-  const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`);
-  await writeFile(join(dir, 'env'), `${lines.join('\n')}\nexport PATH="$DEMO/bin:$PATH"\n`);
+  const lines = [
+    // What the person has set for another server must not reach into the demo.
+    "unset DEMO $(env | cut -d= -f1 | grep -E '^(MILLWRIGHT|TEMPORAL)_')",
+    ...Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`),
+    'export PATH="$DEMO/bin:$PATH"',
+  ];
+  await writeFile(join(dir, 'env'), lines.map((line) => `${line}\n`).join(''));
 }
 
 /** As one word of a POSIX shell. */

@@ -19,7 +19,7 @@ export interface Stop {
 
 const firstMachine = `"$(kubectl get machines -o jsonpath='{.items[0].metadata.name}')"`;
 const firstNode = `"$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"`;
-const stuck = `MillwrightBlockedOn = 'CloudCapacity'`;
+const stuck = `MillwrightBlockedOn = 'CloudCapacity' AND ExecutionStatus = 'Running'`;
 
 /** Applies the example. */
 export const firstStop: Stop = {
