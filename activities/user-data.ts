@@ -9,6 +9,7 @@ import { names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
 import { isAlreadyExists, isNotFound } from '../kube/errors.ts';
+import { ProviderError } from './providers/provider.ts';
 import { quick } from './quick.ts';
 
 export interface UserDataDeps {
@@ -49,6 +50,13 @@ export function createUserDataActivities(deps: UserDataDeps) {
       const place = { namespace, name, key: userDataKey };
       const original = await control.get(secrets, source, quick);
       const version = `${original.metadata.name}@${original.metadata.resourceVersion}`;
+      if (original.data?.[source.key] === undefined) {
+        const place = `Secret "${source.namespace}/${source.name}"`;
+        throw new ProviderError(
+          'InvalidArgument',
+          `${place} has no key ${source.key}: add the user data of its machines`,
+        );
+      }
       const template = decoded(original, source.key);
       const { bootstrapToken, machineName } = userDataPlaceholders;
       const named = substitute(template, machineName, ref.name);
