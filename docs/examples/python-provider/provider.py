@@ -1,0 +1,172 @@
+"""A provider in Python: makes and removes VMs of the simulated cloud for Millwright.
+
+The order of the steps is the contract; docs/providers.md tells why. For another cloud replace CODES, and what is sent to
+and read from it. Each step looks before it acts, because every activity may run again after a crash at any line.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import time
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+SETTLE_SECONDS = 2  # how long the cloud may leave a VM that it has made out of its lists
+UID_TAG = "millwright.dev/machine-uid"
+ALIVE = {"creating", "running"}
+TRANSIENT = {"Aborted", "DeadlineExceeded", "Unavailable", "Unknown"}
+CODES = {  # error codes of the cloud (the first three also of Kubernetes) to Millwright's; any other is Unknown
+    "Unauthorized": "Unauthenticated",
+    "Forbidden": "PermissionDenied",
+    "NotFound": "NotFound",
+    "InvalidParameter": "InvalidArgument",
+    "InsufficientCapacity": "ResourceExhausted",
+    "QuotaExceeded": "ResourceExhausted",
+    "Throttled": "Unavailable",
+    "ServiceUnavailable": "Unavailable",
+}
+
+
+def failure(code, message, **details):
+    """The one way to fail. Message and details end up in a status and in histories: no secret in them."""
+    return ApplicationError(message, details, type=code, non_retryable=code not in TRANSIENT)
+
+
+def call(method, url, token, body=None, tls=None, absent_ok=False):
+    """JSON of a server's answer, be it the cloud's or Kubernetes'. With `absent_ok` a 404 is None and no failure."""
+    host, data = urlsplit(url).netloc, body and json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    try:
+        with urlopen(Request(url, data, headers, method=method), timeout=30, context=tls) as answer:
+            return json.load(answer)
+    except HTTPError as refusal:
+        if absent_ok and refusal.code == 404:
+            return None
+        answer = json.load(refusal)
+        problem = answer.get("error", answer)
+        reason = problem["reason"] if answer.get("kind") == "Status" else problem["code"]
+        ids = {"cloudCode": reason, "requestId": refusal.headers.get("x-request-id", "")}
+        message = f"{host} answered {refusal.code}: {problem['message']}"
+        raise failure(CODES.get(reason, "Unknown"), message, **ids) from refusal
+    except OSError as error:  # whether it had an effect nobody knows, and Unavailable says just that
+        raise failure("Unavailable", f"{host} does not answer: {error}") from error
+
+
+def read_secret(namespace, name):
+    """Keys of a Secret, none where it does not exist. Reads the token anew, for that of a service account expires."""
+    with open(os.environ["KUBERNETES_TOKEN_FILE"], encoding="utf-8") as file:
+        token = file.read().strip()
+    url = f"{os.environ['KUBERNETES_SERVER']}/api/v1/namespaces/{namespace}/secrets/{name}"
+    tls = ssl.create_default_context(cafile=os.environ["KUBERNETES_CA_FILE"])
+    secret = call("GET", url, token, tls=tls, absent_ok=True) or {}
+    return {key: base64.b64decode(value).decode() for key, value in secret.get("data", {}).items()}
+
+
+def open_cloud(request):
+    """A function that calls the cloud with the credentials of a request. Keys of a later Secret win."""
+    keys = {key: value for ref in request["credentials"] for key, value in read_secret(**ref).items()}
+    for field, place in (("endpoint", request["providerSpec"]), ("token", keys)):
+        if not place.get(field):
+            raise failure("InvalidArgument", f"{field} is missing: set providerSpec.endpoint, and token in a Secret")
+    endpoint, token = request["providerSpec"]["endpoint"], keys["token"].strip()
+    return lambda method, path, body=None: call(method, endpoint + path, token, body, absent_ok=method == "DELETE")
+
+
+def find_vms(cloud, request):
+    """All VMs of the Machine, oldest first."""
+    return cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
+
+
+def find_survivor(cloud, request):
+    """The oldest VM of the Machine, once younger ones are deleted; None when there is none."""
+    vms = [vm for vm in find_vms(cloud, request) if vm["state"] in ALIVE]
+    for surplus in vms[1:]:
+        cloud("DELETE", f"/v1/vms/{surplus['id']}")
+    return vms[0] if vms else None
+
+
+def create_vm(cloud, request):
+    machine, spec = request["machine"], request["providerSpec"]
+    namespace, name, key = (request["userData"][field] for field in ("namespace", "name", "key"))
+    user_data = read_secret(namespace, name).get(key)
+    if not user_data:
+        raise failure("InvalidArgument", f"Secret {namespace}/{name} has no user data: add the key {key}")
+    vm = {
+        "token": request["token"],  # the cloud makes no second VM for it
+        "name": machine["name"],
+        "region": spec.get("region", "local"),
+        "machineType": spec.get("machineType"),
+        "tags": {**spec.get("tags", {}), UID_TAG: machine["uid"]},
+        "userData": user_data,
+        "node": {"labels": spec.get("labels", {}), "taints": spec.get("taints", [])},
+    }
+    return cloud("POST", "/v1/vms", vm)
+
+
+def ensure_vm(request):
+    cloud = open_cloud(request)
+    vm = find_survivor(cloud, request)
+    if vm is None and (request["outcomeUnknown"] or activity.info().attempt > 1):
+        time.sleep(SETTLE_SECONDS)  # what an earlier attempt has made is listed by now, or was never made
+        vm = find_survivor(cloud, request)
+    vm = vm or create_vm(cloud, request)
+    return {
+        "state": vm["state"] if vm["state"] in ALIVE else "failed",
+        "providerID": f"simulated:///{vm['region']}/{vm['id']}",  # what the kubelet will call its Node, too
+        "nodeName": vm["name"],
+        "addresses": vm["addresses"],
+    }
+
+
+def delete_vm(request):
+    cloud, start = open_cloud(request), time.monotonic()
+    settled = start + (SETTLE_SECONDS if request["outcomeUnknown"] else 0)
+    while (now := time.monotonic()) < start + 20:
+        vms = find_vms(cloud, request)
+        if not vms and now >= settled:
+            return {"state": "gone"}
+        for vm in vms:
+            if vm["state"] != "deleting":
+                cloud("DELETE", f"/v1/vms/{vm['id']}")
+        time.sleep(0.2)
+    return {"state": "deleting"}  # Millwright asks again
+
+
+def served_as(name, function):
+    """An activity of a function that blocks. It beats meanwhile, which is also how it hears that it is cancelled; it
+    goes on even then, so that no create call is still under way when Millwright deletes the VM."""
+
+    @activity.defn(name=name)
+    async def run(request: dict) -> dict:
+        work = asyncio.ensure_future(asyncio.to_thread(function, request))
+        while not work.done():
+            try:
+                await asyncio.wait([work], timeout=4)
+                if not work.done():
+                    activity.heartbeat()
+            except asyncio.CancelledError:
+                pass
+        return work.result()
+
+    return run
+
+
+async def main():
+    address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ.get("TEMPORAL_NAMESPACE", "default")
+    client = await Client.connect(address, namespace=namespace)
+    queue = f"{os.environ['MILLWRIGHT_INSTALLATION']}.provider-python"
+    activities = [served_as("ensureVm", ensure_vm), served_as("deleteVm", delete_vm)]
+    print(f"serving {queue}", flush=True)
+    await Worker(client, task_queue=queue, activities=activities).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

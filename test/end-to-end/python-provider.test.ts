@@ -1,0 +1,224 @@
+/** The provider contract from outside: docs/examples/python-provider serves the clouds of an installation. */
+import type { ChildProcess } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ObjectRef } from '../../api/model.ts';
+import { names } from '../../api/names.ts';
+import { spawnGuarded } from '../../deploy/local/process.ts';
+import { findServer } from '../../deploy/local/servers.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { machines } from '../../kube/gardener.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const example = join(root, 'docs/examples/python-provider');
+const run = promisify(execFile);
+const userData = '#!/bin/sh\nexec kubelet --node-labels=canary-6f1d';
+
+describe('a provider in Python', () => {
+  let millwright: Installation;
+  let worker: PythonProvider;
+
+  beforeAll(async () => {
+    const python = await ensurePython();
+    millwright = await startInstallation({ flags: ['--providers', ''] });
+    await millwright.putSecret('user-data', { userData });
+    await millwright.putSecret('credentials', { token: 'letmein' });
+    await millwright.createClass('python', {
+      provider: 'python',
+      secretRef: { namespace: millwright.namespace, name: 'user-data' },
+      credentialsSecretRef: { namespace: millwright.namespace, name: 'credentials' },
+    });
+    worker = await startPythonProvider(python, millwright.namespace);
+  }, 300_000);
+  afterEach(async () => {
+    await millwright.cloud.setFaults();
+  });
+  afterAll(async () => {
+    await worker?.stop();
+    await millwright?.stop();
+  });
+
+  async function createMachine(name: string): Promise<ObjectRef> {
+    return millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'python' } });
+  }
+
+  async function untilMachine(ref: ObjectRef, phase: string, errorCode?: string): Promise<void> {
+    await until(
+      `${ref.name} is ${phase} ${errorCode ?? ''}`,
+      async () => {
+        const machine = await millwright.control.get(machines, ref);
+        return (phaseOf(machine) === phase && machine.status?.lastOperation?.errorCode === errorCode) || undefined;
+      },
+      { describe: async () => `${await millwright.story()}\n${worker.logs()}` },
+    );
+  }
+
+  /** Deletes a Machine and waits until it is gone. */
+  async function remove(ref: ObjectRef): Promise<void> {
+    const { control } = millwright;
+    await control.delete(machines, ref);
+    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined || undefined, {
+      describe: async () => `${await millwright.story()}\n${worker.logs()}`,
+    });
+  }
+
+  async function vmsOf({ uid }: ObjectRef) {
+    return (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
+  }
+
+  it('makes a VM with the user data of its Secret, whose node joins, and deletes it with its Machine', async () => {
+    const ref = await createMachine('whole-life');
+    await untilMachine(ref, 'Running');
+
+    const [vm, ...more] = await vmsOf(ref);
+    expect(more).toEqual([]);
+    expect(vm).toMatchObject({ name: 'whole-life', state: 'running', userData, token: `${ref.uid}-0` });
+    const { spec, metadata } = await millwright.control.get(machines, ref);
+    expect(spec?.providerID).toBe(`simulated:///here/${vm?.id}`);
+    expect((await millwright.nodes()).map((node) => node.metadata.name)).toEqual([metadata.labels?.['node']]);
+
+    await remove(ref);
+    expect((await vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
+    expect(await millwright.nodes()).toEqual([]);
+    const histories = await historiesOf(millwright, ref);
+    expect(histories.includes(`${ref.uid}-0`)).toBe(true);
+    expect(/canary-6f1d|letmein/.exec(histories)).toBeNull();
+  }, 60_000);
+
+  it('refuses with a code that the Machine shows, and goes on when there is capacity', async () => {
+    await millwright.cloud.setFaults({ kind: 'capacity' });
+    const ref = await createMachine('no-capacity');
+    await untilMachine(ref, 'CrashLoopBackOff', 'ResourceExhausted');
+    const described = await millwright.describe(ref);
+    expect(described).toMatchObject({
+      blockedOn: 'CloudCapacity',
+      lastError: { message: expect.stringContaining('409') },
+    });
+
+    await millwright.cloud.setFaults();
+    const { temporal, namespace } = millwright;
+    await temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).signal('retryNow');
+    await untilMachine(ref, 'Running');
+    await remove(ref);
+  }, 60_000);
+
+  it('[invariant 1] makes one VM although the cloud loses the answer and knows no tokens', async () => {
+    await millwright.cloud.setFaults(
+      { kind: 'lostAnswer', effect: 'done', operation: 'create', times: 1 },
+      { kind: 'ignoreTokens' },
+    );
+    const ref = await createMachine('lost-answer');
+    await untilMachine(ref, 'Running');
+
+    expect(await vmsOf(ref)).toHaveLength(1);
+    await remove(ref);
+  }, 60_000);
+
+  it('leaves no VM of a Machine that is deleted while its create call hangs', async () => {
+    await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 8_000 });
+    const ref = await createMachine('hanging');
+    await until('the create call hangs', async () => {
+      const calls = await millwright.cloud.calls();
+      return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending') || undefined;
+    });
+
+    await remove(ref);
+    expect((await vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
+  }, 60_000);
+});
+
+/** All histories of a Machine as text, with the payloads as their writers saw them. */
+async function historiesOf({ temporal, namespace }: Installation, ref: ObjectRef): Promise<string> {
+  const id = workflowId(namespace, 'Machine', ref);
+  const texts: string[] = [];
+  for await (const { runId } of temporal.workflow.list({ query: `WorkflowId = '${id}'` })) {
+    const { events } = await temporal.workflow.getHandle(id, runId).fetchHistory();
+    const decode = (key: string, value: unknown) =>
+      key === 'data' && typeof value === 'string' ? Buffer.from(value, 'base64').toString() : value;
+    texts.push(JSON.stringify(events, decode));
+  }
+  return texts.join('\n');
+}
+
+type PythonProvider = Awaited<ReturnType<typeof startPythonProvider>>;
+
+/** Starts the example with no more than the rights it asks for, and resolves when it serves. */
+async function startPythonProvider(python: string, installation: string) {
+  const kubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
+  const kubectl = await findServer('kubectl');
+  const asAdmin = ['--kubeconfig', kubeconfig, '--namespace', installation];
+  await run(kubectl, [...asAdmin, 'apply', '-f', join(example, 'rights.yaml')]);
+  const { stdout: token } = await run(kubectl, [...asAdmin, 'create', 'token', 'millwright-provider-python']);
+  const access = loadKubeconfig(kubeconfig);
+  const { tls } = await access.credentials();
+
+  const dir = await mkdtemp(join(tmpdir(), 'millwright-python-'));
+  const files = { token: join(dir, 'token'), ca: join(dir, 'ca.crt') };
+  await writeFile(files.token, token, { mode: 0o600 });
+  await writeFile(files.ca, tls.ca ?? '');
+  const child = spawnGuarded('KILL', python, [join(example, 'provider.py')], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      TEMPORAL_ADDRESS: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
+      MILLWRIGHT_INSTALLATION: installation,
+      KUBERNETES_SERVER: access.server,
+      KUBERNETES_TOKEN_FILE: files.token,
+      KUBERNETES_CA_FILE: files.ca,
+    },
+  });
+  const log = collect(child);
+  await until('the provider serves', async () => {
+    if (child.exitCode !== null) throw new Error(`the provider has exited: ${log()}`);
+    return log().includes(`serving ${installation}.provider-python`) || undefined;
+  });
+  return {
+    logs: log,
+    async stop(): Promise<void> {
+      const exited = once(child, 'exit');
+      if (child.exitCode === null && child.kill('SIGKILL')) await exited;
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function collect(child: ChildProcess): () => string {
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => (output += chunk));
+  return () => output;
+}
+
+/** A Python with what the example requires, made once for each requirements.txt. */
+async function ensurePython(): Promise<string> {
+  const requirements = join(example, 'requirements.txt');
+  const hash = createHash('sha256')
+    .update(await readFile(requirements))
+    .digest('hex')
+    .slice(0, 12);
+  const cache = join(root, '.cache');
+  const environment = join(cache, `python-provider-${hash}`);
+  const python = join(environment, 'bin/python');
+  if (existsSync(python)) return python;
+
+  await run('python3', ['-c', 'import sys, venv; sys.exit(sys.version_info < (3, 10))']).catch((error: unknown) => {
+    throw new Error('this test needs python3 of 3.10 or newer with venv on PATH: install it', { cause: error });
+  });
+  await mkdir(cache, { recursive: true });
+  const half = await mkdtemp(join(cache, 'python-provider-'));
+  await run('python3', ['-m', 'venv', half]);
+  await run(join(half, 'bin/python'), ['-m', 'pip', 'install', '--quiet', '--requirement', requirements]);
+  // Another run may have been quicker: then its environment is as good.
+  await rename(half, environment).catch(() => rm(half, { recursive: true }));
+  return python;
+}
