@@ -41,7 +41,7 @@ export function createOwnerActivities(deps: OwnerDeps) {
      *   reading. A timer of the workflow would take a second, whatever is asked for.
      */
     async observeOwner(ref: ObjectRef, kind: OwnerKind, notBeforeMs: number): Promise<OwnerReading | null> {
-      await sleep(Math.min(notBeforeMs - Date.now(), 1_000));
+      await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
       const owner = await readOwner(control, ref, kind);
       if (owner === undefined) return null;
       const { namespace } = ref;
