@@ -1,0 +1,386 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { deploymentNeeds } from '../api/attention.ts';
+import type { Machine } from '../api/gardener/machine.ts';
+import type { MachineDeployment, MachineDeploymentSpec } from '../api/gardener/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/machine-set.ts';
+import { annotations, finalizers, labels } from '../api/gardener/names.ts';
+import { controllerOf } from '../api/gardener/owner.ts';
+import { newSetName, templateHash } from '../api/gardener/template.ts';
+import type { Candidate, ObjectRef, OwnerPlan } from '../api/model.ts';
+import { names } from '../api/names.ts';
+import { installCrds } from '../deploy/local/crds.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { EventRecord } from '../kube/events.ts';
+import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
+import { mergePatch } from '../kube/patch.ts';
+import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
+import { isEmpty, planOwner } from '../workflows/rollout/plan.ts';
+import { createOwnerActivities, type OwnerActivities, type OwnerKind } from './owners.ts';
+
+const events: EventRecord[] = [];
+let client: KubeClient;
+let activities: OwnerActivities;
+let namespace: string;
+
+beforeAll(async () => {
+  client = testClient();
+  await installCrds(testKubeconfig());
+  activities = createOwnerActivities({
+    control: client,
+    events: { record: (event) => events.push(event), flush: async () => undefined },
+  });
+});
+
+beforeEach(async () => {
+  namespace = await newNamespace(client);
+});
+
+afterAll(() => client.close());
+
+const template = {
+  metadata: { labels: { name: 'pool' }, annotations: { note: 'a' } },
+  spec: { class: { kind: 'MachineClass', name: 'small' } },
+};
+const spec: MachineDeploymentSpec = {
+  replicas: 2,
+  selector: { matchLabels: { name: 'pool' } },
+  template,
+  strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+};
+const nothing: OwnerPlan = {
+  addFinalizers: false,
+  scale: [],
+  create: [],
+  remove: [],
+  releaseSets: [],
+  release: false,
+};
+
+function refOf({ metadata }: { metadata: Machine['metadata'] }): ObjectRef {
+  return { dialect: 'gardener', namespace, name: metadata.name, uid: metadata.uid };
+}
+
+async function newDeployment(change: Partial<MachineDeploymentSpec> = {}): Promise<ObjectRef> {
+  const metadata = { namespace, name: 'pool', annotations: { 'example.com/copied': 'yes' } };
+  return refOf(await client.create(machineDeployments, { metadata, spec: { ...spec, ...change } }));
+}
+
+async function newLoneSet(replicas: number): Promise<ObjectRef> {
+  const { strategy: _, ...rest } = spec;
+  return refOf(
+    await client.create(machineSets, { metadata: { namespace, name: 'lone' }, spec: { ...rest, replicas } }),
+  );
+}
+
+const sets = async (): Promise<MachineSet[]> => (await client.list(machineSets, { namespace })).items;
+const own = async (): Promise<Machine[]> => (await client.list(machines, { namespace })).items;
+
+let counter = 0;
+function newName(set: string): string {
+  counter += 1;
+  return `${set}-${counter}`;
+}
+
+async function read(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment') {
+  const reading = await activities.observeOwner(ref, kind, 0);
+  if (reading === null) throw new Error('the owner is gone');
+  return reading;
+}
+
+/** Steps until there is nothing to do; each is done twice, as after a crash. */
+async function settle(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<void> {
+  for (let steps = 0; steps < 20; steps++) {
+    const reading = await activities.observeOwner(ref, kind, 0);
+    if (reading === null) return;
+    const plan = planOwner(reading, newName);
+    if (isEmpty(plan)) return;
+    await activities.actOnOwner(ref, kind, plan);
+    await activities.actOnOwner(ref, kind, plan);
+  }
+  throw new Error('no end after 20 steps');
+}
+
+async function setPhase({ metadata }: Machine, phase: string): Promise<void> {
+  const patch = mergePatch({ status: { currentStatus: { phase } } });
+  await client.patch(machines, metadata, patch, { subresource: 'status' });
+}
+
+async function manage({ metadata }: Machine): Promise<void> {
+  await client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+}
+
+async function finish({ metadata }: Machine): Promise<void> {
+  await client.patch(machines, metadata, mergePatch({ metadata: { finalizers: null } }));
+}
+
+const candidate = ({ metadata }: Machine, change: Partial<Candidate> = {}): Candidate => {
+  const { name, uid, resourceVersion } = metadata;
+  return { name, uid, resourceVersion, set: '', failed: false, ...change };
+};
+
+describe('a deployment from beginning to end', () => {
+  it('[mcm 70] [mcm 59] [mcm 69] gets its set and machines, is scaled, and leaves nothing behind', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const [set, ...others] = await sets();
+    expect(others).toEqual([]);
+    expect(set?.spec?.replicas).toBe(2);
+    const made = await own();
+    expect(made.map((machine) => controllerOf(machine))).toEqual([set?.metadata.uid, set?.metadata.uid]);
+    for (const machine of made) {
+      await manage(machine);
+      await setPhase(machine, 'Running');
+    }
+    await settle(ref);
+    expect(deploymentNeeds((await read(ref)).view)).toEqual([]);
+
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 4 } }), { subresource: 'scale' });
+    await settle(ref);
+    expect(await own()).toHaveLength(4);
+
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    for (const machine of await own()) await finish(machine);
+    await settle(ref);
+    expect([await own(), await sets(), await client.find(machineDeployments, ref)]).toEqual([[], [], undefined]);
+  });
+
+  it('[mcm 63] replaces a Failed machine before the old one is gone', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    const [first] = await own();
+    if (first === undefined) throw new Error('there is no machine');
+    await manage(first);
+    await setPhase(first, 'Failed');
+    await settle(ref);
+    const both = await own();
+    expect(both).toHaveLength(2);
+    const old = both.find(({ metadata }) => metadata.uid === first.metadata.uid);
+    expect(old?.metadata.deletionTimestamp).toBeDefined();
+    expect(old?.metadata.annotations).toHaveProperty([names.replaced]);
+  });
+
+  it('begins again with a set that somebody deleted', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    for (const machine of await own()) await manage(machine);
+    await client.delete(machineSets, set.metadata);
+    await settle(ref);
+    for (const machine of await own()) await finish(machine);
+    await settle(ref);
+    const [next] = await sets();
+    expect(next?.metadata.name).toBe(set.metadata.name);
+    expect(next?.metadata.uid).not.toBe(set.metadata.uid);
+    expect(await own()).toHaveLength(1);
+  });
+});
+
+describe('a set without a deployment', () => {
+  it('[mcm 59] [mcm 69] keeps its machines, and leaves nothing behind', async () => {
+    const ref = await newLoneSet(2);
+    await settle(ref, 'MachineSet');
+    expect(await own()).toHaveLength(2);
+    expect(deploymentNeeds((await read(ref, 'MachineSet')).view)).toEqual([]);
+    await client.delete(machineSets, ref);
+    await settle(ref, 'MachineSet');
+    expect([await own(), await sets()]).toEqual([[], []]);
+  });
+
+  it('is not observed as such when it has a deployment', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    expect(await activities.observeOwner(refOf(set), 'MachineSet', 0)).toBeNull();
+  });
+});
+
+describe('observeOwner', () => {
+  it('answers null for an owner that is gone or whose name another one has', async () => {
+    const ref = await newDeployment();
+    expect(await activities.observeOwner({ ...ref, uid: 'other' }, 'MachineDeployment', 0)).toBeNull();
+    expect(await activities.observeOwner({ ...ref, name: 'other' }, 'MachineDeployment', 0)).toBeNull();
+    await activities.actOnOwner({ ...ref, uid: 'other' }, 'MachineDeployment', { ...nothing, addFinalizers: true });
+    expect((await client.get(machineDeployments, ref)).metadata).not.toHaveProperty('finalizers');
+  });
+
+  it('counts machines of its own sets alone', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.create(machines, {
+      metadata: { namespace, name: 'foreign', labels: { name: 'pool' } },
+      spec: template.spec,
+    });
+    const { view, candidates } = await read(ref);
+    expect(view.sets).toMatchObject([{ total: 0 }]);
+    expect(candidates).toEqual([]);
+  });
+});
+
+describe('actOnOwner', () => {
+  it('[mcm 70] [mcm 83] makes a set with the hash in labels, selector and template', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const hash = templateHash(template);
+    const [set] = await sets();
+    expect(set).toMatchObject({
+      metadata: {
+        name: newSetName('pool', hash),
+        labels: { name: 'pool', [labels.templateHash]: hash },
+        annotations: { 'example.com/copied': 'yes', [annotations.revision]: '1', [annotations.desiredReplicas]: '0' },
+        finalizers: [finalizers.machine],
+        ownerReferences: [{ kind: 'MachineDeployment', name: 'pool', uid: ref.uid, controller: true }],
+      },
+      spec: {
+        replicas: 0,
+        selector: { matchLabels: { name: 'pool', [labels.templateHash]: hash } },
+        template: { metadata: { labels: { name: 'pool', [labels.templateHash]: hash } }, spec: template.spec },
+      },
+    });
+  });
+
+  it('[mcm 82] takes another name when the first one belongs to another template', async () => {
+    const name = newSetName('pool', templateHash(template));
+    const { strategy: _, ...rest } = spec;
+    await client.create(machineSets, { metadata: { namespace, name }, spec: { ...rest, replicas: 0 } });
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const deployment = await client.get(machineDeployments, ref);
+    expect(deployment.status?.collisionCount).toBeGreaterThan(0);
+    const mine = (await sets()).filter((set) => controllerOf(set) === ref.uid);
+    expect(mine).toHaveLength(1);
+    expect(mine[0]?.metadata.name).not.toBe(name);
+  });
+
+  it('makes no set for a template that has changed since it was planned', async () => {
+    const ref = await newDeployment();
+    const plan = planOwner(await read(ref), newName);
+    const other = { ...template, spec: { class: { kind: 'MachineClass', name: 'large' } } };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { template: other } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await sets()).toEqual([]);
+  });
+
+  it('makes nothing for an owner that was deleted since it was planned', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 5 } }));
+    const plan = planOwner(await read(ref), newName);
+    await client.delete(machineDeployments, ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await own()).toHaveLength(2);
+  });
+
+  it('[mcm 59] creates a machine once, however often the step is repeated, and none in a set that is another', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const [set] = await sets();
+    const { name = '', uid = '' } = set?.metadata ?? {};
+    const plan = { ...nothing, create: [{ set: name, uid, names: ['m-1', 'm-2'] }] };
+    await Promise.all([1, 2].map(() => activities.actOnOwner(ref, 'MachineDeployment', plan)));
+    const made = await own();
+    expect(made.map(({ metadata }) => metadata.name)).toEqual(['m-1', 'm-2']);
+    expect(made[0]?.metadata).not.toHaveProperty('finalizers');
+
+    const foreign = { ...nothing, create: [{ set: name, uid: 'other', names: ['m-3'] }] };
+    await activities.actOnOwner(ref, 'MachineDeployment', foreign);
+    expect(await own()).toHaveLength(2);
+  });
+
+  it('[invariant 5] deletes no machine that has changed since it was planned', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const planned = await own();
+    const [first, second] = planned;
+    if (first === undefined || second === undefined) throw new Error('there are no machines');
+    await setPhase(first, 'Running');
+    const another = candidate(second, { uid: 'other' });
+    const remove = [candidate(first), candidate(first, { failed: true }), another];
+    await activities.actOnOwner(ref, 'MachineDeployment', { ...nothing, remove });
+    const left = await own();
+    expect(left).toHaveLength(2);
+    expect(left.map(({ metadata }) => metadata.annotations)).toEqual(
+      planned.map(({ metadata }) => metadata.annotations),
+    );
+  });
+
+  it('scales no set that has changed since it was planned', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const [set] = await sets();
+    const { name = '', resourceVersion = '' } = set?.metadata ?? {};
+    await client.patch(machineSets, { namespace, name }, mergePatch({ metadata: { labels: { touched: 'yes' } } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', {
+      ...nothing,
+      scale: [{ set: name, resourceVersion, replicas: 9 }],
+    });
+    expect((await client.get(machineSets, { namespace, name })).spec?.replicas).toBe(0);
+  });
+
+  it('tells what it did as Events on deployment and set', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const told = events.filter(({ regarding }) => regarding.namespace === namespace);
+    expect(new Set(told.map(({ reason, regarding }) => `${regarding.kind} ${reason}`))).toEqual(
+      new Set(['MachineDeployment ScalingMachineSet', 'MachineSet SuccessfulCreate']),
+    );
+  });
+
+  it('adds finalizers beside those of others', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await client.patch(machineDeployments, ref, mergePatch({ metadata: { finalizers: ['example.com/other'] } }));
+    await settle(ref);
+    const { metadata } = await client.get(machineDeployments, ref);
+    expect(metadata.finalizers).toEqual(['example.com/other', finalizers.machine]);
+  });
+
+  it('is at rest with a released owner that others hold back', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(
+      machineDeployments,
+      ref,
+      mergePatch({ metadata: { finalizers: ['example.com/other', finalizers.machine] } }),
+    );
+    const [set] = await sets();
+    const { name = '' } = set?.metadata ?? {};
+    await client.patch(
+      machineSets,
+      { namespace, name },
+      mergePatch({ metadata: { finalizers: ['example.com/other', finalizers.machine] } }),
+    );
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    expect((await client.get(machineDeployments, ref)).metadata.finalizers).toEqual(['example.com/other']);
+    expect((await sets()).map(({ metadata }) => metadata.finalizers)).toEqual([['example.com/other']]);
+    expect(deploymentNeeds((await read(ref)).view)).toEqual([]);
+  });
+
+  it('[mcm 84] reports the progress and keeps the conditions of others', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    const available = { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message: 'yes' };
+    await client.patch(machineDeployments, ref, mergePatch({ status: { conditions: [available] } }), {
+      subresource: 'status',
+    });
+    await settle(ref);
+    const { status, metadata }: MachineDeployment = await client.get(machineDeployments, ref);
+    expect(status?.observedGeneration).toBe(metadata.generation);
+    expect(status?.conditions).toMatchObject([
+      available,
+      { type: 'Progressing', status: 'True', reason: 'NewMachineSetAvailable' },
+    ]);
+    expect((await sets()).map((set) => set.status?.observedGeneration === set.metadata.generation)).toEqual([true]);
+  });
+
+  it('[invariant 9] writes nothing at rest', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    for (const machine of await own()) await setPhase(machine, 'Running');
+    await settle(ref);
+    const before = [await own(), await sets(), await client.get(machineDeployments, ref)];
+    await settle(ref);
+    expect([await own(), await sets(), await client.get(machineDeployments, ref)]).toEqual(before);
+  });
+});
