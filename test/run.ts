@@ -3,14 +3,12 @@
  * The last line is always `N passed, N failed, N skipped`.
  */
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { spawnGuarded } from '../deploy/local/process.ts';
 import { checks, type Outcome } from './steps.ts';
 
 const longTests = ['--testMatch', '<rootDir>/**/*.long.test.ts', '--testPathIgnorePatterns', '/node_modules/'];
-const demo = 'deploy/local/demo.ts';
 
 /** The part of jest's JSON that is counted. */
 const JestResults = z.object({
@@ -35,8 +33,7 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args.length > 0) return [await jest('.cache/selected-test-results.json', args)];
 
   // `npm run acceptance` reads the file of the whole run.
-  const outcomes = [...(await checks()), await jest('.cache/test-results.json', [])];
-  return existsSync(demo) ? [...outcomes, await runDemo()] : outcomes;
+  return [...(await checks()), await jest('.cache/test-results.json', []), await runDemo()];
 }
 
 async function jest(resultsFile: string, args: readonly string[]): Promise<Outcome> {
@@ -61,7 +58,7 @@ async function jest(resultsFile: string, args: readonly string[]): Promise<Outco
 }
 
 async function runDemo(): Promise<Outcome> {
-  const code = await show([demo, '--exit'], {});
+  const code = await show(['deploy/local/demo.ts', '--exit'], {});
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0 };
 }
 
