@@ -3,6 +3,7 @@ import { ActivityFailure, isCancellation, proxyActivities, workflowInfo } from '
 import type { ClassReading } from '../../api/model.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities, Vm } from '../../api/provider.ts';
+import { readVm } from './answer.ts';
 import { type Failure, toFailure } from './failure.ts';
 import { isJoinable } from './join.ts';
 import { type CreationAttempt, kubernetes, type Life, now, untilAnswered } from './life.ts';
@@ -41,23 +42,24 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   life.attempt = attempt;
   life.mayHaveVm = true;
   try {
-    const vm = await cloudActivities(attempt.provider).ensureVm({
-      ...attempt.request,
-      outcomeUnknown: life.outcomeUnknown,
-    });
+    const request = { ...attempt.request, outcomeUnknown: life.outcomeUnknown };
+    const answer = readVm(await cloudActivities(attempt.provider).ensureVm(request));
+    if ('code' in answer) return refused(life, doing, answer);
     life.outcomeUnknown = false;
-    return vm;
+    return answer;
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
-    const failure = toFailure(error);
-    const isCancelled = isCancellation(error);
-    life.outcomeUnknown ||= failure.outcomeUnknown || isCancelled;
-    if (isCancelled) throw error;
-    if (!life.outcomeUnknown) forgetAttempt(life);
-    return life.machine.providerID === undefined
-      ? creationRefused(life, doing, failure)
-      : noAnswer(life, doing, failure);
+    if (!isCancellation(error)) return refused(life, doing, toFailure(error));
+    life.outcomeUnknown = true;
+    throw error;
   }
+}
+
+/** Remembers whether there may be a VM. A Machine that has an identity waits for its node all the same. */
+async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
+  life.outcomeUnknown ||= failure.outcomeUnknown;
+  if (!life.outcomeUnknown) forgetAttempt(life);
+  return life.machine.providerID === undefined ? creationRefused(life, doing, failure) : noAnswer(life, doing, failure);
 }
 
 /** Nothing came of it, for certain: the next create is another one and may ask for something else. */
