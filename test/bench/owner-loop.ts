@@ -10,7 +10,7 @@ import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts
 import { templateHash } from '../../api/gardener/template.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { createKubeClient } from '../../kube/client.ts';
+import { createKubeClient, type PagesQuery } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
 import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
@@ -123,7 +123,7 @@ async function measureAll(ref: Awaited<ReturnType<typeof createOwner>>): Promise
     ['get the deployment', () => control.get(machineDeployments, ref)],
     ['list the sets', () => control.list(machineSets, { namespace })],
     ['list the machines by label, pages of 500', () => control.list(machines, { namespace, labelSelector })],
-    ['... pages of 100', () => Array.fromAsync(control.pages(machines, { namespace, labelSelector, pageSize: 100 }))],
+    ['... pages of 100', () => readPages({ namespace, labelSelector, pageSize: 100 })],
     ['... without limit', () => control.getRaw(path)],
     ['... without limit, from the cache (resourceVersion=0)', () => control.getRaw(`${path}&resourceVersion=0`)],
     ['... metadata alone', () => control.list(machines, { namespace, labelSelector, metadataOnly: true })],
@@ -141,6 +141,10 @@ async function measureAll(ref: Awaited<ReturnType<typeof createOwner>>): Promise
   const more = planOwner({ ...reading, view: { ...reading.view, replicas: count + 100 } }, (set) => `${set}-abcde`);
   console.log(`\nBytes in the history: reading ${bytesOf(reading)} (candidates ${bytesOf(reading.candidates)}),`);
   console.log(`plan that deletes 100 ${bytesOf(fewer)}, plan that creates 100 ${bytesOf(more)}.`);
+}
+
+async function readPages(query: PagesQuery): Promise<void> {
+  for await (const page of control.pages(machines, query)) void page;
 }
 
 /** Requests, bytes, milliseconds and CPU milliseconds of one call, from many. */
