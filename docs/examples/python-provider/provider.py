@@ -10,6 +10,7 @@ import json
 import os
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -160,6 +161,7 @@ def served_as(name, function):
 
 
 async def main():
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(100))  # a worker takes 100 activities at once
     address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ.get("TEMPORAL_NAMESPACE", "default")
     client = await Client.connect(address, namespace=namespace)
     queue = f"{os.environ['MILLWRIGHT_INSTALLATION']}.provider-python"
