@@ -36,7 +36,7 @@ export const blockers = {
   CloudCapacity: 'the cloud has no capacity or the quota is used up',
   CloudApi: 'the cloud refuses or does not answer',
   ProviderWorker: 'no worker polls the task queue of the provider',
-  NodeJoin: 'the VM exists and its Node has not become ready',
+  NodeJoin: 'the VM exists, and its Node takes longer than most to become ready',
   NodeHealth: 'the Node is unhealthy or missing',
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods are still on the Node',

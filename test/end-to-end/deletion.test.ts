@@ -102,7 +102,10 @@ describe('a Machine', () => {
 
     expect(status?.currentStatus?.timeoutActive).toBe(true);
     expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Processing' });
-    expect(await millwright.describe(ref)).toMatchObject({ phase: 'Pending', blockedOn: 'NodeJoin' });
+    expect(await millwright.describe(ref)).toMatchObject({
+      phase: 'Pending',
+      waitingFor: 'node never-joined to register',
+    });
 
     await millwright.control.delete(machines, ref);
 

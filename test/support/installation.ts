@@ -7,16 +7,14 @@ import { Client, Connection } from '@temporalio/client';
 import type { Machine } from '../../api/gardener/machine.ts';
 import { labels } from '../../api/gardener/names.ts';
 import type { ObjectRef } from '../../api/model.ts';
-import {
-  type SimulatedCloudOptions,
-  startSimulatedCloud,
-} from '../../deploy/local/simulated-cloud/admin.ts';
+import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
 import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
+import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { installCrds } from './crds.ts';
 import { type MillwrightProcess, startMillwright } from './millwright.ts';
 import { until } from './until.ts';
@@ -152,9 +150,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
     },
 
     /** Answer of a machine's `describe` query. */
-    async describe(
-      ref: ObjectRef,
-    ): Promise<{ phase: string; doing: string; blockedOn?: string; lastError?: { message: string } }> {
+    async describe(ref: ObjectRef): Promise<MachineDescription> {
       return temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).query('describe');
     },
 

@@ -1,8 +1,8 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { isHealthy } from '../../api/attention.ts';
 import { kubernetes, type Life, now, untilAnswered } from './life.ts';
-import { done, failed, hasJoined, type PhaseOutcome, waitFor } from './phase.ts';
-import { showProgress } from './progress.ts';
+import { done, failed, firstAskPauseMs, hasJoined, type PhaseOutcome, waitFor } from './phase.ts';
+import { showPhase, showProgress } from './progress.ts';
 import { syncNode } from './run.ts';
 import { creationDeadlineMs, timeIn, writeStatus } from './status.ts';
 
@@ -14,14 +14,16 @@ export async function join(life: Life): Promise<PhaseOutcome> {
 
   const leftMs = creationDeadlineMs(life) - Date.now();
   if (leftMs <= 0) return timedOut(life);
+  const isLate = life.askPauseMs > firstAskPauseMs; // the cloud has been asked again
   showProgress(life, {
     doing: 'waiting for the node to join',
     waitingFor:
       node.state === 'present' ? `node ${node.name} to become healthy` : `node ${machine.nodeName} to register`,
     until: timeIn(leftMs),
-    blockedOn: 'NodeJoin',
+    ...(isLate && { blockedOn: 'NodeJoin' as const }),
     unblock: "Look at the VM's console for what its user data does; an API server it cannot reach is the usual cause.",
   });
+  showPhase(life);
   return waitFor(Math.min(leftMs, life.askAt - Date.now()));
 }
 

@@ -131,7 +131,7 @@ async function recordVm(life: Life, vm: Vm): Promise<void> {
   const prioritize = !life.machine.prioritized;
   const identity = { providerID, prioritize, ...(nodeName !== undefined && { nodeName }) };
   life.machine = await untilAnswered(life, 'storing the identity', () => kubernetes.storeIdentity(life.ref, identity));
-  showProgress(life, { doing: 'waiting for the node to join', blockedOn: 'NodeJoin' });
+  showProgress(life, { doing: 'waiting for the node to join' });
   await writeStatus(life, {
     phase: 'Pending',
     operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
