@@ -1,0 +1,371 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { KubeClient } from '../../kube/client.ts';
+import { leases } from '../../kube/core.ts';
+import { toMicroTime } from '../../kube/events.ts';
+import { createLeaseLock, type LeaseLock } from '../../kube/lease-lock.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
+import { eventually, newNamespace, testClient, testKubeconfig } from './setup.ts';
+
+const script = fileURLToPath(new URL('lease-process.ts', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'millwright-lease-test-'));
+const names = ['machine-controller-manager', 'machine-controller'] as const;
+const [first, second] = names;
+let client: KubeClient;
+let proxy: FaultProxy;
+let proxied: string;
+let namespace: string;
+const candidates: { kill(): Promise<unknown> }[] = [];
+
+beforeAll(async () => {
+  client = testClient();
+  proxy = await startFaultProxy(testKubeconfig());
+  proxied = join(folder, 'proxy.kubeconfig');
+  await proxy.writeKubeconfig(proxied);
+});
+
+beforeEach(async () => {
+  namespace = await newNamespace(client);
+});
+
+afterEach(async () => {
+  proxy.setRule();
+  for (const candidate of candidates.splice(0)) await candidate.kill();
+});
+
+afterAll(async () => {
+  await Promise.all([client.close(), proxy.close()]);
+  rmSync(folder, { recursive: true });
+});
+
+interface Line {
+  readonly message: string;
+  readonly [field: string]: unknown;
+}
+
+type Candidate = Awaited<ReturnType<typeof start>>;
+
+/** Starts a candidate as a process of its own. */
+async function start(options: object = {}) {
+  const election = {
+    ...{ kubeconfig: testKubeconfig(), userAgent: 'millwright-test/0', namespace, names },
+    ...{ leaseMs: 4_000, renewDeadlineMs: 3_000, retryMs: 200, ...options },
+  };
+  const child: ChildProcessByStdio<Writable, Readable, Readable> = spawn(
+    process.execPath,
+    [script, JSON.stringify(election)],
+    { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, NODE_OPTIONS: '' } },
+  );
+  const lines: Line[] = [];
+  let errors = '';
+  createInterface(child.stdout).on('line', (line) => lines.push(JSON.parse(line)));
+  child.stderr.on('data', (data) => {
+    errors += data;
+  });
+  child.stdin.on('error', () => undefined);
+  const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }));
+  const has = (message: string) => lines.some((line) => line.message.startsWith(message));
+  const candidate = {
+    exited,
+    lines,
+    errors: () => errors,
+    isLeader: () => has('holding'),
+    isStandby: () => has('standing by'),
+    identity: () => String(lines[0]?.identity),
+    tell: (command: string) => child.stdin.write(`${command}\n`),
+    has,
+    async stop() {
+      child.stdin.write('stop\n');
+      return exited;
+    },
+    async kill() {
+      child.kill('SIGKILL');
+      return exited;
+    },
+  };
+  candidates.push(candidate);
+  await eventually(() => lines.length > 0);
+  return candidate;
+}
+
+async function startLeader(options: object = {}): Promise<Candidate> {
+  const leader = await start(options);
+  await eventually(leader.isLeader);
+  return leader;
+}
+
+async function startStandby(options: object = {}): Promise<Candidate> {
+  const standby = await start(options);
+  await eventually(standby.isStandby);
+  return standby;
+}
+
+async function spec(name: string = first) {
+  const { spec: present } = await client.get(leases, { namespace, name });
+  return {
+    ...present,
+    renewedAtMs: Date.parse(`${present?.renewTime}`),
+    acquiredAtMs: Date.parse(`${present?.acquireTime}`),
+  };
+}
+
+describe('an election', () => {
+  it('has one leader, whose Leases look as those of machine-controller-manager do', async () => {
+    const leader = await startLeader();
+    const standby = await startStandby();
+
+    const before = await spec();
+    await eventually(async () => (await spec()).renewedAtMs > before.renewedAtMs);
+    const after = await spec();
+    const other = await spec(second);
+
+    const microTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    const held = { holderIdentity: leader.identity(), leaseDurationSeconds: 4, leaseTransitions: 0 };
+    expect(leader.identity()).toMatch(/^.+_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    expect(before).toMatchObject({ ...held, acquireTime: microTime, renewTime: microTime });
+    expect(after).toMatchObject({ ...held, acquireTime: before.acquireTime });
+    expect(other).toMatchObject(held);
+    expect(standby.isLeader()).toBe(false);
+    expect(standby.lines.at(-1)).toMatchObject({ lease: first, holder: leader.identity() });
+  });
+
+  it('hands over when the leader stops, and leaves Leases that nobody has to wait for', async () => {
+    const leader = await startLeader({ leaseMs: 600_000 });
+    const standby = await startStandby({ leaseMs: 600_000 });
+
+    expect(await leader.stop()).toEqual({ code: 0, signal: null });
+    await eventually(standby.isLeader);
+    const taken = await spec();
+    await standby.stop();
+
+    expect(taken).toMatchObject({ holderIdentity: standby.identity(), leaseDurationSeconds: 600, leaseTransitions: 1 });
+    for (const name of names) {
+      expect(await spec(name)).toMatchObject({ holderIdentity: '', leaseDurationSeconds: 1, leaseTransitions: 1 });
+    }
+  });
+
+  it('goes on after kill -9, and not before the Leases have expired', async () => {
+    const leader = await startLeader();
+    const standby = await startStandby();
+
+    await leader.kill();
+    const last = await spec();
+    await eventually(standby.isLeader);
+
+    const { acquiredAtMs, holderIdentity } = await spec();
+    expect(holderIdentity).toBe(standby.identity());
+    expect(acquiredAtMs - last.renewedAtMs).toBeGreaterThanOrEqual(4_000);
+  });
+
+  it('of many candidates that begin at once lets each lead in its turn', async () => {
+    const waiting = await Promise.all(Array.from({ length: 5 }, async () => start()));
+
+    while (waiting.length > 0) {
+      await eventually(() => waiting.some((candidate) => candidate.isLeader()));
+      const leaders = waiting.filter((candidate) => candidate.isLeader());
+      expect(leaders.length).toBe(1);
+      for (const leader of leaders) {
+        expect([(await spec(first)).holderIdentity, (await spec(second)).holderIdentity]).toEqual([
+          leader.identity(),
+          leader.identity(),
+        ]);
+        expect(await leader.stop()).toEqual({ code: 0, signal: null });
+        waiting.splice(waiting.indexOf(leader), 1);
+      }
+    }
+  });
+
+  it('waits for a foreign holder of one Lease, whatever its clock says, and takes none meanwhile', async () => {
+    const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
+    const foreign = { holderIdentity: 'mcm-0_a', leaseDurationSeconds: 2, leaseTransitions: 7 };
+    await client.create(leases, { metadata: { namespace, name: second }, spec: { ...foreign, renewTime: hourAgo() } });
+    const candidate = await startStandby();
+    // Longer than it lasts without a renewal.
+    for (let renewals = 0; renewals < 15; renewals += 1) {
+      await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo() } }));
+      expect(await client.find(leases, { namespace, name: first })).toBeUndefined();
+      expect(candidate.isLeader()).toBe(false);
+      await sleep(200);
+    }
+
+    await eventually(candidate.isLeader);
+
+    expect(candidate.lines[1]).toMatchObject({ lease: second, holder: 'mcm-0_a' });
+    expect(await spec(second)).toMatchObject({ holderIdentity: candidate.identity(), leaseTransitions: 8 });
+  });
+});
+
+describe('a leader whose main thread stands still', () => {
+  it('stays leader when that is shorter than the renew deadline: the Leases are renewed meanwhile', async () => {
+    const leader = await startLeader({ leaseMs: 7_000, renewDeadlineMs: 6_000 });
+    const before = await spec();
+
+    leader.tell('stall 3000');
+    const renewedInStall: boolean[] = [];
+    await eventually(async () => {
+      const renewed = (await spec()).renewedAtMs > before.renewedAtMs + 1_000;
+      renewedInStall.push(renewed && !leader.has('moved again'));
+      return leader.has('moved again');
+    });
+
+    expect(renewedInStall).toContain(true);
+    expect(leader.has('lost')).toBe(false);
+    expect(await leader.stop()).toEqual({ code: 0, signal: null });
+  });
+
+  it('is ended when that is longer, and another one leads', async () => {
+    const leader = await startLeader();
+    const standby = await startStandby();
+
+    leader.tell('stall 600000');
+
+    expect(await leader.exited).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(leader.errors()).toBe('millwright: ending at once, for its main thread has been stuck for 3000 ms\n');
+    await eventually(standby.isLeader);
+  });
+});
+
+describe('a leader', () => {
+  it('gives up when the API server does not answer for as long as the renew deadline', async () => {
+    const leader = await startLeader({ kubeconfig: proxied });
+
+    await proxy.goDown();
+    const exit = await leader.exited;
+    await proxy.comeUp();
+
+    expect(exit).toEqual({ code: 3, signal: null });
+    expect(leader.lines.at(-1)?.reason).toMatch(/^the Leases were not renewed (within 3000 ms|in time)$/);
+    expect(leader.has('renewing the Leases failed')).toBe(true);
+  });
+
+  it('survives connections that died without a word', async () => {
+    const leader = await startLeader({ kubeconfig: proxied, leaseMs: 7_000, renewDeadlineMs: 6_000 });
+
+    proxy.silenceConnections();
+    await eventually(() => leader.has('renewing the Leases failed'));
+    const before = await spec();
+    await eventually(async () => (await spec()).renewedAtMs > before.renewedAtMs);
+
+    expect(await leader.stop()).toEqual({ code: 0, signal: null });
+  });
+
+  it('ends when somebody has taken one of its Leases', async () => {
+    const leader = await startLeader({ leaseMs: 60_000, renewDeadlineMs: 50_000 });
+
+    await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { holderIdentity: 'thief' } }));
+
+    expect(await leader.exited).toEqual({ code: 3, signal: null });
+    expect(leader.lines.at(-1)?.reason).toBe(`thief has taken the Lease ${second}`);
+    expect((await spec(first)).holderIdentity).toBe(leader.identity());
+  });
+
+  it('makes its Leases again when somebody has deleted them', async () => {
+    const leader = await startLeader();
+
+    for (const name of names) await client.delete(leases, { namespace, name });
+    await eventually(async () => (await spec(first)).holderIdentity === leader.identity());
+    await eventually(async () => (await spec(second)).holderIdentity === leader.identity());
+
+    expect(await leader.stop()).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('a candidate', () => {
+  it('waits for an API server that does not answer', async () => {
+    proxy.setRule(() => ({ kind: 'reset' }));
+    const candidate = await start({ kubeconfig: proxied });
+    await eventually(() => candidate.has('asking for the Leases failed'));
+
+    proxy.setRule();
+
+    await eventually(candidate.isLeader);
+  });
+
+  it('finds out that it got a Lease whose answer was lost', async () => {
+    let isLost = false;
+    const isCreate = ({ method, url }: SeenRequest) => method === 'POST' && url.pathname.endsWith('/leases');
+    proxy.setRule((request) => {
+      if (isLost || !isCreate(request)) return undefined;
+      isLost = true;
+      return { kind: 'lose-answer' };
+    });
+    const candidate = await startLeader({ kubeconfig: proxied });
+
+    expect(isLost).toBe(true);
+    expect(await spec(first)).toMatchObject({ holderIdentity: candidate.identity(), leaseTransitions: 0 });
+    expect(await candidate.stop()).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('createLeaseLock', () => {
+  const lockOf = (identity: string = randomUUID()): LeaseLock =>
+    createLeaseLock({ client, namespace, name: first, identity, leaseMs: 500, timeoutMs: 5_000 });
+
+  it('has one winner in every round of a storm', async () => {
+    const locks = Array.from({ length: 12 }, () => lockOf());
+
+    for (let round = 0; round < 20; round += 1) {
+      const won = await Promise.all(locks.map((lock) => lock.tryAcquireOrRenew()));
+      const winners = locks.filter((_, index) => won[index]);
+      expect(winners.length).toBe(1);
+      expect(await spec()).toMatchObject({ holderIdentity: winners[0]?.holder(), leaseTransitions: round });
+      await winners[0]?.release();
+    }
+  });
+
+  it('renews with one request, however often', async () => {
+    const seen: string[] = [];
+    const counted = testClient(undefined, { onRequest: ({ verb }) => seen.push(verb) });
+    const lock = createLeaseLock({
+      client: counted,
+      namespace,
+      name: first,
+      identity: 'a',
+      leaseMs: 500,
+      timeoutMs: 5_000,
+    });
+    await lock.tryAcquireOrRenew();
+    seen.length = 0;
+
+    for (let renewals = 0; renewals < 3; renewals += 1) expect(await lock.tryAcquireOrRenew()).toBe(true);
+    await counted.close();
+
+    expect(seen).toEqual(['patch', 'patch', 'patch']);
+  });
+
+  it('takes no annotation for a sign of life', async () => {
+    await lockOf('a').tryAcquireOrRenew();
+    const other = lockOf('b');
+    await other.read();
+    expect(other.isHeldByOther()).toBe(true);
+
+    await eventually(async () => {
+      const annotations = { at: `${Date.now()}` };
+      await client.patch(leases, { namespace, name: first }, mergePatch({ metadata: { annotations } }));
+      await other.read();
+      return !other.isHeldByOther();
+    });
+
+    expect(await other.tryAcquireOrRenew()).toBe(true);
+  });
+
+  it('gives nothing back that is not its own', async () => {
+    const [a, b] = [lockOf('a'), lockOf('b')];
+    await a.tryAcquireOrRenew();
+    await b.read();
+
+    await b.release();
+
+    expect(await spec()).toMatchObject({ holderIdentity: 'a' });
+  });
+});
