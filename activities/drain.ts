@@ -44,13 +44,17 @@ export function createDrainActivities(deps: DrainDeps) {
      * that is gone is drained.
      */
     async drainNode(request: DrainRequest): Promise<void> {
-      const call = currentCall();
-      if (!(await cordon(deps.target, request.nodeName, call.signal))) return;
-      const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
-      const isEmpty = await evictAll(deps, request, deadlineMs, call);
-      if (!isEmpty) await deleteAll(deps.target, request.nodeName, call.signal);
+      await drain(deps, request, currentCall());
     },
   };
+}
+
+/** The activity drainNode, outside of a worker. */
+export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<void> {
+  if (!(await cordon(deps.target, request.nodeName, call.signal))) return;
+  const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
+  const isEmpty = await evictAll(deps, request, deadlineMs, call);
+  if (!isEmpty) await deleteAll(deps.target, request.nodeName, call.signal);
 }
 
 /** Answers false when there is no such node. */
@@ -88,7 +92,7 @@ async function evictAll(
       heartbeat(progressOf(left, evictions));
       if (left.length === 0) return true;
       const pauseMs = Math.min(
-        evictDue(target, left, evictions, evictionRetryMs, waiter.wake),
+        evictDue((pod) => target.evict(pod, { signal }), left, evictions, evictionRetryMs, waiter.wake),
         deadlineMs - Date.now(),
       );
       await waiter.wait(pauseMs, signal);
@@ -100,7 +104,7 @@ async function evictAll(
 }
 
 interface Eviction {
-  /** When to ask for it again, ms since the epoch; Infinity while it is under way or was accepted. */
+  /** When to ask for it again, ms since the epoch; Infinity while it is under way or was accepted, or the pod leaves. */
   dueMs: number;
   /** What kept it the last time. */
   refusal?: string;
@@ -108,7 +112,7 @@ interface Eviction {
 
 /** Starts the evictions that are due. Answers how long until the next is, ms. */
 function evictDue(
-  target: KubeClient,
+  evict: (pod: { namespace: string; name: string; uid: string }) => Promise<void>,
   left: readonly Pod[],
   evictions: Map<string, Eviction>,
   retryMs: number,
@@ -118,13 +122,14 @@ function evictDue(
   for (const { metadata } of left) {
     const eviction = evictions.get(metadata.uid) ?? { dueMs: now };
     evictions.set(metadata.uid, eviction);
-    if (metadata.deletionTimestamp !== undefined || eviction.dueMs > now) continue;
+    if (metadata.deletionTimestamp === undefined && eviction.dueMs > now) continue;
     eviction.dueMs = Number.POSITIVE_INFINITY;
+    if (metadata.deletionTimestamp !== undefined) continue;
     const { namespace = '', name, uid } = metadata;
-    void target.evict({ namespace, name, uid }).then(
+    void evict({ namespace, name, uid }).then(
       () => delete eviction.refusal,
       (error: unknown) => {
-        if (isNotFound(error) || isConflict(error)) return; // gone, or another pod has its name
+        if (isNotFound(error)) return;
         eviction.refusal = error instanceof Error ? error.message : String(error);
         eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
         wake();

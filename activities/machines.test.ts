@@ -209,7 +209,7 @@ describe('writeStatus', () => {
     ]);
   });
 
-  it('[mcm 25] takes the error code away with the next operation and leaves alone what a change leaves out', async () => {
+  it('takes the error code away with the next operation and leaves alone what a change leaves out', async () => {
     const ref = refOf(await newMachine());
     await activities.writeStatus(ref, {
       phase: 'CrashLoopBackOff',
@@ -272,7 +272,7 @@ describe('syncNode', () => {
     expect((await get(ref)).status).not.toHaveProperty('lastOperation');
   });
 
-  it('[mcm 34] refuses Unknown for a node that is healthy by now', async () => {
+  it('refuses Unknown for a node that is healthy by now', async () => {
     const { ref, seen } = await pair([ready]);
     const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');

@@ -220,7 +220,7 @@ describe('observeOwner', () => {
 });
 
 describe('actOnOwner', () => {
-  it('[mcm 70] [mcm 83] makes a set with the hash in labels, selector and template', async () => {
+  it('[mcm 70] makes a set with the hash in labels, selector and template', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);
     const hash = templateHash(template);
@@ -358,7 +358,7 @@ describe('actOnOwner', () => {
     expect(deploymentNeeds((await read(ref)).view)).toEqual([]);
   });
 
-  it('[mcm 84] reports the progress and keeps the conditions of others', async () => {
+  it('reports the progress and keeps the conditions of others', async () => {
     const ref = await newDeployment({ replicas: 0 });
     const available = { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message: 'yes' };
     await client.patch(machineDeployments, ref, mergePatch({ status: { conditions: [available] } }), {

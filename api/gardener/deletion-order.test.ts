@@ -67,7 +67,7 @@ function order(...machines: Traits[]): (string | undefined)[] {
 describe('byDeletionOrder', () => {
   it.each<[string, Traits, Traits]>([
     [
-      '[mcm 98] what is not preserved before what is',
+      'what is not preserved before what is',
       { phase: 'Running', priority: '3' },
       { phase: 'Failed', priority: '1', expiry: future },
     ],

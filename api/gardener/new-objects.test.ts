@@ -90,7 +90,7 @@ describe('toNewMachineSet', () => {
     [['1'], '2'],
     [['7', '3', undefined], '8'],
     [['none', '2'], '3'],
-  ])('[mcm 83] gets a revision above those of the sets before it: %p', (revisions, revision) => {
+  ])('gets a revision above those of the sets before it: %p', (revisions, revision) => {
     const set = toNewMachineSet(deployment, revisions.map(setOf), planned);
     expect(set.metadata.annotations[annotations.revision]).toBe(revision);
   });
@@ -137,7 +137,7 @@ describe('toNewMachine', () => {
     expect(machine.metadata.annotations[annotations.priority]).toBe('5');
   });
 
-  it('[mcm 24] has the creation timeout that the deployment had when the set was made', () => {
+  it('has the creation timeout that the deployment had when the set was made', () => {
     const annotated = {
       ...set,
       metadata: { ...set.metadata, annotations: { [annotations.effectiveCreationTimeout]: '30m' } },

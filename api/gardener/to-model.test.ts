@@ -91,7 +91,7 @@ describe('toMachineSnapshot', () => {
     expect(JSON.stringify(snapshot).length).toBeLessThan(1024);
   });
 
-  it.each(['1', 't', 'T', 'TRUE', 'true', 'True'])('[mcm 54] takes force-deletion=%s as true, as Go does', (value) => {
+  it.each(['1', 't', 'T', 'TRUE', 'true', 'True'])('takes force-deletion=%s as true, as Go does', (value) => {
     const labelled = { metadata: { ...metadata, labels: { [labels.forceDeletion]: value } } };
     expect(toMachineSnapshot(labelled, defaults).forceDeletion).toBe(true);
   });
@@ -165,7 +165,7 @@ describe('toNodeSnapshot', () => {
 });
 
 describe('toStatuses', () => {
-  it('[mcm 30] keeps types and statuses alone, so that heartbeats change nothing', () => {
+  it('keeps types and statuses alone, so that heartbeats change nothing', () => {
     const condition = fc.record({
       type: fc.constantFrom('Ready', 'DiskPressure'),
       status: fc.constantFrom('True', 'False', 'Unknown'),
@@ -213,7 +213,7 @@ describe('toStatusPatch', () => {
     });
   });
 
-  it('[mcm 25] writes the error code of a failed operation', () => {
+  it('writes the error code of a failed operation', () => {
     const operation = { type: 'Create', state: 'Failed', description: 'no', errorCode: 'ResourceExhausted' } as const;
     expect(toStatusPatch({ phase: 'CrashLoopBackOff', operation }, now)).toMatchObject({
       status: { lastOperation: { errorCode: 'ResourceExhausted', lastUpdateTime: time } },

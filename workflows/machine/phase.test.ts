@@ -7,23 +7,23 @@ const second = 1_000;
 const minute = 60 * second;
 
 describe('retryPauseMs', () => {
-  it('[mcm 26] waits ten minutes for capacity', () => {
+  it('waits ten minutes for capacity', () => {
     expect(retryPauseMs('ResourceExhausted', 'creation')).toBe(10 * minute);
   });
 
   it.each(['Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'] as const)(
-    '[mcm 27] [mcm 57] comes back after 5 s for %s',
+    '[mcm 27] comes back after 5 s for %s',
     (code) => {
       expect(retryPauseMs(code, 'creation')).toBe(5 * second);
       expect(retryPauseMs(code, 'deletion')).toBe(5 * second);
     },
   );
 
-  it('[mcm 15] comes back after 5 s for a VM whose set-up did not succeed', () => {
+  it('comes back after 5 s for a VM whose set-up did not succeed', () => {
     expect(retryPauseMs('Uninitialized', 'creation')).toBe(5 * second);
   });
 
-  it('[mcm 27] [mcm 57] waits for all others 3 minutes when creating and 10 when deleting', () => {
+  it('[mcm 27] waits for all others 3 minutes when creating and 10 when deleting', () => {
     const special = ['ResourceExhausted', 'Uninitialized', 'Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'];
     const others = codes.filter((code) => !special.includes(code));
     expect(others.map((code) => retryPauseMs(code, 'creation'))).toEqual(others.map(() => 3 * minute));

@@ -447,7 +447,7 @@ describe('planOwner', () => {
       },
       'FoundNewMachineSet',
     ],
-  ])('[mcm 84] says that a rollout is %s', (_name, view, progress) => {
+  ])('says that a rollout is %s', (_name, view, progress) => {
     expect(planFor(view).report).toEqual(progress === undefined ? undefined : { progress });
   });
 });

@@ -1,0 +1,264 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { KubeClient } from '../kube/client.ts';
+import { nodes, type Pod, podDisruptionBudgets, pods } from '../kube/core.ts';
+import { mergePatch } from '../kube/patch.ts';
+import { eventually, newNamespace, recordingLogger, testClient } from '../test/kube/setup.ts';
+import { type DrainProgress, type DrainRequest, drain } from './drain.ts';
+
+const hour = 3_600_000;
+const ref = { dialect: 'gardener', namespace: 'n', name: 'machine', uid: 'uid' } as const;
+let client: KubeClient;
+let namespace: string;
+let nodeName: string;
+
+beforeAll(async () => {
+  client = testClient();
+});
+
+beforeEach(async () => {
+  namespace = await newNamespace(client);
+  nodeName = `node-${randomBytes(6).toString('hex')}`;
+  await client.create(nodes, { metadata: { name: nodeName } });
+});
+
+const started: Drain[] = [];
+afterEach(async () => {
+  for (const { cancel, ended } of started.splice(0)) {
+    cancel.abort();
+    await ended.catch(() => undefined);
+  }
+});
+
+afterAll(() => client.close());
+
+interface Drain {
+  readonly ended: Promise<void>;
+  readonly beats: DrainProgress[];
+  readonly cancel: AbortController;
+}
+
+/** Starts a drain of the node. Its end is awaited by the test. */
+function start(
+  change: Partial<DrainRequest> = {},
+  { target = client, evictionRetryMs = 50 }: { target?: KubeClient; evictionRetryMs?: number } = {},
+): Drain {
+  const beats: DrainProgress[] = [];
+  const cancel = new AbortController();
+  const deadline = new Date(Date.now() + hour).toISOString();
+  const ended = drain(
+    { target, logger: recordingLogger(), evictionRetryMs },
+    { ref, nodeName, deadline, force: false, ...change },
+    { attempt: 1, signal: cancel.signal, heartbeat: (progress) => beats.push(progress as DrainProgress) },
+  );
+  ended.catch(() => undefined); // each test says what it expects
+  const begun = { ended, beats, cancel };
+  started.push(begun);
+  return begun;
+}
+
+/** A pod that runs: budgets say nothing about others. */
+async function newPod(name: string, metadata: Partial<Pod['metadata']> = {}): Promise<void> {
+  await client.create(pods, {
+    metadata: { namespace, name, ...metadata },
+    spec: { nodeName, containers: [{ name: 'c', image: 'i' }], terminationGracePeriodSeconds: 30 },
+  });
+  const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
+  await client.patch(pods, { namespace, name }, mergePatch({ status }), { subresource: 'status' });
+}
+
+async function stateOf(name: string): Promise<'gone' | 'terminating' | 'running'> {
+  const pod = await client.find(pods, { namespace, name });
+  if (pod === undefined) return 'gone';
+  return pod.metadata.deletionTimestamp === undefined ? 'running' : 'terminating';
+}
+
+/** What a kubelet does when a pod has ended. */
+async function finish(name: string): Promise<void> {
+  await client.delete(pods, { namespace, name }, { gracePeriodSeconds: 0 });
+}
+
+/** A budget that allows so many disruptions. There is no controller that would count them. */
+async function newBudget(name: string, allowed: number): Promise<void> {
+  const { metadata } = await client.create(podDisruptionBudgets, {
+    metadata: { namespace, name },
+    spec: { selector: { matchLabels: { app: name } }, maxUnavailable: 1 },
+  });
+  await allow(name, allowed, metadata.generation ?? 1);
+}
+
+async function allow(name: string, disruptionsAllowed: number, observedGeneration = 1): Promise<void> {
+  const counts = { currentHealthy: 1, desiredHealthy: 0, expectedPods: 1 };
+  const status = { observedGeneration, disruptionsAllowed, ...counts };
+  await client.patch(podDisruptionBudgets, { namespace, name }, mergePatch({ status }), { subresource: 'status' });
+}
+
+describe('a drain', () => {
+  it('[mcm 47] [mcm 48] cordons the node, evicts all pods at once and ends when they are gone', async () => {
+    const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
+    const replicas = { ...daemon, kind: 'ReplicaSet' };
+    await newPod('daemon', { ownerReferences: [daemon] });
+    await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
+    await newPod('unmanaged');
+    await newPod('replicated', { ownerReferences: [replicas] });
+    await newPod('related', { ownerReferences: [{ ...daemon, controller: false }] });
+
+    const { ended, beats } = start();
+    const evicted = ['unmanaged', 'replicated', 'related'];
+    for (const name of evicted) await eventually(async () => (await stateOf(name)) === 'terminating');
+    expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+    expect(beats[0]).toMatchObject({ podsLeft: 3, waitingFor: expect.arrayContaining([`${namespace}/related`]) });
+
+    for (const name of evicted) await finish(name);
+    await ended;
+    expect(beats.at(-1)).toEqual({ podsLeft: 0, waitingFor: [] });
+    expect([await stateOf('daemon'), await stateOf('mirror')]).toEqual(['running', 'running']);
+  });
+
+  it('[mcm 48] lets one pod that may not go keep none of the others', async () => {
+    await newBudget('blocked', 0);
+    await newPod('blocked', { labels: { app: 'blocked' } });
+    for (const name of ['a', 'b']) await newPod(name);
+    const { ended, cancel } = start();
+    for (const name of ['a', 'b']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    expect(await stateOf('blocked')).toBe('running');
+    cancel.abort();
+    await expect(ended).rejects.toThrow();
+  });
+
+  it('asks again for what a PodDisruptionBudget refuses, says which, and goes on when it allows it', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    const { ended, beats } = start();
+    const isRefused = ({ waitingFor }: DrainProgress) => waitingFor.some((text) => text.includes('disruption budget'));
+    await eventually(() => beats.filter(isRefused).length > 2);
+    expect(beats.at(-1)?.waitingFor[0]).toContain(`${namespace}/guarded: `);
+    expect(await stateOf('guarded')).toBe('running');
+
+    await allow('budget', 1);
+    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await finish('guarded');
+    await ended;
+  });
+
+  it('leaves the pods of other nodes alone', async () => {
+    await client.create(pods, {
+      metadata: { namespace, name: 'elsewhere' },
+      spec: { nodeName: 'another-node', containers: [{ name: 'c', image: 'i' }] },
+    });
+    await newPod('here');
+    const { ended } = start();
+    await eventually(async () => (await stateOf('here')) === 'terminating');
+    await finish('here');
+    await ended;
+    expect(await stateOf('elsewhere')).toBe('running');
+  });
+
+  it('[mcm 44] is done with an empty node, and with one that does not exist', async () => {
+    await start().ended;
+    await start({ nodeName: 'no-such-node' }).ended;
+    await start({ nodeName: 'no-such-node', force: true }).ended;
+  });
+
+  it('may be repeated: what is terminating is waited for and not evicted again', async () => {
+    await newPod('slow');
+    await client.delete(pods, { namespace, name: 'slow' });
+    let evictions = 0;
+    const counting: KubeClient = {
+      ...client,
+      evict: async (...args) => {
+        evictions += 1;
+        await client.evict(...args);
+      },
+    };
+    const { ended, beats } = start({}, { target: counting });
+    await eventually(() => beats.length > 0);
+    await newPod('late');
+    await eventually(async () => (await stateOf('late')) === 'terminating');
+    await finish('late');
+    await eventually(() => beats.at(-1)?.podsLeft === 1);
+    // It looks when there is news: what happened here is a handful of events.
+    expect(beats.length).toBeLessThan(20);
+    await finish('slow');
+    await ended;
+    expect(evictions).toBe(1);
+  });
+
+  it('evicts again what failed for another reason', async () => {
+    await newPod('unlucky');
+    let tries = 0;
+    const failing: KubeClient = {
+      ...client,
+      evict: async (...args) => {
+        tries += 1;
+        if (tries < 3) throw new Error(`refused ${tries}`);
+        await client.evict(...args);
+      },
+    };
+    const { ended, beats } = start({}, { target: failing });
+    await eventually(() => beats.some(({ waitingFor }) => waitingFor[0]?.endsWith('unlucky: refused 2') === true));
+    await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+    await finish('unlucky');
+    await ended;
+  });
+});
+
+describe('force', () => {
+  it('deletes what is left at the deadline without grace', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    await newPod('slow');
+    await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
+    const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() });
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await ended;
+    expect([await stateOf('guarded'), await stateOf('slow'), await stateOf('mirror')]).toEqual([
+      'gone',
+      'gone',
+      'running',
+    ]);
+  });
+
+  it('deletes all pods at once when it is asked for, whatever the budgets say', async () => {
+    const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    await newPod('daemon', { ownerReferences: [daemon] });
+    await start({ force: true }).ended;
+    expect([await stateOf('guarded'), await stateOf('daemon')]).toEqual(['gone', 'running']);
+    expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+  });
+
+  it('does not wait for pods that others hold back', async () => {
+    await newPod('held', { finalizers: ['example.com/held'] });
+    await start({ force: true }).ended;
+    expect(await stateOf('held')).toBe('terminating');
+  });
+});
+
+describe('cancellation', () => {
+  it('ends a drain promptly, while it waits and while an eviction is under way', async () => {
+    await newPod('slow');
+    const waiting = start();
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    waiting.cancel.abort(new Error('enough'));
+    await expect(waiting.ended).rejects.toThrow('enough');
+
+    await newPod('hanging');
+    const hanging: { signal?: AbortSignal | undefined } = {};
+    const target: KubeClient = {
+      ...client,
+      evict: async (_, options) => {
+        hanging.signal = options?.signal;
+        await sleep(10_000, undefined, { signal: options?.signal });
+      },
+    };
+    const evicting = start({}, { target });
+    await eventually(() => hanging.signal !== undefined);
+    evicting.cancel.abort(new Error('enough'));
+    await expect(evicting.ended).rejects.toThrow('enough');
+    expect(hanging.signal?.aborted).toBe(true);
+    expect(await stateOf('hanging')).toBe('running');
+  });
+});
