@@ -221,7 +221,7 @@ describe('planOwner, whatever happens', () => {
         else expect(needs).toEqual([]);
         expect(view.sets.filter((set) => set.current)).toHaveLength(1);
       }),
-      { numRuns: 700 },
+      { numRuns: 400 },
     );
   });
 
@@ -238,7 +238,7 @@ describe('planOwner, whatever happens', () => {
         expect(world.deployment).toBeUndefined();
         if (wasManaged) expect(world.sets).toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: 200 },
     );
   });
 
