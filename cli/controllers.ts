@@ -1,10 +1,11 @@
 import { defineCommand } from './command.ts';
-import { controllersFlags, serverFlags } from './flags.ts';
+import { controllersFlags, electionFlags, serverFlags } from './flags.ts';
 
 export const controllersCommand = defineCommand({
   name: 'controllers',
-  description: 'Run the controllers: they watch objects and wake workflows. One process for an installation.',
-  flags: [...serverFlags, ...controllersFlags],
+  description:
+    'Run the controllers: they watch objects and wake workflows. Of several, one acts and the others stand by.',
+  flags: [...serverFlags, ...controllersFlags, ...electionFlags],
   async run(options) {
     const [{ serve }, { startControllersPart }] = await Promise.all([import('./serve.ts'), import('./parts.ts')]);
     await serve('controllers', options, [(deps) => startControllersPart(options, deps)]);

@@ -29,5 +29,13 @@ export const controllersFlags = [
   'nodeConditions',
 ] as const;
 
+/** Of whatever runs controllers: how one of several becomes the one that acts. */
+export const electionFlags = [
+  'leaderElect',
+  'leaderElectLeaseDuration',
+  'leaderElectRenewDeadline',
+  'leaderElectRetryPeriod',
+] as const;
+
 /** Of the workers. */
 export const workersFlags = [...controllersFlags, 'providers', 'bootstrapTokenAuthExtraGroups'] as const;

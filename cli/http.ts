@@ -11,6 +11,8 @@ export interface HttpOptions {
   readonly registry: Registry;
   /** What keeps the process from being ready; empty when nothing does. */
   readonly missing: () => string[];
+  /** What else to tell about the process in the answer of /readyz. */
+  readonly details?: () => object;
 }
 
 /** A process whose event loop stood still for longer is of no use, ms. */
@@ -21,7 +23,7 @@ const maxLagMs = 5_000;
  * Throws an Error that names the flags when it cannot listen.
  */
 export async function startHttp(options: HttpOptions): Promise<{ readonly url: string; close(): Promise<void> }> {
-  const { address, port, registry, missing } = options;
+  const { address, port, registry, missing, details } = options;
   const lag = watchEventLoop();
 
   async function answer(path: string, response: ServerResponse): Promise<void> {
@@ -32,7 +34,7 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
       }
       case '/readyz': {
         const waitingFor = missing();
-        return send(response, waitingFor.length === 0 ? 200 : 503, { missing: waitingFor });
+        return send(response, waitingFor.length === 0 ? 200 : 503, { missing: waitingFor, ...details?.() });
       }
       case '/metrics':
         response.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics());

@@ -30,6 +30,10 @@ describe('parseOptions', () => {
       machineDrainTimeout: 7200,
       nodeConditions: ['KernelDeadlock', 'ReadonlyFilesystem', 'DiskPressure', 'NetworkUnavailable'],
       bootstrapTokenAuthExtraGroups: '',
+      leaderElect: true,
+      leaderElectLeaseDuration: 15,
+      leaderElectRenewDeadline: 10,
+      leaderElectRetryPeriod: 2,
       address: '0.0.0.0',
       port: 10258,
     });
@@ -108,6 +112,25 @@ describe('parseOptions', () => {
     expect(problemsOf({ temporalTlsCert: join(folder, 'cert.pem') })).toEqual([
       '--temporal-tls-cert and --temporal-tls-key belong together: give both or none',
     ]);
+  });
+
+  it.each([
+    [
+      { leaderElectRenewDeadline: '15s' },
+      ['--leader-elect-renew-deadline is 15s: give less than --leader-elect-lease-duration'],
+    ],
+    [
+      { leaderElectRetryPeriod: '9s' },
+      ['--leader-elect-retry-period is 9s: give less than --leader-elect-renew-deadline / 1.2'],
+    ],
+    [{ leaderElectRetryPeriod: '0s' }, ['--leader-elect-retry-period is 0s: give more than 0s']],
+    [
+      { leaderElectLeaseDuration: '500ms', leaderElectRenewDeadline: '300ms', leaderElectRetryPeriod: '100ms' },
+      ['--leader-elect-lease-duration is 0.5s: give at least 1s'],
+    ],
+    [{ leaderElect: 'false', leaderElectRenewDeadline: '15s' }, []],
+  ])('refuses times of an election that cannot work: %j', (given, problems) => {
+    expect(problemsOf(given)).toEqual(problems);
   });
 
   it('refuses a variable whose name is nearly one of ours', () => {

@@ -29,6 +29,10 @@ const duration = z.string().transform((given, context) => {
   if (seconds !== undefined && seconds >= 0) return seconds;
   return refuse(context, 'give a duration such as 90s, 20m or 1h30m');
 });
+const trueOrFalse = z
+  .string()
+  .regex(/^(true|false|1|0)$/, 'give true or false')
+  .transform((given) => given === 'true' || given === '1');
 const file = z.string().transform((path, context) => {
   return tryTo(() => readFileSync(path)) ?? refuse(context, 'give the path of a file that can be read');
 });
@@ -92,10 +96,7 @@ export const flags = {
     value: 'true|false',
     alsoEnv: 'TEMPORAL_TLS',
     description: 'Whether to use TLS. Default: true with an API key or one of the files for TLS, else false.',
-    schema: z
-      .string()
-      .regex(/^(true|false|1|0)$/, 'give true or false')
-      .transform((given) => given === 'true' || given === '1'),
+    schema: trueOrFalse,
   },
   temporalTlsCa: {
     value: 'path',
@@ -166,6 +167,31 @@ export const flags = {
         .string()
         .regex(/^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$/, 'give groups that begin with system:bootstrappers:'),
     ).transform((groups) => groups.join(',')),
+  },
+  leaderElect: {
+    value: 'true|false',
+    default: 'true',
+    description:
+      "Whether the controllers wait until they hold machine-controller-manager's Leases, so that of all replicas one acts. false: no other may run.",
+    schema: trueOrFalse,
+  },
+  leaderElectLeaseDuration: {
+    value: 'duration',
+    default: '15s',
+    description: 'How long the others wait for a leader that says no more.',
+    schema: duration,
+  },
+  leaderElectRenewDeadline: {
+    value: 'duration',
+    default: '10s',
+    description: 'How long a leader goes on without a renewal of its Leases, or stuck; then its process ends.',
+    schema: duration,
+  },
+  leaderElectRetryPeriod: {
+    value: 'duration',
+    default: '2s',
+    description: 'How often a leader renews its Leases. The others look 1 to 2.2 times as far apart.',
+    schema: duration,
   },
   address: {
     value: 'ip',
@@ -249,8 +275,25 @@ export function parseOptions<N extends FlagName>(
   if ((options.temporalTlsCert === undefined) !== (options.temporalTlsKey === undefined)) {
     problems.push('--temporal-tls-cert and --temporal-tls-key belong together: give both or none');
   }
+  problems.push(...electionProblems(options));
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   return options;
+}
+
+/** As client-go: a leader has to give up before the others begin, and needs time for a second try. */
+function electionProblems(options: Partial<Options<FlagName>>): string[] {
+  const { leaderElect, leaderElectLeaseDuration: lease, leaderElectRenewDeadline: renew } = options;
+  const { leaderElectRetryPeriod: retry } = options;
+  if (!leaderElect || lease === undefined || renew === undefined || retry === undefined) return [];
+  const bounds: readonly [FlagName, number, boolean, string][] = [
+    ['leaderElectLeaseDuration', lease, lease >= 1, 'at least 1s'],
+    ['leaderElectRenewDeadline', renew, renew < lease, `less than ${flagOf('leaderElectLeaseDuration')}`],
+    ['leaderElectRetryPeriod', retry, retry > 0, 'more than 0s'],
+    ['leaderElectRetryPeriod', retry, retry * 1.2 < renew, `less than ${flagOf('leaderElectRenewDeadline')} / 1.2`],
+  ];
+  return bounds
+    .filter(([, , holds]) => !holds)
+    .map(([name, seconds, , fix]) => `${flagOf(name)} is ${seconds}s: give ${fix}`);
 }
 
 /** An empty variable is as good as none. So is the address that Kubernetes gives to pods beside a Service `millwright`. */

@@ -5,32 +5,39 @@ import { startControllers } from '../controllers/main.ts';
 import { connectClient, connectWorkers } from '../temporal/connection.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { startWorkers } from '../temporal/worker.ts';
-import type { controllersFlags, workersFlags } from './flags.ts';
+import { startLeadership } from './election.ts';
+import type { controllersFlags, electionFlags, serverFlags, workersFlags } from './flags.ts';
 import type { Options } from './options.ts';
 import type { Part, PartDeps } from './serve.ts';
 import { temporalServer } from './servers.ts';
 
-/** Starts the controllers with a connection to Temporal of their own. */
+/** Starts the controllers with a connection to Temporal of their own. They act once they lead. */
 export async function startControllersPart(
-  options: Options<(typeof controllersFlags)[number]>,
-  { control, target, logger }: PartDeps,
+  options: Options<(typeof serverFlags | typeof controllersFlags | typeof electionFlags)[number]>,
+  deps: PartDeps,
 ): Promise<Part> {
+  const { control, target, logger } = deps;
   const server = temporalServer(options);
   const connection = await connectClient(server);
   await ensureSearchAttributes(connection, server.namespace);
   const client = new Client({ connection, namespace: server.namespace });
+  const leadership = startLeadership(options, deps);
   const controllers = startControllers({
     control,
     target,
     installation: { client, name: options.installation ?? options.namespace },
     namespace: options.namespace,
     defaults: machineLimits(options),
+    leading: leadership.leading,
     logger,
   });
   return {
-    missing: controllers.missing,
+    missing: () => [...leadership.missing(), ...controllers.missing()],
+    details: leadership.details,
     async stop() {
       await controllers.stop();
+      // Only now: what was under way has ended.
+      await leadership.stop();
       await connection.close();
     },
   };

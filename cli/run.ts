@@ -1,10 +1,10 @@
 import { defineCommand } from './command.ts';
-import { serverFlags, workersFlags } from './flags.ts';
+import { electionFlags, serverFlags, workersFlags } from './flags.ts';
 
 export const runCommand = defineCommand({
   name: 'run',
-  description: 'Run controllers and workers in one process.',
-  flags: [...serverFlags, ...workersFlags],
+  description: 'Run controllers and workers in one process. Of several, the controllers of one act.',
+  flags: [...serverFlags, ...workersFlags, ...electionFlags],
   async run(options) {
     const [{ serve }, { startControllersPart, startWorkersPart }] = await Promise.all([
       import('./serve.ts'),

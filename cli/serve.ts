@@ -1,5 +1,6 @@
 /** The life of a process that serves until it is told to end. */
 import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../kube/client.ts';
 import type { serverFlags } from './flags.ts';
 import { startHttp } from './http.ts';
@@ -14,12 +15,18 @@ export interface PartDeps {
   /** The same client where there is one cluster. */
   readonly target: KubeClient;
   readonly logger: Logger;
+  /** Command that runs, part of the user agent. */
+  readonly component: string;
+  /** Of the metrics of the process. */
+  readonly registry: Registry;
 }
 
 /** A running half of Millwright: the controllers or the workers. */
 export interface Part {
   /** What is not ready yet; empty when everything is. */
   missing(): string[];
+  /** What else /readyz tells. */
+  details?(): object;
   /** Rejects when it has ended by itself. */
   readonly failed?: Promise<never>;
   stop(): Promise<void>;
@@ -40,11 +47,13 @@ export async function serve(
 ): Promise<void> {
   const logger = createLogger(options);
   const metrics = createMetrics();
+  const { registry } = metrics;
   const signal = untilSignal(logger);
   const parts: Part[] = [];
   /** What was started, to be stopped in reverse. */
   const stops: (() => Promise<void>)[] = [];
   let missing = () => ['start'];
+  const details = () => Object.assign({}, ...parts.map((part) => part.details?.()));
 
   async function connect(cluster: 'control' | 'target'): Promise<KubeClient> {
     const observe = (request: RequestObservation) => metrics.observeRequest(cluster, request);
@@ -54,13 +63,13 @@ export async function serve(
   }
 
   async function start(): Promise<void> {
-    const http = await startHttp({ ...options, registry: metrics.registry, missing: () => missing() });
+    const http = await startHttp({ ...options, registry, missing: () => missing(), details });
     stops.push(http.close);
     logger.info({ url: http.url }, 'serving health and metrics');
     const control = await connect('control');
     const target = isOneCluster(options) ? control : await connect('target');
     for (const startPart of startParts) {
-      const part = await startPart({ control, target, logger });
+      const part = await startPart({ control, target, logger, component, registry });
       parts.push(part);
       stops.push(part.stop);
     }

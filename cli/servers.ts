@@ -18,6 +18,17 @@ export function isOneCluster({ controlKubeconfig }: ClusterOptions): boolean {
   return controlKubeconfig === '';
 }
 
+/** Kubeconfig of a cluster, as `loadKubeconfig` takes it. */
+export function kubeconfigOf(cluster: Cluster, options: ClusterOptions): string {
+  const isOwn = cluster === 'control' && !isOneCluster(options);
+  return isOwn ? options.controlKubeconfig : options.targetKubeconfig || 'inClusterConfig';
+}
+
+/** How a process names itself in requests. */
+export function userAgentOf(component: string): string {
+  return `millwright-${component}/${version}`;
+}
+
 /**
  * Client of a cluster, which has answered. Throws an Error that names the flag when the kubeconfig cannot be used, the
  * server does not answer or it refuses us.
@@ -32,8 +43,8 @@ export async function connectCluster(
   const isOwn = cluster === 'control' && !isOneCluster(options);
   const flag = isOwn ? '--control-kubeconfig' : '--target-kubeconfig';
   const client = createKubeClient({
-    access: load(flag, isOwn ? options.controlKubeconfig : options.targetKubeconfig || 'inClusterConfig'),
-    userAgent: `millwright-${component}/${version}`,
+    access: load(flag, kubeconfigOf(cluster, options)),
+    userAgent: userAgentOf(component),
     qps: options.kubeApiQps,
     burst: options.kubeApiBurst,
     onRequest,

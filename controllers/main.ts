@@ -1,4 +1,4 @@
-/** The controllers: watches, and what follows from them. One replica for now. */
+/** The controllers: watches, and what follows from them. Of all replicas one acts; the others only watch. */
 import type { Machine } from '../api/gardener/machine.ts';
 import { controllerOf } from '../api/gardener/owner.ts';
 import type { MachineLimits } from '../api/model.ts';
@@ -20,11 +20,13 @@ export interface ControllersOptions {
   /** Namespace of the control cluster whose machines are looked after. */
   readonly namespace: string;
   readonly defaults: MachineLimits;
+  /** Resolves when we are the one that acts. Until then caches are filled, and nothing is written or sent. */
+  readonly leading: Promise<void>;
   readonly logger: Logger;
 }
 
 export interface Controllers {
-  /** What is not ready yet; empty when everything is. */
+  /** What is not ready yet to act, or to take over; empty when everything is. */
   missing(): string[];
   stop(): Promise<void>;
 }
@@ -32,9 +34,9 @@ export interface Controllers {
 /** How often everything that needs attention is looked at without an event, ms. */
 const resyncMs = 60_000;
 
-/** Starts to watch and to wake. Until everything is known once, nothing is done. */
+/** Starts to watch and to wake. Until everything is known once, and while another one acts, nothing is done. */
 export function startControllers(options: ControllersOptions): Controllers {
-  const { control, namespace, logger, installation, defaults } = options;
+  const { control, namespace, logger, installation, defaults, leading } = options;
   const watches = startWatches({ ...options, onEvent: (kind, event) => dispatch(kind, event) });
   const machineWaker = createMachineWaker({ watches, installation, defaults });
   const ownerWaker = createOwnerWaker({ watches, installation });
@@ -81,7 +83,7 @@ export function startControllers(options: ControllersOptions): Controllers {
   }
 
   async function begin(): Promise<void> {
-    await watches.waitForSync();
+    await Promise.all([leading, watches.waitForSync()]);
     isStarted = true;
     wake(watches.machines.list());
     for (const object of [...watches.sets.list(), ...watches.deployments.list()]) ownersOf(object);
@@ -97,7 +99,7 @@ export function startControllers(options: ControllersOptions): Controllers {
   begin().catch((err: unknown) => logger.debug({ err }, 'controllers stopped before they had started'));
 
   return {
-    missing: () => (isStarted ? watches.missing() : ['machines']),
+    missing: watches.missing,
     async stop() {
       clearInterval(resync);
       await watches.stop();

@@ -89,7 +89,8 @@ describe('a process that serves', () => {
     try {
       const kubeconfig = join(folder, 'proxy.kubeconfig');
       await proxy.writeKubeconfig(kubeconfig);
-      const millwright = await start({ kubeconfig });
+      // The tests after this one need not wait until Leases expire that nobody gave back.
+      const millwright = await start({ kubeconfig, flags: ['--leader-elect', 'false'] });
       const isReadByOwner = ({ method, url }: SeenRequest) =>
         method === 'GET' && url.pathname.endsWith(`/${namespace}/machinedeployments/held`);
       proxy.setRule((request) => (isReadByOwner(request) ? { kind: 'hang' } : undefined));

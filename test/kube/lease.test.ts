@@ -82,6 +82,8 @@ async function start(options: object = {}) {
     isLeader: () => has('holding'),
     isStandby: () => has('standing by'),
     identity: () => String(lines[0]?.identity),
+    freeze: () => child.kill('SIGSTOP'),
+    thaw: () => child.kill('SIGCONT'),
     tell: (command: string) => child.stdin.write(`${command}\n`),
     has,
     async stop() {
@@ -235,6 +237,20 @@ describe('a leader whose main thread stands still', () => {
   });
 });
 
+describe('a leader whose whole process was frozen', () => {
+  it('is at its end when it goes on after another one has begun', async () => {
+    const leader = await startLeader();
+    const standby = await startStandby();
+
+    leader.freeze();
+    await eventually(standby.isLeader);
+    leader.thaw();
+
+    expect([3, 'SIGKILL']).toContain((await leader.exited).code ?? (await leader.exited).signal);
+    expect(leader.has('lost') || leader.errors().includes('ending at once')).toBe(true);
+  });
+});
+
 describe('a leader', () => {
   it('gives up when the API server does not answer for as long as the renew deadline', async () => {
     const leader = await startLeader({ kubeconfig: proxied });
@@ -289,6 +305,21 @@ describe('a candidate', () => {
     proxy.setRule();
 
     await eventually(candidate.isLeader);
+  });
+
+  it('gives back the first Lease when somebody else has the second, so that two never wait for each other', async () => {
+    proxy.setRule(() => ({ kind: 'reset' }));
+    const candidate = await start({ kubeconfig: proxied });
+    const record = { leaseDurationSeconds: 600, leaseTransitions: 0, renewTime: toMicroTime(new Date()) };
+    const own = { ...record, holderIdentity: candidate.identity() };
+    await client.create(leases, { metadata: { namespace, name: first }, spec: own });
+    await client.create(leases, { metadata: { namespace, name: second }, spec: { ...record, holderIdentity: 'mcm' } });
+
+    proxy.setRule();
+
+    await eventually(async () => (await spec(first)).holderIdentity === '');
+    expect(candidate.isLeader()).toBe(false);
+    expect((await spec(second)).holderIdentity).toBe('mcm');
   });
 
   it('finds out that it got a Lease whose answer was lost', async () => {

@@ -115,6 +115,8 @@ function launch(
     [
       ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', kubeconfig],
       ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', `${port}`],
+      // There is one process: when it was killed, the next one need not wait until its Leases have expired.
+      ...['--leader-elect', 'false'],
     ],
     { stdio: ['ignore', log, log], env: Object.fromEntries(env), detached: true }, // Ctrl-C reaches only us
   );

@@ -1,0 +1,134 @@
+/** Several processes of one installation: of their controllers one acts. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { leases } from '../../kube/core.ts';
+import { machineDeployments, machineSets } from '../../kube/gardener.ts';
+import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'millwright-leader-test-'));
+const proxied = join(folder, 'proxy.kubeconfig');
+let proxy: FaultProxy;
+let millwright: Installation;
+
+beforeAll(async () => {
+  proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
+  await proxy.writeKubeconfig(proxied);
+});
+
+beforeEach(async () => {
+  millwright = await startInstallation({ isStopped: true, cloud: { bootMs: 300, joinMs: 300 } });
+});
+
+afterEach(async () => {
+  await millwright.stop();
+});
+
+afterAll(async () => {
+  await proxy.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Starts a process of the installation whose requests to the API server can be seen. */
+async function startProxied(command: 'run' | 'controllers'): Promise<MillwrightProcess> {
+  const { namespace, processes } = millwright;
+  const process = await startMillwright({ namespace, command, kubeconfig: proxied });
+  processes.push(process);
+  return process;
+}
+
+async function isLeading({ url }: MillwrightProcess): Promise<boolean> {
+  const metrics = await (await fetch(`${url}/metrics`)).text();
+  return metrics.includes('\nmillwright_leader 1\n');
+}
+
+async function untilLeading(process: MillwrightProcess): Promise<void> {
+  await until('the other process leads', async () => ((await isLeading(process)) ? true : undefined), {
+    describe: async () => process.logs(),
+  });
+}
+
+/** What was written through the proxy since, but for Leases. */
+function writesSince(index: number): string[] {
+  return proxy.seen
+    .slice(index)
+    .filter(({ method, url }) => method !== 'GET' && !url.pathname.includes('/leases'))
+    .map(({ method, url }) => `${method} ${url.pathname}`);
+}
+
+/** Who has signalled workflows of the installation, by process. */
+async function signallers(): Promise<Set<string>> {
+  const { temporal, namespace } = millwright;
+  const found = new Set<string>();
+  const query = `WorkflowId STARTS_WITH '${namespace}/'`;
+  for await (const { workflowId, runId } of temporal.workflow.list({ query })) {
+    const { events } = await temporal.workflow.getHandle(workflowId, runId).fetchHistory();
+    for (const event of events ?? []) {
+      const { identity } = event.workflowExecutionSignaledEventAttributes ?? {};
+      if (identity) found.add(identity);
+    }
+  }
+  return found;
+}
+
+describe('two processes of one installation', () => {
+  it('[mcm 112] [invariant 1] when the leader is killed, the other makes the machines that are missing and no VM twice', async () => {
+    const { cloud, control, namespace, start } = millwright;
+    const leader = await start();
+    const other = await startProxied('run');
+    expect([await isLeading(leader), await isLeading(other)]).toEqual([true, false]);
+    await cloud.setFaults({ kind: 'latency', operation: 'create', ms: 300, maxMs: 2_000 });
+    await millwright.createDeployment('pool', 10);
+    await until('some creations are done and some are under way', async () => {
+      const { vmsEver } = await cloud.stats();
+      return vmsEver >= 2 ? true : undefined;
+    });
+
+    expect(await isLeading(other)).toBe(false);
+    await leader.kill('SIGKILL');
+    expect((await millwright.machines()).filter((machine) => phaseOf(machine) === 'Running').length).toBeLessThan(10);
+    await millwright.untilMachines(10, 'Running', 120_000);
+    await untilLeading(other);
+
+    await until('the counts are those of ten machines', async () => {
+      const { items } = await control.list(machineSets, { namespace });
+      const { status } = await control.get(machineDeployments, { namespace, name: 'pool' });
+      const counts = [...items, { status }].map((owner) => owner.status?.readyReplicas);
+      return items.length === 1 && counts.every((count) => count === 10) ? true : undefined;
+    });
+    expect(await cloud.stats()).toMatchObject({ vmsEver: 10, vmsNow: 10 });
+  }, 240_000);
+
+  it('[mcm 112] a standby is ready and knows everything, writes nothing, wakes nothing, and takes over when the leader stops', async () => {
+    const { control, namespace, processes } = millwright;
+    const worker = await startMillwright({ namespace, command: 'worker' });
+    processes.push(worker);
+    const leader = await startMillwright({ namespace, command: 'controllers' });
+    processes.push(leader);
+    const before = proxy.seen.length;
+    const standby = await startProxied('controllers');
+    const { metadata, spec } = await control.get(leases, { namespace, name: 'machine-controller-manager' });
+    const readiness = await fetch(`${standby.url}/readyz`);
+
+    await millwright.createDeployment('pool', 3);
+    await millwright.untilMachines(3, 'Running');
+    await millwright.scale('pool', 1);
+    await millwright.untilMachines(1, 'Running');
+    const writes = writesSince(before);
+    const woken = await signallers();
+    await leader.kill('SIGTERM');
+    await untilLeading(standby);
+    await millwright.scale('pool', 2);
+    await millwright.untilMachines(2, 'Running');
+
+    const waitsFor = { lease: metadata.name, holder: spec?.holderIdentity };
+    expect([readiness.status, await readiness.json()]).toEqual([200, { missing: [], leader: false, waitsFor }]);
+    expect(writes).toEqual([]);
+    expect(woken).toEqual(new Set([`${leader.pid}@${hostname()}`]));
+    expect(await signallers()).toEqual(new Set([`${leader.pid}@${hostname()}`, `${standby.pid}@${hostname()}`]));
+  }, 240_000);
+});
