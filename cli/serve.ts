@@ -32,6 +32,8 @@ export interface Part {
   stop(): Promise<void>;
 }
 
+/** Ctrl-C reaches all processes of a terminal, and `npm run` hands it on to us as well: one signal that comes twice, ms. */
+const sameSignalMs = 500;
 /** Kubernetes kills a pod 30 s after it was asked to end; before that we say what hung, ms. */
 const endsWithinMs = 28_000;
 
@@ -97,10 +99,13 @@ export async function serve(
 /** Resolves with the first SIGTERM or SIGINT; the second ends the process. */
 async function untilSignal(logger: Logger): Promise<void> {
   await new Promise<void>((resolve) => {
-    let isEnding = false;
+    let endingSince: number | undefined;
     const onSignal = (signal: NodeJS.Signals) => {
-      if (isEnding) process.exit(1);
-      isEnding = true;
+      if (endingSince !== undefined) {
+        if (performance.now() - endingSince >= sameSignalMs) process.exit(1);
+        return;
+      }
+      endingSince = performance.now();
       logger.info({ signal }, 'ending; a second signal ends at once');
       resolve();
     };

@@ -30,7 +30,16 @@ const patienceMs = 5_000;
 
 /** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
-  return connect(server, () => Connection.connect({ ...common(server), connectTimeout: patienceMs }));
+  return connect(server, async () => {
+    const connection = Connection.lazy({ ...common(server), connectTimeout: patienceMs });
+    try {
+      await connection.ensureConnected();
+      return connection;
+    } catch (error) {
+      await connection.close(); // else it would go on trying
+      throw error;
+    }
+  });
 }
 
 /**

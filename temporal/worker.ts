@@ -5,7 +5,7 @@ import { boundary } from '../activities/boundary.ts';
 import { createDrainActivities } from '../activities/drain.ts';
 import { createMachineActivities } from '../activities/machines.ts';
 import { createOwnerActivities } from '../activities/owners.ts';
-import type { ProviderDeps } from '../activities/providers/provider.ts';
+import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
 import { providers } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/vms.ts';
 import type { MachineLimits } from '../api/model.ts';
@@ -61,6 +61,7 @@ const common = {
 /** Starts the workers; resolves when all of them poll. The connection stays the caller's. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger } = options;
+  const clouds = options.providers.map((name) => ({ name, provider: createProvider(name, control) }));
   const events = createEventRecorder({
     client: control,
     controller: 'millwright',
@@ -69,7 +70,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   });
   const workers = [
     await createInstallationWorker(options, events),
-    ...(await Promise.all(options.providers.map((name) => createProviderWorker(options, name)))),
+    ...(await Promise.all(clouds.map((cloud) => createProviderWorker(options, cloud)))),
   ];
 
   let stopping = false;
@@ -123,19 +124,23 @@ async function createInstallationWorker(options: WorkersOptions, events: EventRe
 }
 
 /** The worker of a cloud's activities: what fails there keeps nothing else waiting. */
-async function createProviderWorker(options: WorkersOptions, name: string): Promise<Worker> {
-  const { connection, namespace, installation, control } = options;
-  const createProvider = providers.get(name);
-  if (createProvider === undefined) {
-    throw new Error(`provider '${name}' is not known: there are ${[...providers.keys()].join(', ')}`);
-  }
+async function createProviderWorker(options: WorkersOptions, { name, provider }: { name: string; provider: Provider }) {
+  const { connection, namespace, installation } = options;
   return Worker.create({
     ...common,
     connection,
     namespace,
     taskQueue: providerTaskQueue(installation, name),
-    activities: createVmActivities(createProvider({ readSecret: secretReader(control) })),
+    activities: createVmActivities(provider),
   });
+}
+
+function createProvider(name: string, control: KubeClient): Provider {
+  const create = providers.get(name);
+  if (create === undefined) {
+    throw new Error(`provider '${name}' is not known: there are ${[...providers.keys()].join(', ')}`);
+  }
+  return create({ readSecret: secretReader(control) });
 }
 
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {

@@ -76,9 +76,10 @@ describe('a process that serves', () => {
     const temporal = ['--temporal-address', `127.0.0.1:${port}`];
     const millwright = startProcess(['worker', ...servers, ...temporal, '--port', '0']);
     running.push(millwright);
-    await once(silent, 'connection');
+    const [socket] = await once(silent, 'connection');
 
     const exit = await millwright.kill('SIGINT');
+    socket.destroy();
     silent.close();
 
     expect(exit).toEqual({ code: 0, signal: null });
@@ -100,10 +101,12 @@ describe('a process that serves', () => {
       const exit = millwright.kill('SIGTERM');
       await eventually(() => millwright.logs().includes('"msg":"ending'));
       const isReady = (await fetch(`${millwright.url}/readyz`)).ok;
-      await millwright.kill('SIGTERM');
+      const insist = setInterval(() => void millwright.kill('SIGTERM'), 200);
+      const ended = await exit;
+      clearInterval(insist);
 
       expect(isReady).toBe(false);
-      expect(await exit).toEqual({ code: 1, signal: null });
+      expect(ended).toEqual({ code: 1, signal: null });
       expect(proxy.seen.every(({ headers }) => /^millwright-run\/\d/.test(headers['user-agent'] ?? ''))).toBe(true);
     } finally {
       await proxy.close();

@@ -1,0 +1,39 @@
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from '@jest/globals';
+import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+
+const folder = fileURLToPath(new URL('../../.cache/workflows', import.meta.url));
+
+/** Files that a bundle was made of, from its source map. */
+function sourcesOf(code: string): string[] {
+  const [, encoded = ''] = /sourceMappingURL=data:application\/json;charset=utf-8;base64,([\w+/=]+)/.exec(code) ?? [];
+  const { sources } = JSON.parse(Buffer.from(encoded, 'base64').toString()) as { sources: string[] };
+  return sources;
+}
+
+describe('loadWorkflowBundle', () => {
+  it('is the same for all who build it at once, and leaves nothing unfinished', async () => {
+    const [first, second] = await Promise.all([loadWorkflowBundle(), loadWorkflowBundle()]);
+
+    expect(first.code === second.code).toBe(true);
+    expect(readdirSync(folder).filter((file) => !/^[0-9a-f]{32}\.js$/.test(file))).toEqual([]);
+  });
+
+  it('has no activity code in it and no zod, which would cost 17 times the memory of a workflow', async () => {
+    const sources = sourcesOf((await loadWorkflowBundle()).code);
+
+    expect(sources.filter((source) => source.endsWith('/workflows/machine/machine.ts'))).toHaveLength(1);
+    expect(sources.filter((source) => /\/(activities|kube|controllers|temporal)\/[^/]+\.ts$/.test(source))).toEqual([]);
+    expect(sources.filter((source) => /node_modules\/(?!@temporalio\/|long\/|ms\/|nexus-rpc\/)/.test(source))).toEqual(
+      [],
+    );
+  });
+
+  it('keeps the names of workflow types', async () => {
+    const { code } = await loadWorkflowBundle();
+
+    for (const name of ['machine', 'rollout', 'machineSet'])
+      expect(code).toMatch(new RegExp(`async function ${name}\\(`));
+  });
+});

@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Client, type Connection } from '@temporalio/client';
+import { msToTs } from '@temporalio/common/lib/time.js';
+import { searchAttributes } from '../../api/names.ts';
+import { connectClient } from '../../temporal/connection.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { eventually } from '../kube/setup.ts';
+
+const names = Object.values(searchAttributes);
+const keyword = 2;
+const int = 3;
+let connection: Connection;
+
+beforeAll(async () => {
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  connection = await connectClient({ address, namespace: 'default', tls: false });
+});
+
+afterAll(() => connection.close());
+
+/** A Temporal namespace that nobody else uses. */
+async function newNamespace(): Promise<string> {
+  const namespace = `attributes-${Math.random().toString(36).slice(2)}`;
+  await connection.workflowService.registerNamespace({
+    namespace,
+    workflowExecutionRetentionPeriod: msToTs('1 day'),
+  });
+  await eventually(async () => Boolean(await new Client({ connection, namespace }).workflow.count()));
+  return namespace;
+}
+
+async function typesIn(namespace: string) {
+  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+  return Object.fromEntries(names.map((name) => [name, customAttributes[name]]));
+}
+
+describe('ensureSearchAttributes', () => {
+  it('adds them all, however many ask at once, and they can be used', async () => {
+    const namespace = await newNamespace();
+    const client = new Client({ connection, namespace });
+
+    await Promise.all([1, 2, 3].map(() => ensureSearchAttributes(connection, namespace)));
+    const { count } = await client.workflow.count(names.map((name) => `${name} = 'a'`).join(' OR '));
+    await ensureSearchAttributes(connection, namespace);
+
+    expect(count).toBe(0);
+    expect(await typesIn(namespace)).toEqual(Object.fromEntries(names.map((name) => [name, keyword])));
+  });
+
+  it('adds those that are missing', async () => {
+    const namespace = await newNamespace();
+    await connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: { [searchAttributes.phase]: keyword },
+    });
+
+    await ensureSearchAttributes(connection, namespace);
+
+    expect(await typesIn(namespace)).toEqual(Object.fromEntries(names.map((name) => [name, keyword])));
+  });
+
+  it('refuses one that has another type', async () => {
+    const namespace = await newNamespace();
+    await connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: { [searchAttributes.phase]: int },
+    });
+
+    await expect(ensureSearchAttributes(connection, namespace)).rejects.toThrow(
+      `MillwrightPhase in the Temporal namespace '${namespace}' must be of type Keyword: remove what is there`,
+    );
+  });
+});

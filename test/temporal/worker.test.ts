@@ -1,0 +1,161 @@
+/** The workers against a real Temporal server and a real API server. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Client } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
+import type { ObjectRef } from '../../api/model.ts';
+import { names, providerTaskQueue } from '../../api/names.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { secrets } from '../../kube/core.ts';
+import { machines } from '../../kube/gardener.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { describeWorkflow, type MachineDescription } from '../../temporal/describe.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { startWorkers, type Workers, type WorkersOptions } from '../../temporal/worker.ts';
+import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
+import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
+import { installCrds } from '../support/crds.ts';
+
+let proxy: FaultProxy;
+let direct: KubeClient;
+let control: KubeClient;
+let connection: NativeConnection;
+let client: Client;
+let namespace: string;
+let workers: Workers | undefined;
+const logger = recordingLogger();
+
+beforeAll(async () => {
+  await installCrds(testKubeconfig());
+  proxy = await startFaultProxy(testKubeconfig());
+  direct = testClient();
+  control = testClient(proxy.access);
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  connection = await connectWorkers({ address, namespace: 'default', tls: false }, logger);
+  await ensureSearchAttributes(connection, 'default');
+  client = new Client({ connection });
+});
+
+afterEach(async () => {
+  proxy.setRule();
+  await workers?.stop();
+  workers = undefined;
+});
+
+afterAll(async () => {
+  await connection.close();
+  await control.close();
+  await direct.close();
+  await proxy.close();
+});
+
+/** Workers of a new installation, in a new namespace. */
+async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
+  namespace = await newNamespace(direct);
+  workers = await startWorkers({
+    connection,
+    namespace: 'default',
+    installation: namespace,
+    control,
+    target: control,
+    defaults: { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: [] },
+    bootstrapTokenExtraGroups: '',
+    providers: ['simulated'],
+    logger,
+    ...options,
+  });
+  return workers;
+}
+
+async function createMachine(): Promise<ObjectRef> {
+  const spec = { class: { kind: 'MachineClass', name: 'missing' } };
+  const { metadata } = await direct.create(machines, { metadata: { namespace, name: 'one' }, spec });
+  const ref: ObjectRef = { dialect: 'gardener', namespace, name: 'one', uid: metadata.uid };
+  await startWorkflow({ client, name: namespace }, 'Machine', ref);
+  return ref;
+}
+
+async function lastErrorOf(ref: ObjectRef) {
+  const answer = await describeWorkflow<MachineDescription>(client, workflowId(namespace, 'Machine', ref));
+  return answer.state === 'open' ? answer.description.lastError : undefined;
+}
+
+describe('startWorkers', () => {
+  it('runs workflows and their local activities, and is ready then', async () => {
+    const { missing } = await start();
+    const ref = await createMachine();
+
+    await eventually(async () => (await lastErrorOf(ref))?.code === 'InvalidArgument');
+
+    expect(missing()).toEqual([]);
+  });
+
+  it('translates the errors of local activities, too', async () => {
+    await start();
+    const status = { ...statusBody(403, 'Forbidden', 'machines is forbidden'), status: 403 };
+    proxy.setRule(({ url }) =>
+      url.pathname.endsWith(`/${namespace}/machines/one`) ? { kind: 'answer', status: 403, body: status } : undefined,
+    );
+
+    await createMachine();
+
+    const failure = { isLocal: true, activityType: 'observeMachine', err: { type: 'PermissionDenied' } };
+    await eventually(() => {
+      expect(logger.lines).toContainEqual({
+        level: 'warn',
+        message: 'Activity failed',
+        fields: expect.objectContaining({ ...failure, err: expect.objectContaining(failure.err) }),
+      });
+      return true;
+    });
+  });
+
+  it('lets what is under way end, writes the Events and is gone when it was stopped', async () => {
+    const { stop, missing } = await start();
+    const ref = await createMachine();
+    await eventually(async () => (await lastErrorOf(ref)) !== undefined);
+
+    await stop();
+
+    workers = undefined;
+    const events = (await direct.getRaw(`/apis/events.k8s.io/v1/namespaces/${namespace}/events`)) as {
+      items: unknown[];
+    };
+    expect(events.items).toContainEqual(
+      expect.objectContaining({
+        type: 'Warning',
+        regarding: expect.objectContaining({ kind: 'Machine', name: 'one' }),
+      }),
+    );
+    expect(missing()).toEqual([`worker of ${namespace}`, `worker of ${providerTaskQueue(namespace, 'simulated')}`]);
+  });
+
+  it('polls the queue of each provider with its activities, which read Secrets through the control cluster', async () => {
+    await start();
+    await direct.create(secrets, { metadata: { namespace, name: 'account' }, stringData: { token: 'any' } });
+    const request = {
+      version: 1,
+      class: { namespace, name: 'small', generation: 1 },
+      providerSpec: {
+        endpoint: 'http://127.0.0.1:1',
+        machineType: 'small',
+        region: 'here',
+        tags: { [names.machineUid]: 'x' },
+      },
+      credentials: [{ namespace, name: 'account' }],
+    };
+
+    const verdict = await client.activity.execute('validateClass', {
+      id: `${namespace}-validate`,
+      taskQueue: providerTaskQueue(namespace, 'simulated'),
+      args: [request],
+      startToCloseTimeout: '10 seconds',
+    });
+
+    expect(verdict).toBeDefined();
+  });
+
+  it('names the providers that there are when it is asked for another', async () => {
+    await expect(start({ providers: ['aws'] })).rejects.toThrow("provider 'aws' is not known: there are simulated");
+  });
+});
