@@ -12,7 +12,8 @@ const keys: Readonly<Record<string, string>> = {
 export function toSdkLogger(logger: Logger): SdkLogger {
   function log(level: LogLevel, message: string, meta: LogMetadata = {}): void {
     const renamed = Object.entries(meta).map(([key, value]) => [keys[key] ?? key, value]);
-    logger[methods[level]]({ component: 'temporal', ...Object.fromEntries(renamed) }, message);
+    const method = isExpected(message) ? 'debug' : methods[level];
+    logger[method]({ component: 'temporal', ...Object.fromEntries(renamed) }, message);
   }
   return {
     log,
@@ -26,3 +27,8 @@ export function toSdkLogger(logger: Logger): SdkLogger {
 
 /** Its news are details to us: that a worker runs is what /readyz tells. */
 const methods = { TRACE: 'debug', DEBUG: 'debug', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const;
+
+/** What the SDK takes for an oversight: a worker of a provider has activities alone. */
+function isExpected(message: string): boolean {
+  return message === 'No workflows registered, not polling for workflow tasks';
+}
