@@ -5,7 +5,7 @@ import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
 import { annotations, finalizers } from './names.ts';
-import { controllerOf, toCandidates, toDeploymentView, toLoneSetView } from './owner.ts';
+import { controllerOf, isLone, toCandidates, toDeploymentView, toLoneSetView } from './owner.ts';
 import { newSetName, templateHash } from './template.ts';
 
 type Meta = Machine['metadata'];
@@ -157,6 +157,16 @@ describe('toLoneSetView', () => {
       observed: true,
       sets: [{ name: 'lone', current: true, replicas: 2, total: 1, available: 1 }],
     });
+  });
+});
+
+describe('isLone', () => {
+  it('holds for a set that nothing controls, and for one whose deployment is gone or another', () => {
+    const owned = set('pool-1', 'small');
+    expect(isLone({ metadata: meta('lone') }, undefined)).toBe(true);
+    expect(isLone(owned, undefined)).toBe(true);
+    expect(isLone(owned, { metadata: meta('pool', { uid: 'made again' }) })).toBe(true);
+    expect(isLone(owned, deployment())).toBe(false);
   });
 });
 

@@ -44,6 +44,15 @@ export function toDeploymentView(
   };
 }
 
+/**
+ * Whether a set has to look after itself: nothing controls it, or what controls it is gone.
+ * @param controller the deployment that its controller reference names; one of another UID is another
+ */
+export function isLone(set: MachineSet, controller: Owned | undefined): boolean {
+  const uid = controllerOf(set);
+  return uid === undefined || controller?.metadata.uid !== uid;
+}
+
 /** A MachineSet without a deployment, as the owner of itself. */
 export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): OwnerView {
   const own = machines.filter((machine) => controllerOf(machine) === set.metadata.uid);

@@ -5,6 +5,8 @@ import type { OwnerView } from '../../api/model.ts';
 
 /** A watcher saw something new about the owner, its sets or its machines. From a cache: it wakes, it does not decide. */
 export const ownerObservedSignal = defineSignal<[OwnerView]>('observed');
+/** The owner is gone or its cluster was set back, as far as a watcher can tell: read live at once. */
+export const lookOwnerSignal = defineSignal('look');
 /** An operator wants whatever the workflow waits for to be tried again now. */
 export const retryNowSignal = defineSignal('retryNow');
 /** What the workflow of an owner is doing. */

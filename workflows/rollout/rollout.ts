@@ -15,7 +15,13 @@ import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
 import { deploymentNeeds } from '../../api/attention.ts';
 import type { ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
 import { toFailure } from '../machine/failure.ts';
-import { describeOwnerQuery, type OwnerDescription, ownerObservedSignal, retryNowSignal } from './messages.ts';
+import {
+  describeOwnerQuery,
+  lookOwnerSignal,
+  type OwnerDescription,
+  ownerObservedSignal,
+  retryNowSignal,
+} from './messages.ts';
 import { isEmpty, planOwner } from './plan.ts';
 
 const { observeOwner, actOnOwner } = proxyActivities<OwnerActivities>({
@@ -40,7 +46,8 @@ interface Owning {
   readonly kind: OwnerKind;
   /** The newest view of a watcher since the last reading. */
   seen?: OwnerView;
-  retryNow: boolean;
+  /** Somebody wants the next reading at once, whatever is waited for. */
+  lookNow: boolean;
   /** When the next step may begin, ms since the epoch. */
   nextStepMs: number;
   description: OwnerDescription;
@@ -53,13 +60,13 @@ async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
   const owning = startOwning(ref, kind);
   for (;;) {
     delete owning.seen;
+    owning.lookNow = false;
     const step = await takeStep(owning);
     if (step === 'gone') return;
-    if (step === 'done' && owning.seen === undefined) return;
+    if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     if (workflowInfo().historyLength > 1_000) await continueAsNew<typeof rollout>(ref);
-    if (step === 'refused') await condition(() => owning.retryNow, 5_000);
-    if (step === 'waiting') await condition(() => owning.retryNow || isWorthAStep(owning.seen));
-    owning.retryNow = false;
+    if (step === 'refused') await condition(() => owning.lookNow, 5_000);
+    if (step === 'waiting') await condition(() => owning.lookNow || isWorthAStep(owning.seen));
   }
 }
 
@@ -116,7 +123,7 @@ function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
     needs: [],
     replicas: { desired: 0, total: 0, active: 0, available: 0 },
   };
-  const owning: Owning = { ref, kind, retryNow: false, nextStepMs: 0, description };
+  const owning: Owning = { ref, kind, lookNow: false, nextStepMs: 0, description };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
     ownerObservedSignal,
@@ -125,13 +132,11 @@ function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
     },
     { description: 'A watcher saw the owner or its machines.' },
   );
-  setHandler(
-    retryNowSignal,
-    () => {
-      owning.retryNow = true;
-    },
-    { description: 'Look again now.' },
-  );
+  const lookNow = () => {
+    owning.lookNow = true;
+  };
+  setHandler(retryNowSignal, lookNow, { description: 'Look again now.' });
+  setHandler(lookOwnerSignal, lookNow, { description: 'The owner may be gone: read it live.' });
   return owning;
 }
 
