@@ -31,6 +31,11 @@ const provenMs = 5_000;
 /** Longest pause that a Retry-After can ask for. */
 const maxRetryAfterMs = 300_000;
 
+/** Whether resourceVersion a is older than b; no when one of them is no number. */
+function isBehind(a: string, b: string): boolean {
+  return /^\d+$/.test(a) && /^\d+$/.test(b) && BigInt(a) < BigInt(b);
+}
+
 interface WatchLife {
   openedAt: number | undefined;
   progress: boolean;
@@ -59,6 +64,10 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   /** Where to go on watching; undefined when everything has to be listed. */
   let resourceVersion: string | undefined;
+  /** The place until which everything was known last. */
+  let known = '';
+  /** The server was found behind that place, and nobody was told yet. */
+  let isSetBack = false;
 
   function report(events: readonly StoreEvent<T>[]): void {
     for (const event of events) {
@@ -78,16 +87,21 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     let listed = '';
     for await (const page of client.pages(resource, { ...selection, signal })) {
       for (const item of page.items) {
-        uids.add(item.metadata.uid);
+        const { uid, resourceVersion: present } = item.metadata;
+        const before = store.get(item.metadata)?.metadata;
+        if (before?.uid === uid && isBehind(present, before.resourceVersion)) isSetBack = true;
+        uids.add(uid);
         report(put(transform(item)));
       }
       listed = page.resourceVersion;
     }
     report(retain(uids));
-    resourceVersion = listed;
+    isSetBack ||= isBehind(listed, known);
+    resourceVersion = known = listed;
     setSynced();
     setReachable(true);
-    report([{ kind: 'synced' }]);
+    report([{ kind: 'synced', isSetBack }]);
+    isSetBack = false;
     onFirstSync();
   }
 
@@ -97,8 +111,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
    */
   async function isAheadOfServer(place: string): Promise<boolean> {
     for await (const page of client.pages(resource, { ...selection, signal, pageSize: 1 })) {
-      const numeric = /^\d+$/.test(page.resourceVersion) && /^\d+$/.test(place);
-      return numeric && BigInt(page.resourceVersion) < BigInt(place);
+      return isBehind(page.resourceVersion, place);
     }
     return false;
   }
@@ -112,17 +125,18 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     for await (const event of client.watch(resource, { ...selection, resourceVersion: place, onOpen }, signal)) {
       life.progress = true;
       if (event.type === 'BOOKMARK') {
-        resourceVersion = event.resourceVersion;
+        resourceVersion = known = event.resourceVersion;
         continue;
       }
       report(event.type === 'DELETED' ? remove(transform(event.object)) : put(transform(event.object)));
-      resourceVersion = event.object.metadata.resourceVersion;
+      resourceVersion = known = event.object.metadata.resourceVersion;
     }
   }
 
   async function listOrResume(): Promise<string> {
     if (resourceVersion !== undefined && (await isAheadOfServer(resourceVersion))) {
       logger.warn({ ...context, resourceVersion }, 'the server is behind the watch: listing again');
+      isSetBack = true;
       resourceVersion = undefined;
     }
     if (resourceVersion === undefined) await list();

@@ -6,8 +6,11 @@ export type StoreEvent<T extends KubeObject> =
   | { readonly kind: 'added'; readonly object: T }
   | { readonly kind: 'updated'; readonly object: T; readonly previous: T }
   | { readonly kind: 'deleted'; readonly object: T; readonly previous: T }
-  /** The store holds what a full list held; comes after every list. */
-  | { readonly kind: 'synced' };
+  /**
+   * The store holds what a full list held; comes after every list. `isSetBack`: the server knows less than was known
+   * before, as after a restore of its etcd from a backup. So whatever was written since may be lost.
+   */
+  | { readonly kind: 'synced'; readonly isSetBack: boolean };
 
 /** Read access. Objects are shared: never change them. */
 export interface Store<T extends KubeObject> {

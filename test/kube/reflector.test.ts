@@ -240,7 +240,7 @@ describe('a reflector on a broken connection', () => {
     });
   }
 
-  it('lists again when the server was set back behind the watch', async () => {
+  it('lists again when the server was set back behind the watch, and says so', async () => {
     const { waitForSync } = reflect();
     await waitForSync();
     await watching();
@@ -250,7 +250,29 @@ describe('a reflector on a broken connection', () => {
     proxy.resetConnections();
 
     await eventually(() => said.length === 2);
-    expect(said).toEqual(['synced', 'synced']);
+    expect(said).toEqual(['synced', 'set back']);
+  });
+
+  it('sees that the server was set back even where it has come further than the watch since', async () => {
+    await create('a');
+    const old = await direct.get(configMaps, key('a'));
+    await change('a', { a: 'b' });
+    const { waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    const later = await change('a', { a: 'c' });
+    await eventually(() => said.includes('updated a'));
+    const list = { kind: 'ConfigMapList', apiVersion: 'v1', items: [old] };
+    const metadata = { resourceVersion: `${later.metadata.resourceVersion}0` };
+    const isList = (request: SeenRequest) => !request.isWatch && request.url.searchParams.get('limit') === '500';
+    proxy.setRule((request) => {
+      if (isList(request)) return { kind: 'answer', status: 200, body: { ...list, metadata } };
+      return request.isWatch ? gone : undefined;
+    });
+    proxy.resetConnections();
+
+    await eventually(() => said.includes('set back'));
+    expect(said).toEqual(['added a', 'synced', 'updated a', 'updated a', 'set back']);
   });
 
   it('waits as long as Retry-After asks', async () => {

@@ -51,7 +51,8 @@ export function recordingLogger(): Logger & { readonly lines: { level: string; f
   return { lines, debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') };
 }
 
-/** What happened, in words: `added a`, `synced`. */
+/** What happened, in words: `added a`, `synced`, `set back`. */
 export function inWords<T extends KubeObject>(event: StoreEvent<T>): string {
-  return event.kind === 'synced' ? 'synced' : `${event.kind} ${event.object.metadata.name}`;
+  if (event.kind === 'synced') return event.isSetBack ? 'set back' : 'synced';
+  return `${event.kind} ${event.object.metadata.name}`;
 }
