@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { machineDeployments, machines } from '../../kube/gardener.ts';
@@ -24,6 +24,10 @@ let namespace: string;
 beforeAll(async () => {
   await installCrds(testKubeconfig());
   client = testClient();
+});
+
+// One each: what was killed keeps its Leases for a while.
+beforeEach(async () => {
   namespace = await newNamespace(client);
 });
 
