@@ -14,13 +14,13 @@ export function createClassActivities({ control }: { readonly control: KubeClien
   return {
     /** Reads the class of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error. */
     async readClass({ namespace }: ObjectRef, name: string): Promise<ClassReading> {
-      const machineClass = await control.find(machineClasses, { namespace, name }, quick);
+      const machineClass = await control.find(machineClasses, { namespace, name }, quick());
       if (machineClass === undefined) {
         const problem = `MachineClass "${name}" does not exist in namespace "${namespace}": create it, or correct spec.class.name`;
         return { version: classVersion(undefined, []), problem };
       }
       const refs = secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace);
-      const found = await Promise.all(refs.map((ref) => control.find(secrets, ref, quick)));
+      const found = await Promise.all(refs.map((ref) => control.find(secrets, ref, quick())));
       return toReading(machineClass, refs, found);
     },
   };

@@ -175,6 +175,8 @@ describe('storeIdentity', () => {
   });
 });
 
+const versionOf = async (ref: ObjectRef) => (await get(ref)).metadata.resourceVersion;
+
 describe('writeStatus', () => {
   it('[mcm 20] writes phase and operation, with an Event', async () => {
     const ref = refOf(await newMachine());
@@ -186,7 +188,10 @@ describe('writeStatus', () => {
       lastKnownState: 'state',
       event: { type: 'Normal', reason: 'VmCreated' },
     };
-    expect(await activities.writeStatus(ref, change)).toMatchObject({ phase: 'Pending', lastKnownState: 'state' });
+    expect(await activities.writeStatus(ref, await versionOf(ref), change)).toMatchObject({
+      phase: 'Pending',
+      lastKnownState: 'state',
+    });
     expect((await get(ref)).status).toMatchObject({
       currentStatus: { phase: 'Pending', timeoutActive: true, lastUpdateTime: '2026-08-19T10:00:00Z' },
       lastOperation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
@@ -211,18 +216,20 @@ describe('writeStatus', () => {
 
   it('takes the error code away with the next operation and leaves alone what a change leaves out', async () => {
     const ref = refOf(await newMachine());
-    await activities.writeStatus(ref, {
+    await activities.writeStatus(ref, await versionOf(ref), {
       phase: 'CrashLoopBackOff',
       phaseSince: '2026-08-19T10:00:00Z',
       operation: { type: 'Create', state: 'Failed', description: 'no', errorCode: 'ResourceExhausted' },
     });
     expect((await get(ref)).status?.lastOperation).toMatchObject({ errorCode: 'ResourceExhausted' });
+    const seen = await versionOf(ref);
     const preserveExpiryTime = '2030-01-01T00:00:00Z';
     const byOthers = mergePatch({ status: { currentStatus: { preserveExpiryTime } } });
     await client.patch(machines, ref, byOthers, { subresource: 'status' });
 
     const operation = { type: 'Create', state: 'Processing', description: 'again' } as const;
-    await activities.writeStatus(ref, { phase: 'CrashLoopBackOff', operation });
+    // Its version is out of date by now.
+    await activities.writeStatus(ref, seen, { phase: 'CrashLoopBackOff', operation });
     const { status } = await get(ref);
     expect(status?.lastOperation).not.toHaveProperty('errorCode');
     expect(status?.currentStatus).toMatchObject({ lastUpdateTime: '2026-08-19T10:00:00Z', preserveExpiryTime });
@@ -399,7 +406,7 @@ describe('a Machine that is gone, or whose name another one has', () => {
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
     ['storeIdentity', (ref) => activities.storeIdentity(ref, { providerID: 'x', prioritize: true })],
-    ['writeStatus', (ref) => activities.writeStatus(ref, change)],
+    ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen.resourceVersion, change)],
     ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change)],
     ['deleteMachine', (ref) => activities.deleteMachine(ref)],
   ];

@@ -6,10 +6,10 @@
 import { phaseByNode } from '../api/attention.ts';
 import type { Machine } from '../api/gardener/machine.ts';
 import { annotations, apiVersion, finalizers, labels, priorities } from '../api/gardener/names.ts';
-import { type NodeLike, toMachineSnapshot, toNodeSnapshot, toStatusPatch } from '../api/gardener/to-model.ts';
+import { isOfAnother, toMachineSnapshot, toNodeSnapshot, toNodeView, toStatusPatch } from '../api/gardener/to-model.ts';
 import type { MachineLimits, MachineSnapshot, NodeView, ObjectRef, StatusChange } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { nodes } from '../kube/core.ts';
+import { type Node, nodes } from '../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machines } from '../kube/gardener.ts';
@@ -41,7 +41,7 @@ export function createMachineActivities(deps: MachineDeps) {
   async function patchMachine(ref: ObjectRef, metadata: object, rest: object = {}): Promise<Machine | null> {
     try {
       const patch = mergePatch({ metadata: { uid: ref.uid, ...metadata }, ...rest });
-      return await orNull(() => control.patch(machines, ref, patch, quick));
+      return await orNull(() => control.patch(machines, ref, patch, quick()));
     } catch (error) {
       // Another UID is a change that is not valid.
       if (isInvalid(error) && (await findMachine(ref)) === null) return null;
@@ -50,16 +50,16 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   async function findMachine(ref: ObjectRef): Promise<Machine | null> {
-    const machine = await control.find(machines, ref, quick);
+    const machine = await control.find(machines, ref, quick());
     return machine?.metadata.uid === ref.uid ? machine : null;
   }
 
   const snapshot = (machine: Machine | null) => machine && toMachineSnapshot(machine, defaults);
 
-  async function writeStatus(ref: ObjectRef, change: StatusChange, conditions?: readonly object[]) {
+  /** By version, as a patch of a status says nothing about another UID. `version` saves the reading where it is right. */
+  async function writeStatus(ref: ObjectRef, version: string, change: StatusChange, conditions?: readonly object[]) {
     const patch = toStatusPatch(change, new Date(), conditions);
-    // By version, as a patch of a status says nothing about another UID.
-    const machine = (await update(control, machines, ref, () => patch, { ...quick, subresource: 'status' })) ?? null;
+    const machine = await patchStatus(ref, version, patch);
     if (machine !== null && change.event !== undefined) {
       const { namespace, name, uid } = ref;
       events.record({
@@ -70,6 +70,17 @@ export function createMachineActivities(deps: MachineDeps) {
       });
     }
     return machine;
+  }
+
+  async function patchStatus(ref: ObjectRef, resourceVersion: string, patch: object): Promise<Machine | null> {
+    const options = { ...quick(), subresource: 'status' } as const;
+    try {
+      const known = mergePatch({ ...patch, metadata: { resourceVersion } });
+      return await orNull(() => control.patch(machines, ref, known, options));
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      return (await update(control, machines, ref, () => patch, options)) ?? null;
+    }
   }
 
   /** The Machine with our finalizer, or as it is now when somebody else changed it first. */
@@ -92,8 +103,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const machine = snapshot(await findMachine(ref));
       if (machine === null) return null;
       if (machine.nodeName === undefined) return { machine, node: { state: 'absent' } };
-      const node = await target.find(nodes, { name: machine.nodeName }, quick);
-      return { machine, node: toNodeView(node, ref.name) };
+      return { machine, node: await viewNode(machine.nodeName, ref.name, machine.providerID) };
     },
 
     /** Puts our finalizer on the Machine, beside those that others have put there until now. */
@@ -119,8 +129,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /** Writes the status, with its Event. */
-    async writeStatus(ref: ObjectRef, change: StatusChange): Promise<MachineSnapshot | null> {
-      return snapshot(await writeStatus(ref, change));
+    async writeStatus(ref: ObjectRef, version: string, change: StatusChange): Promise<MachineSnapshot | null> {
+      return snapshot(await writeStatus(ref, version, change));
     },
 
     /**
@@ -128,56 +138,64 @@ export function createMachineActivities(deps: MachineDeps) {
      * here, says that the Machine should be in another phase.
      */
     async syncNode(ref: ObjectRef, seen: MachineSnapshot, change: StatusChange): Promise<MachineReading | null> {
-      const node = seen.nodeName === undefined ? undefined : await markNode(seen.nodeName, ref.name);
-      const view = toNodeView(node, ref.name);
+      const node = await markNode(seen, ref.name);
+      const view = toNodeView(node, ref.name, seen.providerID);
       const agrees = phaseByNode({ ...seen, phase: change.phase }, view) === change.phase;
       const { phase, ...rest } = change;
       const machine = await writeStatus(
         ref,
+        seen.resourceVersion,
         agrees ? { phase, ...rest } : { phase: seen.phase },
-        node && (node.status?.conditions ?? []),
+        view.state === 'present' ? (node?.status?.conditions ?? []) : undefined,
       );
       return machine === null ? null : { machine: toMachineSnapshot(machine, defaults), node: view };
     },
 
     /** Deletes the Machine, because its Node was. */
     async deleteMachine(ref: ObjectRef): Promise<MachineSnapshot | null> {
-      const options = { ...quick, preconditions: { uid: ref.uid } };
+      const options = { ...quick(), preconditions: { uid: ref.uid } };
       await unlessAnother(() => control.delete(machines, ref, options));
       return snapshot(await findMachine(ref));
     },
 
-    /** Deletes the Node of the Machine; one that carries another machine's name is left alone. */
-    async removeNode(ref: ObjectRef, nodeName: string): Promise<true> {
-      const node = await target.find(nodes, { name: nodeName }, quick);
+    /** Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone. */
+    async removeNode(ref: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
+      const node = await target.find(nodes, { name: nodeName }, quick());
       const owner = node?.metadata.labels?.[labels.machineName];
-      if (node === undefined || (owner !== undefined && owner !== ref.name)) return true;
+      if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
       const { uid } = node.metadata;
       const withoutOurs = { metadata: { uid, '$deleteFromPrimitiveList/finalizers': [finalizers.node] } };
-      await orNull(() => target.patch(nodes, { name: nodeName }, strategicMergePatch(withoutOurs), quick));
-      await unlessAnother(() => target.delete(nodes, { name: nodeName }, { ...quick, preconditions: { uid } }));
+      await orNull(() => target.patch(nodes, { name: nodeName }, strategicMergePatch(withoutOurs), quick()));
+      await unlessAnother(() => target.delete(nodes, { name: nodeName }, { ...quick(), preconditions: { uid } }));
       return true;
     },
 
     /** The last step of a life. */
     async removeFinalizer(ref: ObjectRef): Promise<true> {
-      await update(control, machines, ref, withoutFinalizer, quick);
+      await update(control, machines, ref, withoutFinalizer, quick());
       return true;
     },
   };
 
-  /** One request: the finalizer and the back reference are merged in, whether or not they are there already. */
-  async function markNode(name: string, machineName: string) {
-    const metadata = { finalizers: [finalizers.node], labels: { [labels.machineName]: machineName } };
+  /** A Node that cannot be read is unknown: nothing waits for that cluster but what happens in it. */
+  async function viewNode(name: string, machineName: string, providerID: string | undefined): Promise<NodeView> {
     try {
-      return (await orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), quick))) ?? undefined;
-    } catch (error) {
-      if (!isInvalid(error)) throw error;
-      const node = await target.find(nodes, { name }, quick);
-      // Being deleted it takes no finalizer any more.
-      if (node !== undefined && node.metadata.deletionTimestamp === undefined) throw error;
-      return node;
+      return toNodeView(await target.find(nodes, { name }, quick()), machineName, providerID);
+    } catch {
+      return { state: 'unknown' };
     }
+  }
+
+  /** The Node of a machine, with the finalizer and the back reference unless it is another's or on its way out. */
+  async function markNode({ nodeName, providerID }: MachineSnapshot, machineName: string): Promise<Node | undefined> {
+    if (nodeName === undefined) return undefined;
+    const node = await target.find(nodes, { name: nodeName }, quick());
+    if (node === undefined || isOfAnother(node, providerID)) return undefined;
+    const { uid, deletionTimestamp } = node.metadata;
+    if (deletionTimestamp !== undefined || toNodeSnapshot(node, machineName).managed) return node;
+    const metadata = { uid, finalizers: [finalizers.node], labels: { [labels.machineName]: machineName } };
+    const patch = strategicMergePatch({ metadata });
+    return (await orNull(() => target.patch(nodes, { name: nodeName }, patch, quick()))) ?? undefined;
   }
 }
 
@@ -185,10 +203,6 @@ function withoutFinalizer({ metadata }: Machine): object | undefined {
   const { finalizers: present = [] } = metadata;
   if (!present.includes(finalizers.machine)) return undefined;
   return { metadata: { finalizers: present.filter((finalizer) => finalizer !== finalizers.machine) } };
-}
-
-function toNodeView(node: NodeLike | undefined, machineName: string): NodeView {
-  return node === undefined ? { state: 'absent' } : { state: 'present', ...toNodeSnapshot(node, machineName) };
 }
 
 /** An object that is gone, or whose name another one has, is none of ours. */

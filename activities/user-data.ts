@@ -48,7 +48,7 @@ export function createUserDataActivities(deps: UserDataDeps) {
       const { namespace } = ref;
       const name = userDataSecretName(ref);
       const place = { namespace, name, key: userDataKey };
-      const original = await control.get(secrets, source, quick);
+      const original = await control.get(secrets, source, quick());
       const version = `${original.metadata.name}@${original.metadata.resourceVersion}`;
       if (original.data?.[source.key] === undefined) {
         const place = `Secret "${source.namespace}/${source.name}"`;
@@ -82,7 +82,7 @@ export function createUserDataActivities(deps: UserDataDeps) {
   async function removeToken(ref: ObjectRef): Promise<void> {
     for (let ordinal = 0; ; ordinal++) {
       const key = { namespace: tokenNamespace, name: `bootstrap-token-${tokenId(ref.uid, ordinal)}` };
-      const token = await target.find(secrets, key, quick);
+      const token = await target.find(secrets, key, quick());
       if (token === undefined) return;
       if (token.metadata.labels?.[names.machineUid] === ref.uid) return deleteIfThere(target, key);
     }
@@ -91,16 +91,16 @@ export function createUserDataActivities(deps: UserDataDeps) {
 
 async function createOrFind(cluster: KubeClient, secret: NewSecret): Promise<Secret> {
   try {
-    return await cluster.create(secrets, secret, quick);
+    return await cluster.create(secrets, secret, quick());
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
-    return cluster.get(secrets, secret.metadata, quick);
+    return cluster.get(secrets, secret.metadata, quick());
   }
 }
 
 async function deleteIfThere(cluster: KubeClient, key: { namespace: string; name: string }): Promise<void> {
   try {
-    await cluster.delete(secrets, key, quick);
+    await cluster.delete(secrets, key, quick());
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

@@ -54,7 +54,8 @@ const phases: MachinePhase[] = [
   'InPlaceUpdateSuccessful',
   'InPlaceUpdateFailed',
 ];
-const resting: MachinePhase[] = ['Running', 'Available', 'Failed'];
+const inPlace: MachinePhase[] = ['InPlaceUpdating', 'InPlaceUpdateSuccessful', 'InPlaceUpdateFailed'];
+const resting: MachinePhase[] = ['Running', 'Available', 'Failed', ...inPlace];
 
 const anyPhase = fc.constantFrom(...phases);
 const anyConditions = fc.dictionary(
@@ -189,12 +190,23 @@ describe('phaseByNode', () => {
     fc.assert(fc.property(anyMachine, (seen) => expect(phaseByNode(seen, unknown)).toBe(seen.phase)));
   });
 
-  it('[mcm 31] [mcm 33] makes only Running Unknown, and anything Running on a healthy node', () => {
+  it('[mcm 31] [mcm 33] makes only Running Unknown, and Running what has a healthy node', () => {
     fc.assert(
       fc.property(anyMachine, fc.oneof(fc.constant(absent), anyPresent), (seen, view) => {
+        fc.pre(!inPlace.includes(seen.phase));
         const healthy = view.state === 'present' && isHealthy(view, seen.limits.nodeConditions);
-        const unhealthy = seen.phase === 'Running' ? 'Unknown' : seen.phase;
-        expect(phaseByNode(seen, view)).toBe(healthy ? 'Running' : unhealthy);
+        const isNewcomer = seen.phase !== 'Running' && seen.phase !== 'Unknown';
+        const mayRun = healthy && !(isNewcomer && view.startingUp);
+        const unhealthy = seen.phase === 'Running' && !healthy ? 'Unknown' : seen.phase;
+        expect(phaseByNode(seen, view)).toBe(mayRun ? 'Running' : unhealthy);
+      }),
+    );
+  });
+
+  it('leaves a machine alone that is being updated in place', () => {
+    fc.assert(
+      fc.property(anyMachine, fc.constantFrom(...inPlace), anyNode, (seen, phase, view) => {
+        expect(phaseByNode({ ...seen, phase }, view)).toBe(phase);
       }),
     );
   });

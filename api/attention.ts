@@ -15,8 +15,11 @@ export type Attention =
   | 'nodeConditions' // the Node's conditions are not those in the Machine's status
   | 'nodeHealth'; // the Node's health says another phase
 
+/** Phases of an update in place, which is nobody's business here: such machines are left alone. */
+const inPlacePhases: readonly MachinePhase[] = ['InPlaceUpdating', 'InPlaceUpdateSuccessful', 'InPlaceUpdateFailed'];
+
 /** Phases that last without anybody's help. Failed is one: what follows is up to the owner. */
-const restingPhases: readonly string[] = ['Running', 'Available', 'Failed'];
+const restingPhases: readonly MachinePhase[] = ['Running', 'Available', 'Failed', ...inPlacePhases];
 
 /**
  * What about a machine is not at rest. A Node whose state is unknown raises nothing: an outage is no reason to act.
@@ -33,7 +36,7 @@ export function attention(machine: MachineSnapshot, node: NodeView): Attention[]
   if (node.deleting) found.push('nodeDeleting');
   if (!node.managed) found.push('nodeUnmanaged');
   if (!sameConditions(node.conditions, machine.conditions)) found.push('nodeConditions');
-  if (isHealthy(node, machine.limits.nodeConditions) !== (machine.phase === 'Running')) found.push('nodeHealth');
+  if (phaseByNode(machine, node) !== machine.phase) found.push('nodeHealth');
   return found;
 }
 
@@ -50,13 +53,15 @@ export function isHealthy(
 }
 
 /**
- * The phase that a machine past its creation should be in. Unhealthy or without its Node, Running becomes Unknown; a
- * healthy Node makes any phase Running. What nobody can see changes nothing.
+ * The phase that a machine should be in by its Node. Unhealthy or without its Node, Running becomes Unknown; a healthy
+ * Node makes it Running, the first time only when it is not starting up any more. What nobody can see changes nothing.
  */
 export function phaseByNode(machine: MachineSnapshot, node: NodeView): MachinePhase {
-  if (node.state === 'unknown') return machine.phase;
-  if (node.state === 'present' && isHealthy(node, machine.limits.nodeConditions)) return 'Running';
-  return machine.phase === 'Running' ? 'Unknown' : machine.phase;
+  const { phase, limits } = machine;
+  if (node.state === 'unknown' || inPlacePhases.includes(phase)) return phase;
+  if (node.state === 'absent' || !isHealthy(node, limits.nodeConditions))
+    return phase === 'Running' ? 'Unknown' : phase;
+  return node.startingUp && phase !== 'Unknown' ? phase : 'Running';
 }
 
 /** Whether two sets of conditions have the same types with the same statuses. */

@@ -95,6 +95,10 @@ export const VmDeletion = z.object({
   state: z
     .enum(['deleting', 'gone'])
     .describe('gone: nothing with this UID is left and none can appear. deleting: accepted, ask again.'),
+  nodeNames: z
+    .array(nonEmpty)
+    .default([])
+    .describe('Names of the Nodes of the VMs that this call found, so that they go, too. Empty where none is known.'),
   lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
 });
 export type VmDeletion = z.infer<typeof VmDeletion>;

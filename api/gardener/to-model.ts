@@ -6,6 +6,7 @@ import type {
   MachinePhase,
   MachineSnapshot,
   NodeSnapshot,
+  NodeView,
   StatusChange,
 } from '../model.ts';
 import type { Machine } from './machine.ts';
@@ -53,10 +54,11 @@ function isGoTrue(value: string | undefined): boolean {
   return value !== undefined && ['1', 't', 'T', 'TRUE', 'true', 'True'].includes(value);
 }
 
+/** Seconds from 0 to a year, which is as good as never and fits any timer. */
 function secondsOr(fallback: number, duration: string | undefined): number {
   if (duration === undefined) return fallback;
   try {
-    return parseDuration(duration);
+    return Math.min(Math.max(parseDuration(duration), 0), 365 * 24 * 3600);
   } catch {
     return fallback;
   }
@@ -77,7 +79,7 @@ export interface NodeLike {
     readonly labels?: Readonly<Record<string, string>>;
     readonly finalizers?: readonly string[];
   };
-  readonly spec?: { readonly taints?: readonly { readonly key: string }[] };
+  readonly spec?: { readonly providerID?: string; readonly taints?: readonly { readonly key: string }[] };
   readonly status?: { readonly conditions?: { type: string; status: string }[] };
 }
 
@@ -94,6 +96,20 @@ export function toNodeSnapshot(node: NodeLike, machineName: string): NodeSnapsho
     conditions: toStatuses(status?.conditions),
     startingUp: spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key) === true,
   };
+}
+
+/**
+ * The Node of a Machine as it was read. One that another VM has registered under the name is not its Node: the provider
+ * IDs differ.
+ */
+export function toNodeView(node: NodeLike | undefined, machineName: string, providerID: string | undefined): NodeView {
+  if (node === undefined || isOfAnother(node, providerID)) return { state: 'absent' };
+  return { state: 'present', ...toNodeSnapshot(node, machineName) };
+}
+
+/** Whether a Node says that it is the Node of another VM than the one with this provider ID. */
+export function isOfAnother({ spec }: NodeLike, providerID: string | undefined): boolean {
+  return spec?.providerID !== undefined && providerID !== undefined && spec.providerID !== providerID;
 }
 
 /** A merge patch of a Machine's status. `conditions` are the Node's, copied as they are. */

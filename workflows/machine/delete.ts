@@ -1,10 +1,9 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
-import { ActivityFailure, CancellationScope } from '@temporalio/workflow';
 import type { ClassReading } from '../../api/model.ts';
-import type { VmDeletion } from '../../api/provider.ts';
-import { type Failure, toFailure } from './failure.ts';
-import { removeUserData } from './join.ts';
+import { readVmDeletion } from './answer.ts';
+import { type Failure, isActivityFailure, toFailure } from './failure.ts';
 import { kubernetes, type Life, now, untilAnswered } from './life.ts';
+import { removeUserData } from './node.ts';
 import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { showProgress } from './progress.ts';
 import { cloudActivities } from './provision.ts';
@@ -18,10 +17,10 @@ export async function remove(life: Life): Promise<PhaseOutcome> {
   const kept = await removeVm(life);
   if (kept !== undefined) return kept;
 
-  const { nodeName } = life.machine;
-  if (nodeName !== undefined) {
-    showProgress(life, { doing: 'deleting the node' });
-    await untilAnswered(life, 'deleting the node', () => kubernetes.removeNode(life.ref, nodeName));
+  const { nodeName, providerID } = life.machine;
+  for (const name of new Set([...(nodeName === undefined ? [] : [nodeName]), ...life.leftNodes])) {
+    showProgress(life, { doing: `deleting the node ${name}` });
+    await untilAnswered(life, 'deleting the node', () => kubernetes.removeNode(life.ref, name, providerID));
   }
   await removeUserData(life);
   showProgress(life, { doing: 'removing the finalizer' });
@@ -45,7 +44,7 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   const { namespace, uid } = life.ref;
   const { providerID, lastKnownState } = life.machine;
   try {
-    const deletion = await cloudActivities(provider).deleteVm({
+    const answer = await cloudActivities(provider).deleteVm({
       ...scope,
       credentials: [...credentials],
       machine: { uid, namespace, name: life.ref.name },
@@ -53,9 +52,14 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
       ...(lastKnownState !== undefined && { lastKnownState }),
       outcomeUnknown: life.outcomeUnknown,
     });
-    return stillThere(life, doing, deletion);
+    const deletion = readVmDeletion(answer);
+    if ('code' in deletion) return await refused(life, doing, deletion);
+    life.leftNodes = [...new Set([...life.leftNodes, ...deletion.nodeNames])];
+    if (deletion.state === 'gone') return undefined;
+    showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
+    return waitFor(firstAskPauseMs);
   } catch (error) {
-    if (CancellationScope.current().consideredCancelled || !(error instanceof ActivityFailure)) throw error;
+    if (!isActivityFailure(error)) throw error;
     return refused(life, doing, toFailure(error));
   }
 }
@@ -66,12 +70,6 @@ async function announce(life: Life): Promise<void> {
   life.deletionAnnounced = true;
   const operation = { type: 'Delete', state: 'Processing', description: 'Initiate VM deletion' } as const;
   await writeStatus(life, { phase: 'Terminating', operation });
-}
-
-function stillThere(life: Life, doing: string, { state }: VmDeletion): PhaseOutcome | undefined {
-  if (state === 'gone') return undefined;
-  showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
-  return waitFor(firstAskPauseMs);
 }
 
 async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {

@@ -1,9 +1,9 @@
 /** Phase drain: nothing runs on the Node that could run elsewhere. */
-import { ActivityFailure, CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, proxyActivities, type TemporalFailure } from '@temporalio/workflow';
 import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
-import { toFailure } from './failure.ts';
-import { type Life, now } from './life.ts';
-import { done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
+import { isActivityFailure, toFailure } from './failure.ts';
+import { endIfCancelled, type Life, now } from './life.ts';
+import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { showProgress } from './progress.ts';
 import { timeIn, writeStatus } from './status.ts';
 
@@ -38,8 +38,10 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
     life.drained = true;
     return done;
   } catch (error) {
-    if (CancellationScope.current().consideredCancelled || !(error instanceof ActivityFailure)) throw error;
-    return isCancellation(error) ? waitFor(0) : await drainFailed(life, error);
+    endIfCancelled();
+    if (isCancellation(error)) return again; // a wish came in
+    if (!isActivityFailure(error)) throw error;
+    return await drainFailed(life, error);
   } finally {
     delete life.onNews;
   }
@@ -69,7 +71,7 @@ async function startDeletion(life: Life): Promise<void> {
   });
 }
 
-async function drainFailed(life: Life, error: ActivityFailure): Promise<PhaseOutcome> {
+async function drainFailed(life: Life, error: TemporalFailure): Promise<PhaseOutcome> {
   const { code, message } = toFailure(error);
   const pauseMs = retryPauseMs('Unavailable', 'deletion');
   showProgress(life, {

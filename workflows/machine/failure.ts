@@ -1,9 +1,15 @@
-/** What an activity's failure means: one translation, pure, for every phase. */
-import { type ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
+/** What a failed activity means: one translation, pure, for every phase. */
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  isCancellation,
+  TemporalFailure,
+  TimeoutFailure,
+} from '@temporalio/workflow';
 import { type FailureCode, failures, isFailureCode } from '../../api/failures.ts';
 import type { Blocker } from '../../api/names.ts';
 
-/** A failed call to a provider. */
+/** A failed call to a provider or to Kubernetes. */
 export interface Failure {
   readonly code: FailureCode;
   readonly message: string;
@@ -12,13 +18,20 @@ export interface Failure {
 }
 
 /**
- * The meaning of a failed activity. Anything but an ActivityFailure is a bug of ours and not for this function; a
- * provider that fails with a type it should not use is taken as `Unknown`.
+ * Whether an activity failed, which phases deal with. Not a cancellation, and not a bug of ours, which is left to show
+ * as a failed workflow task. A local activity fails with the bare ApplicationFailure, an ordinary one inside of an
+ * ActivityFailure.
  */
-export function toFailure(error: ActivityFailure): Failure {
-  const { cause } = error;
-  if (cause instanceof TimeoutFailure) return fromTimeout(cause, error.activityType);
+export function isActivityFailure(error: unknown): error is TemporalFailure {
+  return error instanceof TemporalFailure && !isCancellation(error);
+}
 
+/** The meaning of a failed activity. A provider that fails with a type it should not use is taken as `Unknown`. */
+export function toFailure(error: TemporalFailure): Failure {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof TimeoutFailure) {
+    return fromTimeout(cause, error instanceof ActivityFailure ? error.activityType : 'a Kubernetes step');
+  }
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];

@@ -1,7 +1,7 @@
 /** What the workflow of a machine knows while it runs, and how it learns and waits. */
 import {
-  ActivityFailure,
   CancellationScope,
+  CancelledFailure,
   condition,
   continueAsNew,
   proxyLocalActivities,
@@ -19,12 +19,12 @@ import {
   wishes,
 } from '../../api/model.ts';
 import type { EnsureVmRequest } from '../../api/provider.ts';
-import { toFailure } from './failure.ts';
+import { isActivityFailure, toFailure } from './failure.ts';
 import type { machine } from './machine.ts';
-import { forceDeletionSignal, observedSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
+import { forceDeletionSignal, lookSignal, observedSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
 import { type Progress, showProgress } from './progress.ts';
 
-/** Local activities: one or two requests each. What takes longer than this waits in a workflow timer, not in a task. */
+/** Local activities: a few requests each. What takes longer than this waits in a workflow timer, not in a task. */
 export const kubernetes = proxyLocalActivities<MachineActivities>({
   startToCloseTimeout: '3 seconds',
   scheduleToCloseTimeout: '5 seconds',
@@ -32,21 +32,29 @@ export const kubernetes = proxyLocalActivities<MachineActivities>({
   cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 });
 
-/** The part of a life that outlasts a run of the workflow. About 1 KB of JSON. */
+/** The part of a life that outlasts a run of the workflow. A few KB of JSON while a VM is being created, else 1 KB. */
 export interface CarriedLife {
   machine: MachineSnapshot;
   node: NodeView;
   /** Whether a create call was ever made, as far as anybody can know. */
   mayHaveVm: boolean;
-  /** A create call may have left a VM that nobody has seen yet. */
+  /** A create call may have left a VM that the Machine does not name yet. */
   outcomeUnknown: boolean;
+  /** The creation whose outcome is not known, or whose VM has not joined. */
+  attempt?: CreationAttempt;
+  /** How many creations were given up before it: part of their tokens. */
+  ordinal: number;
   /** Whether Secrets may exist that were made for this machine alone. */
   mayHaveUserData: boolean;
   drained: boolean;
+  /** Nodes of VMs that were deleted before the Machine named them. */
+  leftNodes: readonly string[];
+  /** End of the last outage that was noticed, ms since the epoch: until then no time-out has counted. */
+  outageEndMs: number;
   /** Operators' wishes. */
   forceDeletion: boolean;
   skipDrain: boolean;
-  /** Something older than what is known came in: the objects have to be read again. */
+  /** What is known may be wrong: the objects have to be read again. */
   stale: boolean;
   /** What the search attributes say. */
   shown: string;
@@ -54,20 +62,23 @@ export interface CarriedLife {
 
 /** A call for a VM, as it is made until its outcome is known. */
 export interface CreationAttempt {
+  /** Version of the class that it was made from. */
+  readonly version: string;
   readonly provider: string;
-  readonly request: Omit<EnsureVmRequest, 'outcomeUnknown'>;
+  /** It was refused for certain the last time, although a call before that may have made a VM. */
+  isRefused: boolean;
+  readonly request: Omit<EnsureVmRequest, 'outcomeUnknown' | 'lastKnownState'>;
 }
 
-/** State of one machine's workflow. Phases read and change it; nothing in it is needed to carry on after a loss. */
+/** State of one machine's workflow, which its phases read and change. */
 export interface Life extends CarriedLife {
   readonly ref: ObjectRef;
   /** Whether this run began with a carried life, so that its history is short. */
   readonly isCarried: boolean;
   /** The class as last read. */
   reading?: ClassReading;
-  /** The creation that is under way or whose VM is known, and how many were refused before it. */
-  attempt?: CreationAttempt;
-  ordinal: number;
+  /** Whether the cloud says that the VM is not set up yet. */
+  isUninitialized: boolean;
   /** When the cloud is to be asked about the VM again, ms since the epoch, and the pause before that. */
   askAt: number;
   askPauseMs: number;
@@ -90,6 +101,7 @@ export function listen(life: Life): void {
     announceNews(life);
   };
   setHandler(observedSignal, (seen) => learn(life, seen), { description: 'A watcher saw the Machine or its Node.' });
+  setHandler(lookSignal, wish({ stale: true }), { description: 'What was seen may be wrong: read it again.' });
   setHandler(retryNowSignal, wish({}), { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, wish({ forceDeletion: true }), { description: 'Delete without regard for pods.' });
   setHandler(skipDrainSignal, wish({ skipDrain: true }), { description: 'Delete with the pods still on the node.' });
@@ -97,6 +109,12 @@ export function listen(life: Life): void {
 
 function announceNews(life: Life): void {
   life.news++;
+  life.onNews?.();
+}
+
+/** Takes a reading of the Machine: every one goes through here, so that its deletion is never missed. */
+export function takeMachine(life: Life, machine: MachineSnapshot): void {
+  life.machine = machine;
   life.onNews?.();
 }
 
@@ -112,7 +130,10 @@ function learn(life: Life, seen: MachineObservation): void {
 
 function learnNode(life: Life, seen: NodeView): void {
   const known = life.node;
-  if (seen.state === 'unknown') return;
+  if (seen.state === 'unknown') {
+    life.outageEndMs = Date.now();
+    return;
+  }
   const older =
     seen.state === 'present' &&
     known.state === 'present' &&
@@ -126,14 +147,14 @@ function learnNode(life: Life, seen: NodeView): void {
 export async function look(life: Life): Promise<void> {
   const seen = await untilAnswered(life, 'reading the Machine', () => kubernetes.observeMachine(life.ref));
   life.stale = false;
-  life.machine = seen.machine;
-  if (seen.node.state !== 'unknown') life.node = seen.node;
-  life.onNews?.();
+  if (seen.node.state === 'unknown') life.outageEndMs = Date.now();
+  life.node = seen.node;
+  takeMachine(life, seen.machine);
 }
 
 /**
- * Runs a step against a Kubernetes API until it is answered. While there is no answer it waits, longer each time, and
- * says so; news and deletion are picked up between the tries. A step answers null when the Machine is gone.
+ * Runs a step against a Kubernetes API until it is answered. While it fails it waits, longer each time, and says so; news
+ * is picked up between the tries, and deletion ends them. A step answers null when the Machine is gone.
  */
 export async function untilAnswered<T>(life: Life, doing: string, step: () => Promise<T | null>): Promise<T> {
   for (let pauseMs = 1_000; ; pauseMs = Math.min(pauseMs * 2, 30_000)) {
@@ -144,8 +165,9 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
       if (answer === null) throw new MachineGone();
       return answer;
     } catch (error) {
-      if (!(error instanceof ActivityFailure)) throw error;
+      if (!isActivityFailure(error)) throw error;
       const { code, message } = toFailure(error);
+      life.outageEndMs = Date.now();
       showProgress(life, {
         doing,
         waitingFor: 'a Kubernetes API server to answer',
@@ -158,21 +180,35 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
   }
 }
 
+/** A wait that ended so much later than it should have tells of an outage of Temporal or of all workers, ms. */
+const lateMs = 30_000;
+
 /** Waits until something new has come in since `before`, at the longest for `timeoutMs` (for ever without it). */
 export async function newsSince(life: Life, before: number, timeoutMs?: number): Promise<void> {
-  if (timeoutMs !== undefined && timeoutMs <= 0) return;
+  endIfCancelled();
   if (life.news === before && workflowInfo().historyLength > 500) await startOver(life);
   const isNews = () => life.news !== before;
+  const startMs = Date.now();
   if (timeoutMs === undefined) await condition(isNews);
-  else await condition(isNews, timeoutMs);
+  else await condition(isNews, Math.max(timeoutMs, 1));
+  if (timeoutMs !== undefined && Date.now() > startMs + timeoutMs + lateMs) life.outageEndMs = Date.now();
   if (life.stale) await look(life);
+}
+
+/** Throws when what is being done is to end, for one of the many places that await nothing which would. */
+export function endIfCancelled(): void {
+  if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('no longer wanted');
 }
 
 /** Ends this run and goes on in a new one with a short history. Nothing may be awaited before it. */
 export async function startOver(life: Life): Promise<never> {
-  const { mayHaveVm, outcomeUnknown, mayHaveUserData, drained, forceDeletion, skipDrain, stale, shown } = life;
-  const flags = { mayHaveVm, outcomeUnknown, mayHaveUserData, drained, forceDeletion, skipDrain, stale, shown };
-  return continueAsNew<typeof machine>(life.ref, { machine: life.machine, node: life.node, ...flags });
+  const { machine: snapshot, node, mayHaveVm, outcomeUnknown, attempt, ordinal, mayHaveUserData, drained } = life;
+  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown } = life;
+  return continueAsNew<typeof machine>(life.ref, {
+    ...{ machine: snapshot, node, mayHaveVm, outcomeUnknown, ordinal, mayHaveUserData, drained },
+    ...{ leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown },
+    ...(attempt !== undefined && { attempt }),
+  });
 }
 
 /** The time as RFC 3339. */

@@ -1,10 +1,20 @@
 /** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
-import { CancellationScope, isCancellation, setHandler } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { ObjectRef } from '../../api/model.ts';
 import { remove } from './delete.ts';
 import { drain } from './drain.ts';
 import { join } from './join.ts';
-import { type CarriedLife, type Life, listen, look, MachineGone, newsSince, now, startOver } from './life.ts';
+import {
+  type CarriedLife,
+  endIfCancelled,
+  type Life,
+  listen,
+  look,
+  MachineGone,
+  newsSince,
+  now,
+  startOver,
+} from './life.ts';
 import { describeQuery } from './messages.ts';
 import { done, type PhaseOutcome } from './phase.ts';
 import { describe } from './progress.ts';
@@ -40,12 +50,12 @@ async function walk(life: Life, phases: readonly Phase[]): Promise<void> {
   for (let i = 0; i < phases.length; ) {
     const before = life.news;
     const outcome = await phases[i]!(life);
-    if (outcome.kind === 'done') i++;
-    else if (outcome.kind === 'failed') i = phases.length - 1;
-    else {
-      await newsSince(life, before, outcome.timeoutMs);
-      i = 0;
-    }
+    endIfCancelled();
+    if (outcome.kind === 'wait') await newsSince(life, before, outcome.timeoutMs);
+    if (outcome.kind === 'again' && workflowInfo().historyLength > 500) await startOver(life);
+    if (outcome.kind === 'failed') i = phases.indexOf(run);
+    else if (outcome.kind === 'done') i++;
+    else i = 0;
   }
 }
 
@@ -73,10 +83,10 @@ async function enterRun(life: Life): Promise<PhaseOutcome> {
 /** Reads the Machine for the first time. What an earlier run that was lost may have done follows from the object. */
 async function firstLook(life: Life): Promise<void> {
   await look(life);
-  const { managed, phase, providerID } = life.machine;
+  const { managed, providerID } = life.machine;
   life.mayHaveVm = managed; // no create call comes before the finalizer
   life.outcomeUnknown = managed && providerID === undefined;
-  life.mayHaveUserData = managed && phase !== 'Running' && phase !== 'Unknown';
+  life.mayHaveUserData = managed;
 }
 
 function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
@@ -97,8 +107,11 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     node: { state: 'unknown' },
     mayHaveVm: true,
     outcomeUnknown: true,
+    ordinal: 0,
     mayHaveUserData: true,
     drained: false,
+    leftNodes: [],
+    outageEndMs: 0,
     forceDeletion: false,
     skipDrain: false,
     stale: false,
@@ -108,7 +121,7 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     ...(carried ?? unread),
     ref,
     isCarried: carried !== undefined,
-    ordinal: 0,
+    isUninitialized: false,
     askAt: 0,
     askPauseMs: 0,
     deletionAnnounced: false,

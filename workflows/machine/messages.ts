@@ -5,6 +5,8 @@ import type { Blocker } from '../../api/names.ts';
 
 /** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
+/** What was observed may be wrong, an object may have vanished: read everything again. */
+export const lookSignal = defineSignal('look');
 /** An operator wants whatever the workflow waits for to be tried again now. */
 export const retryNowSignal = defineSignal('retryNow');
 /** An operator wants a machine that is being deleted to go without regard for its pods. */

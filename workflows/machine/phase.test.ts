@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type FailureCode, failures } from '../../api/failures.ts';
-import { firstAskPauseMs, hasJoined, nextAskPauseMs, retryPauseMs, waitFor } from './phase.ts';
+import { firstAskPauseMs, isPastCreation, nextAskPauseMs, retryPauseMs, waitFor } from './phase.ts';
 
 const codes = Object.keys(failures) as FailureCode[];
 const second = 1_000;
@@ -39,7 +39,7 @@ describe('nextAskPauseMs', () => {
   });
 });
 
-describe('hasJoined', () => {
+describe('isPastCreation', () => {
   it.each([
     ['', false],
     ['Pending', false],
@@ -48,7 +48,7 @@ describe('hasJoined', () => {
     ['Unknown', true],
     ['Failed', true],
   ] as const)('of phase %p is %p', (phase, joined) => {
-    expect(hasJoined(phase)).toBe(joined);
+    expect(isPastCreation(phase)).toBe(joined);
   });
 });
 

@@ -9,10 +9,13 @@ export type PhaseOutcome =
   | { readonly kind: 'done' }
   /** Look again when there is news, at the latest after this long; without a time only when there is news. */
   | { readonly kind: 'wait'; readonly timeoutMs?: number }
+  /** Something has changed that an earlier phase may care about: begin anew at once. */
+  | { readonly kind: 'again' }
   /** The machine will not make it. Its owner replaces it; until then only its Node is looked after. */
   | { readonly kind: 'failed' };
 
 export const done: PhaseOutcome = { kind: 'done' };
+export const again: PhaseOutcome = { kind: 'again' };
 export const failed: PhaseOutcome = { kind: 'failed' };
 
 /** Look again when there is news, at the latest after `timeoutMs`. */
@@ -20,9 +23,12 @@ export function waitFor(timeoutMs?: number): PhaseOutcome {
   return timeoutMs === undefined ? { kind: 'wait' } : { kind: 'wait', timeoutMs };
 }
 
-/** Whether a machine in this phase has nothing more to do with its creation. */
-export function hasJoined(phase: MachinePhase): boolean {
-  return phase === 'Running' || phase === 'Unknown' || phase === 'Failed';
+/** Phases before and during the creation of a machine. In any other it has nothing more to do with that. */
+const creationPhases: readonly MachinePhase[] = ['', 'CrashLoopBackOff', 'Pending'];
+
+/** Whether a machine in this phase is past its creation, for good or ill. */
+export function isPastCreation(phase: MachinePhase): boolean {
+  return !creationPhases.includes(phase);
 }
 
 const seconds = 1_000;

@@ -1,81 +1,104 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
-import { ActivityFailure, isCancellation, proxyActivities, workflowInfo } from '@temporalio/workflow';
-import type { ClassReading } from '../../api/model.ts';
+import { isCancellation, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities, Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
-import { type Failure, toFailure } from './failure.ts';
-import { isJoinable } from './join.ts';
-import { type CreationAttempt, kubernetes, type Life, now, untilAnswered } from './life.ts';
-import { done, failed, firstAskPauseMs, hasJoined, nextAskPauseMs, type PhaseOutcome, waitFor } from './phase.ts';
+import { type Failure, isActivityFailure, toFailure } from './failure.ts';
+import { type CreationAttempt, kubernetes, type Life, now, takeMachine, untilAnswered } from './life.ts';
+import { isJoinable } from './node.ts';
+import { done, firstAskPauseMs, isPastCreation, nextAskPauseMs, type PhaseOutcome, retryPauseMs } from './phase.ts';
 import { showProgress } from './progress.ts';
-import { creationRefused, timeIn, writeStatus } from './status.ts';
+import { creationRefused, fail, writeStatus } from './status.ts';
 
 /**
  * Asks the cloud for the VM until the Machine has an identity, and again with growing pauses until the node has joined:
  * a VM that failed or vanished is noticed. Safe to repeat: the VM is found by the Machine's UID.
  */
 export async function provision(life: Life): Promise<PhaseOutcome> {
-  if (hasJoined(life.machine.phase)) return done;
-  const known = life.machine.providerID !== undefined && life.machine.nodeName !== undefined;
-  if (known && life.askAt === 0) scheduleAsk(life); // found with an identity: give its node time first
-  if (known && (Date.now() < life.askAt || isJoinable(life))) return done;
+  if (isPastCreation(life.machine.phase)) return done;
+  const isKnown = life.machine.providerID !== undefined;
+  if (isKnown && (Date.now() < life.askAt || isJoinable(life))) return done;
 
-  const doing = known ? 'asking the cloud about the VM' : 'creating the VM';
+  const doing = isKnown ? 'asking the cloud about the VM' : 'creating the VM';
   showProgress(life, { doing });
   const vm = await ensureVm(life, doing);
   if ('kind' in vm) return vm;
-  if (vm.state === 'failed') return vmFailed(life, vm);
 
+  await storeIdentity(life, vm);
+  if (vm.state === 'failed') {
+    const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
+    return fail(life, { code: 'Internal', message }, 'VmFailed');
+  }
+  life.isUninitialized = vm.state === 'uninitialized';
   scheduleAsk(life);
-  const { providerID, nodeName } = life.machine;
-  if (vm.providerID !== providerID || vm.nodeName !== nodeName) await recordVm(life, vm);
-  if (vm.nodeName !== undefined && vm.state !== 'uninitialized') return done;
-  showProgress(life, { doing, waitingFor: vm.message ?? 'the cloud to set up the VM', until: timeIn(life.askPauseMs) });
-  return waitFor(life.askPauseMs);
+  await writePending(life, vm);
+  return done;
 }
 
 /** One call for the VM with its outcome remembered. A refusal is written to the Machine. */
 async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
-  const attempt = life.attempt ?? (await prepareAttempt(life, doing));
+  const attempt = await prepareAttempt(life, doing);
   if ('kind' in attempt) return attempt;
   life.attempt = attempt;
   life.mayHaveVm = true;
+  const { lastKnownState } = life.machine;
+  const state = { outcomeUnknown: life.outcomeUnknown, ...(lastKnownState !== undefined && { lastKnownState }) };
   try {
-    const request = { ...attempt.request, outcomeUnknown: life.outcomeUnknown };
-    const answer = readVm(await cloudActivities(attempt.provider).ensureVm(request));
-    if ('code' in answer) return refused(life, doing, answer);
-    life.outcomeUnknown = false;
-    return answer;
+    const answer = readVm(await cloudActivities(attempt.provider).ensureVm({ ...attempt.request, ...state }));
+    return 'code' in answer ? refused(life, doing, answer) : answer;
   } catch (error) {
-    if (!(error instanceof ActivityFailure)) throw error;
-    if (!isCancellation(error)) return refused(life, doing, toFailure(error));
-    life.outcomeUnknown = true;
-    throw error;
+    if (isCancellation(error)) life.outcomeUnknown = true;
+    if (!isActivityFailure(error)) throw error;
+    return refused(life, doing, toFailure(error));
   }
 }
 
 /** Remembers whether there may be a VM. A Machine that has an identity waits for its node all the same. */
 async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
   life.outcomeUnknown ||= failure.outcomeUnknown;
-  if (!life.outcomeUnknown) forgetAttempt(life);
-  return life.machine.providerID === undefined ? creationRefused(life, doing, failure) : noAnswer(life, doing, failure);
+  if (life.machine.providerID === undefined) {
+    noteRefusal(life, failure);
+    return creationRefused(life, doing, failure);
+  }
+  scheduleAsk(life);
+  showProgress(life, { doing, lastError: { code: failure.code, message: failure.message, at: now() } });
+  return done;
 }
 
-/** Nothing came of it, for certain: the next create is another one and may ask for something else. */
-function forgetAttempt(life: Life): void {
+/** Nothing came of this call, for certain: where the same holds for those before it, the next is another creation. */
+function noteRefusal(life: Life, failure: Failure): void {
+  if (life.attempt !== undefined) life.attempt.isRefused = !failure.outcomeUnknown;
+  if (!life.outcomeUnknown) giveUpAttempt(life);
+}
+
+/** The next create is another one, with another token, and may ask for something else. */
+function giveUpAttempt(life: Life): void {
   delete life.attempt;
   life.ordinal++;
 }
 
-/** The request stays the same while nobody knows what came of it: a cloud compares it with the token's first one. */
+/**
+ * The creation under way, or a new one from the class as it is now. While a call may have made a VM the same is asked for
+ * again, so that a cloud can compare the requests of a token; only a correction of what was refused ends that.
+ */
 async function prepareAttempt(life: Life, doing: string): Promise<CreationAttempt | PhaseOutcome> {
-  const reading = life.reading ?? (await readClass(life, doing));
-  const { cloud, userData } = reading;
-  if (cloud === undefined || userData === undefined) return creationRefused(life, doing, classMissing(reading));
-
+  if (isOutdated(life)) giveUpAttempt(life);
+  if (life.attempt !== undefined) return life.attempt;
   const { namespace, name, uid } = life.ref;
-  const { limits, lastKnownState } = life.machine;
+  const { class: machineClass, limits } = life.machine;
+  const read = () => kubernetes.readClass(life.ref, machineClass.name);
+  const reading = life.reading ?? (await untilAnswered(life, doing, read));
+  life.reading = reading;
+  const { cloud, userData } = reading;
+  if (cloud === undefined || userData === undefined) {
+    const message = reading.problem ?? 'the MachineClass cannot be used';
+    return creationRefused(life, doing, {
+      code: 'InvalidArgument',
+      message,
+      outcomeUnknown: false,
+      blockedOn: 'Class',
+    });
+  }
   const { provider, credentials, ...scope } = cloud;
   if (userData.personal) life.mayHaveUserData = true;
   const rendered = userData.personal
@@ -89,27 +112,13 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
     machine: { uid, namespace, name },
     userData: rendered,
     token: `${uid}-${life.ordinal}`,
-    ...(lastKnownState !== undefined && { lastKnownState }),
   };
-  return { provider, request };
+  return { version: reading.version, provider, isRefused: false, request };
 }
 
-/** The VM is known, only the cloud does not tell how it is. The node may join all the same. */
-function noAnswer(life: Life, doing: string, { code, message }: Failure): PhaseOutcome {
-  scheduleAsk(life);
-  showProgress(life, { doing, lastError: { code, message, at: now() } });
-  return done;
-}
-
-async function readClass(life: Life, doing: string): Promise<ClassReading> {
-  const { name } = life.machine.class;
-  life.reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
-  return life.reading;
-}
-
-function classMissing({ problem }: ClassReading): Failure {
-  const message = problem ?? 'the MachineClass cannot be used';
-  return { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn: 'Class' };
+/** Whether the creation under way was refused and the class has changed since. */
+function isOutdated({ attempt, reading }: Life): boolean {
+  return attempt?.isRefused === true && reading !== undefined && attempt.version !== reading.version;
 }
 
 /** Cloud activities of a provider: any worker that polls its queue. Quick retries are here, the rest is a wait. */
@@ -125,36 +134,33 @@ export function cloudActivities(provider: string) {
   });
 }
 
-/** From here on the VM is known to the Machine: identity first, then the phase. */
-async function recordVm(life: Life, vm: Vm): Promise<void> {
-  const { providerID, nodeName, lastKnownState } = vm;
-  const prioritize = !life.machine.prioritized;
-  const identity = { providerID, prioritize, ...(nodeName !== undefined && { nodeName }) };
-  life.machine = await untilAnswered(life, 'storing the identity', () => kubernetes.storeIdentity(life.ref, identity));
+/** From here on the VM is known to the Machine, whatever becomes of it. */
+async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<void> {
+  const { machine } = life;
+  if (providerID !== machine.providerID || (nodeName !== undefined && nodeName !== machine.nodeName)) {
+    const identity = { providerID, prioritize: !machine.prioritized, ...(nodeName !== undefined && { nodeName }) };
+    const step = () => kubernetes.storeIdentity(life.ref, identity);
+    takeMachine(life, await untilAnswered(life, 'storing the identity', step));
+  }
+  life.outcomeUnknown = false;
+}
+
+/** Writes phase Pending, and what the provider wants to be told next time, where that is news. */
+async function writePending(life: Life, { lastKnownState }: Vm): Promise<void> {
+  const { phase, lastKnownState: known } = life.machine;
+  if (phase === 'Pending' && lastKnownState === known) return;
   showProgress(life, { doing: 'waiting for the node to join' });
+  const operation = { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' } as const;
   await writeStatus(life, {
     phase: 'Pending',
-    operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
-    timeoutActive: true,
+    ...(phase !== 'Pending' && { operation, timeoutActive: true, event: { type: 'Normal', reason: 'VmCreated' } }),
     ...(lastKnownState !== undefined && { lastKnownState }),
-    event: { type: 'Normal', reason: 'VmCreated' },
   });
 }
 
-/** The cloud says that the VM will never run: the owner replaces the machine, and its deletion removes the VM. */
-async function vmFailed(life: Life, vm: Vm): Promise<PhaseOutcome> {
-  const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
-  showProgress(life, { doing: 'waiting to be replaced', lastError: { code: 'Internal', message, at: now() } });
-  await writeStatus(life, {
-    phase: 'Failed',
-    operation: { type: 'Create', state: 'Failed', description: message, errorCode: 'Internal' },
-    timeoutActive: false,
-    event: { type: 'Warning', reason: 'VmFailed' },
-  });
-  return failed;
-}
-
+/** A VM that is not set up is asked about as often as machine-controller-manager does, any other less and less. */
 function scheduleAsk(life: Life): void {
   life.askPauseMs = life.askPauseMs === 0 ? firstAskPauseMs : nextAskPauseMs(life.askPauseMs);
-  life.askAt = Date.now() + life.askPauseMs;
+  const pauseMs = life.isUninitialized ? retryPauseMs('Uninitialized', 'creation') : life.askPauseMs;
+  life.askAt = Date.now() + pauseMs;
 }

@@ -153,15 +153,19 @@ async function deleteAll(access: CloudAccess, request: DeleteVmRequest, context:
   const start = performance.now();
   // A VM that was created a moment ago may not be listed yet; one that was listed and is no more has gone.
   let mayAppear = outcomeUnknown || providerID !== undefined || lastKnownState !== undefined;
+  const nodes = new Set<string>();
   for (;;) {
     const lookedAt = performance.now();
     const vms = await listByUid(access, request.machine.uid, context.signal);
     if (vms.length > 0 && !outcomeUnknown) mayAppear = false;
-    if (vms.length === 0 && (!mayAppear || lookedAt - start >= settleSeconds * 1000)) return { state: 'gone' };
+    for (const { name } of vms) nodes.add(name);
+    const nodeNames = [...nodes];
+    if (vms.length === 0 && (!mayAppear || lookedAt - start >= settleSeconds * 1000))
+      return { state: 'gone', nodeNames };
 
     const live = vms.filter(({ state }) => state !== 'deleting');
     await Promise.all(live.map(({ id }) => deleteVm(access, id, context.signal)));
-    if (performance.now() - start >= deletionPatienceMs) return { state: 'deleting' };
+    if (performance.now() - start >= deletionPatienceMs) return { state: 'deleting', nodeNames };
     context.heartbeat({ vmsLeft: vms.length });
     await sleep(pollMs, undefined, { signal: context.signal });
   }
