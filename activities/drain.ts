@@ -51,10 +51,17 @@ export function createDrainActivities(deps: DrainDeps) {
 
 /** The activity drainNode, outside of a worker. */
 export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<void> {
-  if (!(await cordon(deps.target, request.nodeName, call.signal))) return;
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
-  const isEmpty = await evictAll(deps, request, deadlineMs, call);
-  if (!isEmpty) await deleteAll(deps.target, request.nodeName, call.signal);
+  try {
+    if (!(await cordon(deps.target, request.nodeName, call.signal))) return;
+    const isEmpty = await evictAll(deps, request, deadlineMs, call);
+    if (!isEmpty) await deleteAll(deps.target, request.nodeName, call.signal);
+  } catch (error) {
+    // By force the VM goes whatever becomes of its pods: a cluster that does not answer holds no deletion up.
+    call.signal.throwIfAborted();
+    if (Date.now() < deadlineMs) throw error;
+    deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
+  }
 }
 
 /** Answers false when there is no such node. */

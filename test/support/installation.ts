@@ -25,6 +25,8 @@ export interface InstallationOptions {
   readonly cloud?: Partial<SimulatedCloudOptions>;
   /** Cluster that the nodes join, where it is not the one of the Machines. */
   readonly targetKubeconfig?: string;
+  /** What the processes use to reach the control cluster, for example through a proxy. */
+  readonly processKubeconfig?: string;
   /** Starts no process: the test will. */
   readonly isStopped?: boolean;
 }
@@ -66,7 +68,14 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const processes: MillwrightProcess[] = [];
   /** Starts a Millwright process for the namespace. */
   async function start(flags: readonly string[] = options.flags ?? []): Promise<MillwrightProcess> {
-    const millwright = await startMillwright({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags });
+    const clusters =
+      options.processKubeconfig === undefined
+        ? { kubeconfig, targetKubeconfig }
+        : {
+            kubeconfig: options.processKubeconfig,
+            targetKubeconfig: options.targetKubeconfig ?? options.processKubeconfig,
+          };
+    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, flags });
     processes.push(millwright);
     return millwright;
   }
