@@ -77,6 +77,8 @@ export interface Life extends CarriedLife {
   readonly isCarried: boolean;
   /** The class as last read. */
   reading?: ClassReading;
+  /** Whether the cloud did not answer the last time. */
+  isCloudOut: boolean;
   /** Whether the cloud says that the VM is not set up yet. */
   isUninitialized: boolean;
   /** When the cloud is to be asked about the VM again, ms since the epoch, and the pause before that. */
@@ -157,12 +159,14 @@ export async function look(life: Life): Promise<void> {
  * is picked up between the tries, and deletion ends them. A step answers null when the Machine is gone.
  */
 export async function untilAnswered<T>(life: Life, doing: string, step: () => Promise<T | null>): Promise<T> {
-  for (let pauseMs = 1_000; ; pauseMs = Math.min(pauseMs * 2, 30_000)) {
+  const firstPauseMs = 1_000;
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, 30_000)) {
     const before = life.news;
     try {
       // Short, and its effect must not be lost from sight: deletion waits for it to end.
       const answer = await CancellationScope.nonCancellable(step);
       if (answer === null) throw new MachineGone();
+      if (pauseMs > firstPauseMs) life.outageEndMs = Date.now();
       return answer;
     } catch (error) {
       if (!isActivityFailure(error)) throw error;

@@ -121,6 +121,7 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     ...(carried ?? unread),
     ref,
     isCarried: carried !== undefined,
+    isCloudOut: false,
     isUninitialized: false,
     askAt: 0,
     askPauseMs: 0,

@@ -1,5 +1,6 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
 import { isCancellation, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import { failures } from '../../api/failures.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities, Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
@@ -45,6 +46,7 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   const state = { outcomeUnknown: life.outcomeUnknown, ...(lastKnownState !== undefined && { lastKnownState }) };
   try {
     const answer = readVm(await cloudActivities(attempt.provider).ensureVm({ ...attempt.request, ...state }));
+    noteCloud(life, false);
     return 'code' in answer ? refused(life, doing, answer) : answer;
   } catch (error) {
     if (isCancellation(error)) life.outcomeUnknown = true;
@@ -56,6 +58,7 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
 /** Remembers whether there may be a VM. A Machine that has an identity waits for its node all the same. */
 async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
   life.outcomeUnknown ||= failure.outcomeUnknown;
+  noteCloud(life, failures[failure.code].transient);
   if (life.machine.providerID === undefined) {
     noteRefusal(life, failure);
     return creationRefused(life, doing, failure);
@@ -63,6 +66,12 @@ async function refused(life: Life, doing: string, failure: Failure): Promise<Pha
   scheduleAsk(life);
   showProgress(life, { doing, lastError: { code: failure.code, message: failure.message, at: now() } });
   return done;
+}
+
+/** While the cloud does not answer no time-out counts: another machine would fare no better. */
+function noteCloud(life: Life, isOut: boolean): void {
+  if (isOut || life.isCloudOut) life.outageEndMs = Date.now();
+  life.isCloudOut = isOut;
 }
 
 /** Nothing came of this call, for certain: where the same holds for those before it, the next is another creation. */

@@ -1,5 +1,5 @@
 /** Writes of a Machine's status, each with what it means for the search attributes. */
-import { type FailureCode, failures } from '../../api/failures.ts';
+import type { FailureCode } from '../../api/failures.ts';
 import type { MachineOperation, StatusChange } from '../../api/model.ts';
 import type { Failure } from './failure.ts';
 import { kubernetes, type Life, look, now, takeMachine, untilAnswered } from './life.ts';
@@ -24,7 +24,6 @@ export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseS
  */
 export async function creationRefused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
-  if (failures[code].transient) life.outageEndMs = Date.now();
   const late = await failIfLate(life, () => failure);
   if (late !== undefined) return late;
 
