@@ -2,37 +2,47 @@
 import { attention } from '../api/attention.ts';
 import type { Machine } from '../api/gardener/machine.ts';
 import { classVersion, secretRefsOf, toMachineSnapshot, toNodeSnapshot } from '../api/gardener/to-model.ts';
-import type { MachineLimits, MachineObservation, MachineSnapshot, NodeView, ObjectRef } from '../api/model.ts';
+import type { MachineLimits, MachineObservation, MachineSnapshot, NodeView } from '../api/model.ts';
 import { wishes } from '../api/model.ts';
-import type { ObjectKey } from '../kube/types.ts';
-import { type Installation, startWorkflow, wakeMachine } from '../temporal/workflows.ts';
+import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
+import { refOf, textOf, toObjectKey } from './objects.ts';
 import type { Watches } from './watches.ts';
 
 export interface MachineWakerOptions {
   readonly watches: Watches;
   readonly installation: Installation;
   readonly defaults: MachineLimits;
+  /** Has the open workflow with this id, if there is one, look live soon. */
+  readonly look: (workflowId: string) => void;
 }
 
 export interface MachineWaker {
   /** Looks at one machine, by `<namespace>/<name>`. */
   handle(key: string): Promise<void>;
-  /** Looks at every machine that needs attention, for what no event tells: a workflow that somebody terminated. */
-  resync(): Promise<void>;
+  /**
+   * Looks at one machine for what no event tells. Where it needs attention its workflow is started: somebody may have
+   * terminated it. Where that has changed nothing until the next time it is told again: it may have forgotten, as when
+   * Temporal was set back to a backup.
+   */
+  recheck(key: string): Promise<void>;
+  /** What workflows were told may be wrong: they are told anew. */
+  forget(): void;
 }
 
 /** What a workflow was told last. Unequal parts are news; a part that nobody can see now is not. */
 interface Told {
+  readonly uid: string;
   readonly wishes: string;
+  readonly managed: boolean;
   readonly node: string | undefined;
   readonly classVersion: string | undefined;
 }
 
 /** @param options.watches stores that are synced, but for Nodes */
-export function createMachineWaker({ watches, installation, defaults }: MachineWakerOptions): MachineWaker {
+export function createMachineWaker({ watches, installation, defaults, look }: MachineWakerOptions): MachineWaker {
   const told = new Map<string, Told>();
-  /** Machines whose Node asked for attention at the last resync, although their workflow had been told. */
-  let unheard = new Set<string>();
+  /** What the machines that needed attention at the last recheck looked like. */
+  const rechecked = new Map<string, string>();
 
   function observe(machine: Machine): MachineObservation {
     const snapshot = toMachineSnapshot(machine, defaults);
@@ -43,43 +53,41 @@ export function createMachineWaker({ watches, installation, defaults }: MachineW
 
   async function handle(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
-    if (machine === undefined) return forget();
+    if (machine === undefined) {
+      told.delete(key);
+      rechecked.delete(key);
+      return;
+    }
+    const seen = observe(machine);
+    const ref = refOf(machine);
+    const last = told.get(key);
+    const before = last?.uid === ref.uid ? last : undefined;
+    if (attention(seen.machine, seen.node).length === 0) {
+      told.delete(key); // should what was told come back, it is news again
+      rechecked.delete(key);
+      // Others still hold on to it, but its workflow need not: it has ended by itself unless we lost our finalizer.
+      if (before !== undefined && seen.machine.deletingSince !== undefined)
+        look(workflowId(installation.name, 'Machine', ref));
+      return;
+    }
+    const now = toTold(seen, before);
+    if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen.machine);
+    else if (before === undefined || isNews(before, now)) await wakeMachine(installation, ref, seen);
+    told.set(key, now);
+  }
+
+  async function recheck(key: string): Promise<void> {
+    const machine = watches.machines.get(toObjectKey(key));
+    if (machine === undefined) return;
     const seen = observe(machine);
     if (attention(seen.machine, seen.node).length === 0) return;
-
-    const { uid } = machine.metadata;
-    const before = told.get(uid);
-    const now = toTold(seen, before);
-    if (before !== undefined && isSame(before, now)) return;
-    if (before === undefined && isNew(seen.machine))
-      await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
-    else await wakeMachine(installation, refOf(machine), seen);
-    told.set(uid, now);
+    const text = textOf(seen);
+    if (rechecked.get(key) === text) await wakeMachine(installation, refOf(machine), seen);
+    else await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
+    rechecked.set(key, text);
   }
 
-  /** Drops what is remembered of machines that are gone. */
-  function forget(): void {
-    if (told.size <= watches.machines.size * 2 + 100) return;
-    const present = new Set(watches.machines.list().map(({ metadata }) => metadata.uid));
-    for (const uid of told.keys()) if (!present.has(uid)) told.delete(uid);
-  }
-
-  async function resync(): Promise<void> {
-    const stillUnheard = new Set<string>();
-    for (const machine of watches.machines.list()) {
-      const seen = observe(machine);
-      const reasons = attention(seen.machine, seen.node);
-      if (reasons.length === 0) continue;
-      const { uid } = machine.metadata;
-      const isAboutNode = reasons.some((reason) => reason.startsWith('node'));
-      if (isAboutNode) stillUnheard.add(uid);
-      if (isAboutNode && unheard.has(uid)) await wakeMachine(installation, refOf(machine), seen);
-      else await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
-    }
-    unheard = stillUnheard;
-  }
-
-  return { handle, resync };
+  return { handle, recheck, forget: () => told.clear() };
 }
 
 function viewNode(watches: Watches, machineName: string, { nodeName }: MachineSnapshot): NodeView {
@@ -107,7 +115,9 @@ function versionOf(watches: Watches, { metadata, spec }: Machine): string {
 
 function toTold({ machine, node, classVersion: version }: MachineObservation, before: Told | undefined): Told {
   return {
+    uid: machine.uid,
     wishes: wishes(machine),
+    managed: machine.managed,
     node: node.state === 'unknown' ? before?.node : nodeText(node),
     classVersion: version ?? before?.classVersion,
   };
@@ -120,21 +130,13 @@ function nodeText(node: NodeView): string {
   return JSON.stringify([uid, deleting, conditions, startingUp]);
 }
 
-function isSame(a: Told, b: Told): boolean {
-  return a.wishes === b.wishes && a.node === b.node && a.classVersion === b.classVersion;
+function isNews(before: Told, now: Told): boolean {
+  const isEqual = before.wishes === now.wishes && before.node === now.node && before.classVersion === now.classVersion;
+  // Our own finalizer is no news to the workflow that puts it there; that somebody took it off is.
+  return !isEqual || (before.managed && !now.managed);
 }
 
 /** Nobody has done anything for it yet: its workflow will read it when it starts, and needs to be told nothing. */
 function isNew({ phase, managed, deletingSince }: MachineSnapshot): boolean {
   return phase === '' && !managed && deletingSince === undefined;
-}
-
-function refOf({ metadata }: Machine): ObjectRef {
-  const { namespace = '', name, uid } = metadata;
-  return { dialect: 'gardener', namespace, name, uid };
-}
-
-function toObjectKey(key: string): ObjectKey {
-  const [namespace = '', name = ''] = key.split('/');
-  return { namespace, name };
 }

@@ -6,12 +6,13 @@ import type { KubeClient } from '../kube/client.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { StoreEvent } from '../kube/store.ts';
 import type { KubeObject } from '../kube/types.ts';
-import type { Installation } from '../temporal/workflows.ts';
+import { type Installation, lookLive, type WorkflowKind, workflowId } from '../temporal/workflows.ts';
 import { createCountsWriter } from './counts.ts';
 import { createMachineWaker } from './machines.ts';
-import { createOwnerWaker, ownerOf } from './owners.ts';
+import { keyOf, refOf } from './objects.ts';
+import { createOwnerWaker, isKnownLone, ownerOf } from './owners.ts';
 import { createQueue } from './queue.ts';
-import { byClass, byNode, bySecret, startWatches } from './watches.ts';
+import { byClass, byController, byNode, bySecret, startWatches } from './watches.ts';
 
 export interface ControllersOptions {
   readonly control: KubeClient;
@@ -23,6 +24,8 @@ export interface ControllersOptions {
   /** Resolves when we are the one that acts. Until then caches are filled, and nothing is written or sent. */
   readonly leading: Promise<void>;
   readonly logger: Logger;
+  /** How often everything that needs attention is looked at without an event, ms. Default: 60 s. */
+  readonly resyncMs?: number;
 }
 
 export interface Controllers {
@@ -31,33 +34,52 @@ export interface Controllers {
   stop(): Promise<void>;
 }
 
-/** How often everything that needs attention is looked at without an event, ms. */
-const resyncMs = 60_000;
+type Change = Exclude<StoreEvent<KubeObject>, { kind: 'synced' }>;
+
+/** A workflow that is about to end by itself gets this long before it is told to look, ms. */
+const lookDelayMs = 2_000;
 
 /** Starts to watch and to wake. Until everything is known once, and while another one acts, nothing is done. */
 export function startControllers(options: ControllersOptions): Controllers {
-  const { control, namespace, logger, installation, defaults, leading } = options;
+  const { control, namespace, logger, installation, defaults, leading, resyncMs = 60_000 } = options;
   const watches = startWatches({ ...options, onEvent: (kind, event) => dispatch(kind, event) });
-  const machineWaker = createMachineWaker({ watches, installation, defaults });
-  const ownerWaker = createOwnerWaker({ watches, installation });
+  const look = (id: string) => looks.add(id);
+  const lookAt = (kind: WorkflowKind, object: KubeObject) => look(workflowId(installation.name, kind, refOf(object)));
+  const machineWaker = createMachineWaker({ watches, installation, defaults, look });
+  const ownerWaker = createOwnerWaker({ watches, installation, look });
   const writeCounts = createCountsWriter(control, watches);
-  const queue = (handle: (key: string) => Promise<void>, delayMs: number) =>
-    createQueue({ handle, concurrency: 20, delayMs, logger });
+  const queue = (handle: (key: string) => Promise<void>, delayMs: number, concurrency = 20) =>
+    createQueue({ handle, concurrency, delayMs, logger });
   const machineQueue = queue(machineWaker.handle, 0);
   const ownerQueue = queue(ownerWaker.handle, 100);
   const countsQueue = queue(writeCounts, 250);
+  const machineRechecks = queue(machineWaker.recheck, 0, 5);
+  const ownerRechecks = queue(ownerWaker.recheck, 0, 5);
+  const looks = queue((id) => lookLive(installation, id), lookDelayMs, 5);
   let isStarted = false;
+  let wasSetBack = false;
 
   function dispatch(kind: string, event: StoreEvent<KubeObject>): void {
-    if (!isStarted || event.kind === 'synced') return;
+    if (event.kind === 'synced') {
+      wasSetBack ||= event.isSetBack;
+      if (isStarted && wasSetBack) lookAtEverything();
+      return;
+    }
+    if (!isStarted) return;
     const { metadata } = event.object;
     switch (kind) {
       case 'Machine':
-        machineQueue.add(`${metadata.namespace}/${metadata.name}`);
-        return ownersOf(event.object);
+        machineQueue.add(keyOf(event.object));
+        // Most have let it go themselves and end. One that has not would wait for ever.
+        if (event.kind === 'deleted') lookAt('Machine', event.object);
+        return tellOwners(event);
       case 'MachineSet':
+        return tellOwners(event);
       case 'MachineDeployment':
-        return ownersOf(event.object);
+        tellOwners(event);
+        // Should it be gone, its sets have to look after themselves.
+        for (const set of watches.sets.byIndex(byController, metadata.uid)) ownersOf(set);
+        return;
       case 'Node':
         return wake(watches.machines.byIndex(byNode, metadata.name));
       case 'MachineClass':
@@ -70,31 +92,54 @@ export function startControllers(options: ControllersOptions): Controllers {
   }
 
   function wake(machines: readonly Machine[]): void {
-    for (const { metadata } of machines) machineQueue.add(`${metadata.namespace}/${metadata.name}`);
+    for (const machine of machines) machineQueue.add(keyOf(machine));
   }
 
-  /** The object, its controller and the deployment above: whoever counts it or decides about it. */
+  /** Whoever counts an object or decides about it: itself, its controller and the deployment above. */
   function ownersOf(object: KubeObject): void {
     const { uid } = object.metadata;
-    const parent = controllerOf(object);
-    const top = ownerOf(watches, parent ?? uid);
-    ownerQueue.add(top);
-    for (const each of new Set([uid, parent ?? uid, top])) countsQueue.add(each);
+    const parent = controllerOf(object) ?? uid;
+    for (const each of new Set([uid, parent, ownerOf(watches, parent)])) {
+      ownerQueue.add(each);
+      countsQueue.add(each);
+    }
+  }
+
+  function tellOwners(event: Change): void {
+    ownersOf(event.object);
+    if (event.kind === 'updated' && controllerOf(event.previous) !== controllerOf(event.object))
+      ownersOf(event.previous); // somebody has adopted it or let it go
+  }
+
+  function wakeEverything(): void {
+    wake(watches.machines.list());
+    for (const object of [...watches.sets.list(), ...watches.deployments.list()]) ownersOf(object);
+  }
+
+  /** After a restore from a backup: statuses, identities and finalizers may be older than what the workflows know. */
+  function lookAtEverything(): void {
+    wasSetBack = false;
+    logger.warn({ namespace, machines: watches.machines.size }, 'a cluster was set back: all workflows look live');
+    machineWaker.forget();
+    ownerWaker.forget();
+    for (const machine of watches.machines.list()) lookAt('Machine', machine);
+    for (const deployment of watches.deployments.list()) lookAt('MachineDeployment', deployment);
+    for (const set of watches.sets.list()) if (isKnownLone(watches, set)) lookAt('MachineSet', set);
+    wakeEverything();
   }
 
   async function begin(): Promise<void> {
     await Promise.all([leading, watches.waitForSync()]);
     isStarted = true;
-    wake(watches.machines.list());
-    for (const object of [...watches.sets.list(), ...watches.deployments.list()]) ownersOf(object);
+    if (wasSetBack) lookAtEverything();
+    else wakeEverything();
     logger.info({ namespace, machines: watches.machines.size }, 'controllers started');
   }
 
   const resync = setInterval(() => {
     if (!isStarted) return;
-    Promise.all([machineWaker.resync(), ownerWaker.resync()]).catch((err: unknown) =>
-      logger.warn({ err }, 'looking at everything that needs attention failed'),
-    );
+    for (const machine of watches.machines.list()) machineRechecks.add(keyOf(machine));
+    for (const { metadata } of [...watches.deployments.list(), ...watches.sets.list()]) ownerRechecks.add(metadata.uid);
   }, resyncMs);
   begin().catch((err: unknown) => logger.debug({ err }, 'controllers stopped before they had started'));
 
@@ -103,7 +148,8 @@ export function startControllers(options: ControllersOptions): Controllers {
     async stop() {
       clearInterval(resync);
       await watches.stop();
-      await Promise.all([machineQueue.stop(), ownerQueue.stop(), countsQueue.stop()]);
+      const queues = [machineQueue, ownerQueue, countsQueue, machineRechecks, ownerRechecks, looks];
+      await Promise.all(queues.map((each) => each.stop()));
     },
   };
 }

@@ -1,10 +1,10 @@
-/** Starting and waking workflows: their ids, and the only two calls that watchers make. */
-import type { Client, WorkflowStartOptions } from '@temporalio/client';
+/** Starting and waking workflows: their ids, and the only calls that watchers make. */
+import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { MachineObservation, MachineSnapshot, ObjectRef, OwnerView } from '../api/model.ts';
 import { searchAttributes } from '../api/names.ts';
 import { observedSignal } from '../workflows/machine/messages.ts';
-import { ownerObservedSignal } from '../workflows/rollout/messages.ts';
+import { lookOwnerSignal, ownerObservedSignal } from '../workflows/rollout/messages.ts';
 
 /** Where an installation's workflows are. */
 export interface Installation {
@@ -53,6 +53,15 @@ export async function wakeOwner(to: Installation, ref: ObjectRef, seen: OwnerVie
     signal: ownerObservedSignal,
     signalArgs: [seen],
   });
+}
+
+/** Has the workflow with this id read its objects live, if it is open. */
+export async function lookLive(to: Installation, id: string): Promise<void> {
+  try {
+    await to.client.workflow.getHandle(id).signal(lookOwnerSignal);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  }
 }
 
 function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
