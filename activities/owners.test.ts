@@ -15,6 +15,7 @@ import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
 import { isEmpty, planOwner } from '../workflows/rollout/plan.ts';
+import { carryOut } from './owner-acts.ts';
 import { createOwnerActivities, type OwnerActivities, type OwnerKind } from './owners.ts';
 
 const events: EventRecord[] = [];
@@ -25,10 +26,7 @@ let namespace: string;
 beforeAll(async () => {
   client = testClient();
   await installCrds(testKubeconfig());
-  activities = createOwnerActivities({
-    control: client,
-    events: { record: (event) => events.push(event), flush: async () => undefined },
-  });
+  activities = activitiesOf(client);
 });
 
 beforeEach(async () => {
@@ -36,6 +34,18 @@ beforeEach(async () => {
 });
 
 afterAll(() => client.close());
+
+/** The activities, as they are outside of a worker. */
+function activitiesOf(control: KubeClient, signal = new AbortController().signal): OwnerActivities {
+  const deps = {
+    control,
+    events: { record: (event: EventRecord) => events.push(event), flush: async () => undefined },
+  };
+  return {
+    ...createOwnerActivities(deps),
+    actOnOwner: (ref, kind, plan) => carryOut({ deps, ref, kind, plan, signal }),
+  };
+}
 
 const template = {
   metadata: { labels: { name: 'pool' }, annotations: { note: 'a' } },
@@ -48,6 +58,8 @@ const spec: MachineDeploymentSpec = {
   strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
 };
 const nothing: OwnerPlan = {
+  generation: 1,
+  sets: [],
   addFinalizers: false,
   scale: [],
   create: [],
@@ -197,6 +209,38 @@ describe('a set without a deployment', () => {
   });
 });
 
+describe('a set whose deployment is gone', () => {
+  it('looks after itself', async () => {
+    const { strategy: _, ...rest } = spec;
+    const gone = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', name: 'pool', uid: 'gone' };
+    const metadata = { namespace, name: 'left', ownerReferences: [{ ...gone, controller: true }] };
+    const ref = refOf(await client.create(machineSets, { metadata, spec: rest }));
+    await newDeployment({ replicas: 0 });
+    await settle(ref, 'MachineSet');
+    expect(await own()).toHaveLength(2);
+    await client.delete(machineSets, ref);
+    await settle(ref, 'MachineSet');
+    expect(await own()).toEqual([]);
+    expect(await client.find(machineSets, ref)).toBeUndefined();
+  });
+});
+
+describe('machines whose labels are not those of the selector', () => {
+  it('are counted, and deleted with their owner', async () => {
+    const ref = await newDeployment({ replicas: 3 });
+    await settle(ref);
+    const [machine] = await own();
+    if (machine === undefined) throw new Error('there is no machine');
+    await client.patch(machines, machine.metadata, mergePatch({ metadata: { labels: { name: 'debug' } } }));
+    await settle(ref);
+    expect(await own()).toHaveLength(3);
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    expect(await own()).toEqual([]);
+    expect(await client.find(machineDeployments, ref)).toBeUndefined();
+  });
+});
+
 describe('observeOwner', () => {
   it('answers null for an owner that is gone or whose name another one has', async () => {
     const ref = await newDeployment();
@@ -229,7 +273,12 @@ describe('actOnOwner', () => {
       metadata: {
         name: newSetName('pool', hash),
         labels: { name: 'pool', [labels.templateHash]: hash },
-        annotations: { 'example.com/copied': 'yes', [annotations.revision]: '1', [annotations.desiredReplicas]: '0' },
+        annotations: {
+          'example.com/copied': 'yes',
+          [annotations.revision]: '1',
+          [annotations.desiredReplicas]: '0',
+          [annotations.maxReplicas]: '1',
+        },
         finalizers: [finalizers.machine],
         ownerReferences: [{ kind: 'MachineDeployment', name: 'pool', uid: ref.uid, controller: true }],
       },
@@ -278,13 +327,14 @@ describe('actOnOwner', () => {
     await settle(ref);
     const [set] = await sets();
     const { name = '', uid = '' } = set?.metadata ?? {};
-    const plan = { ...nothing, create: [{ set: name, uid, names: ['m-1', 'm-2'] }] };
+    const planned = [{ name, uid, generation: 1, replicas: 0 }];
+    const plan = { ...nothing, sets: planned, create: [{ set: name, uid, names: ['m-1', 'm-2'] }] };
     await Promise.all([1, 2].map(() => activities.actOnOwner(ref, 'MachineDeployment', plan)));
     const made = await own();
     expect(made.map(({ metadata }) => metadata.name)).toEqual(['m-1', 'm-2']);
     expect(made[0]?.metadata).not.toHaveProperty('finalizers');
 
-    const foreign = { ...nothing, create: [{ set: name, uid: 'other', names: ['m-3'] }] };
+    const foreign = { ...plan, sets: [{ name, uid: 'other', generation: 1, replicas: 0 }] };
     await activities.actOnOwner(ref, 'MachineDeployment', foreign);
     expect(await own()).toHaveLength(2);
   });
@@ -292,17 +342,23 @@ describe('actOnOwner', () => {
   it('[invariant 5] deletes no machine that has changed since it was planned', async () => {
     const ref = await newDeployment();
     await settle(ref);
-    const planned = await own();
-    const [first, second] = planned;
+    const before = await own();
+    const [first, second] = before;
     if (first === undefined || second === undefined) throw new Error('there are no machines');
     await setPhase(first, 'Running');
     const another = candidate(second, { uid: 'other' });
-    const remove = [candidate(first), candidate(first, { failed: true }), another];
-    await activities.actOnOwner(ref, 'MachineDeployment', { ...nothing, remove });
+    const [set] = await sets();
+    const { name = '', uid = '' } = set?.metadata ?? {};
+    const remove = [candidate(first), candidate(first, { failed: true }), another].map((one) => ({
+      ...one,
+      set: name,
+    }));
+    const planned = [{ name, uid, generation: 1, replicas: 2 }];
+    await activities.actOnOwner(ref, 'MachineDeployment', { ...nothing, sets: planned, remove });
     const left = await own();
     expect(left).toHaveLength(2);
     expect(left.map(({ metadata }) => metadata.annotations)).toEqual(
-      planned.map(({ metadata }) => metadata.annotations),
+      before.map(({ metadata }) => metadata.annotations),
     );
   });
 
@@ -372,6 +428,159 @@ describe('actOnOwner', () => {
       { type: 'Progressing', status: 'True', reason: 'NewMachineSetAvailable' },
     ]);
     expect((await sets()).map((set) => set.status?.observedGeneration === set.metadata.generation)).toEqual([true]);
+  });
+
+  it('[invariant 5] carries out nothing that was planned for another generation of the owner', async () => {
+    const ref = await newDeployment({ replicas: 5 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const plan = planOwner(await read(ref), newName);
+    expect(plan.remove).toHaveLength(4);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 5 } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect((await own()).filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(5);
+    expect((await sets())[0]?.spec?.replicas).toBe(5);
+  });
+
+  it('[invariant 5] deletes and creates nothing in a set that has other replicas than were planned', async () => {
+    const ref = await newDeployment({ replicas: 2 });
+    await settle(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    const { view } = await read(ref);
+    const candidates = (await own()).map((machine) => candidate(machine, { set: set.metadata.name }));
+    const plan = { ...planOwner({ view, candidates: [] }, newName), remove: candidates };
+    await client.patch(machineSets, set.metadata, mergePatch({ spec: { replicas: 7 } }));
+    const create = [{ set: set.metadata.name, uid: set.metadata.uid, names: ['more'] }];
+    await activities.actOnOwner(ref, 'MachineDeployment', { ...plan, create });
+    expect((await own()).map(({ metadata }) => metadata.deletionTimestamp)).toEqual([undefined, undefined]);
+  });
+
+  it('[invariant 5] stops between two batches when the owner is changed', async () => {
+    const ref = await newDeployment({ replicas: 50 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 0 } }));
+    let deleted = 0;
+    const meddler: KubeClient = {
+      ...client,
+      delete: async (...request) => {
+        deleted += 1;
+        if (deleted === 1) await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 50 } }));
+        return client.delete(...request);
+      },
+    };
+    await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    expect((await own()).length).toBeGreaterThanOrEqual(30);
+  });
+
+  it('leaves nothing under way and begins nothing more when a request fails', async () => {
+    const ref = await newDeployment({ replicas: 60 });
+    await activities.actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    let isFirst = true;
+    let underWay = 0;
+    let created = 0;
+    const failing: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        if (isFirst) {
+          isFirst = false;
+          throw new Error('the first one fails');
+        }
+        underWay += 1;
+        const made = await client.create(...request);
+        created += 1;
+        underWay -= 1;
+        return made;
+      },
+    };
+    const plan = planOwner(await read(ref), newName);
+    const step = activitiesOf(failing).actOnOwner(ref, 'MachineDeployment', plan);
+    await expect(step).rejects.toThrow('the first one fails');
+    expect(underWay).toBe(0);
+    expect(created).toBeLessThan(20);
+    expect(await own()).toHaveLength(created);
+
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await own()).toHaveLength(60);
+  });
+
+  it('begins nothing once nobody waits for it any longer', async () => {
+    const ref = await newDeployment();
+    await activities.actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    const plan = planOwner(await read(ref), newName);
+    const given = activitiesOf(client, AbortSignal.abort(new Error('given up')));
+    await expect(given.actOnOwner(ref, 'MachineDeployment', plan)).rejects.toThrow('given up');
+    expect(await own()).toEqual([]);
+  });
+
+  it('makes no set for a deployment that is deleted while its finalizer is put on', async () => {
+    const ref = await newDeployment();
+    const plan = planOwner(await read(ref), newName);
+    expect(plan).toMatchObject({ addFinalizers: true, createSet: { replicas: 2 } });
+    const late: KubeClient = {
+      ...client,
+      patch: async (...request) => {
+        const patched = await client.patch(...request);
+        if (request[0].plural === machineDeployments.plural) await client.delete(machineDeployments, ref);
+        return patched as never;
+      },
+    };
+    await activitiesOf(late).actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await sets()).toEqual([]);
+  });
+
+  it.each([
+    ['of the deployment', machineDeployments],
+    ['of the set', machineSets],
+  ])('creates no machine while the label freeze %s is True', async (_name, resource) => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 2 } }));
+    const plan = planOwner(await read(ref), newName);
+    const [set] = await sets();
+    const key = { namespace, name: resource === machineSets ? (set?.metadata.name ?? '') : ref.name };
+    await client.patch(resource as typeof machineSets, key, mergePatch({ metadata: { labels: { freeze: 'True' } } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    await settle(ref);
+    expect(await own()).toEqual([]);
+    await client.patch(resource as typeof machineSets, key, mergePatch({ metadata: { labels: { freeze: 'true' } } }));
+    await settle(ref);
+    expect(await own()).toHaveLength(2);
+  });
+
+  it('tells sets and deployment what is asked for, and in which revision', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 3 } }));
+    await settle(ref);
+    expect((await sets())[0]?.metadata.annotations).toMatchObject({
+      [annotations.desiredReplicas]: '3',
+      [annotations.maxReplicas]: '4',
+    });
+    const strategy = { rollingUpdate: { maxSurge: 5 } };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { strategy } }));
+    await settle(ref);
+    expect((await sets())[0]?.metadata).toMatchObject({
+      generation: 2,
+      annotations: { [annotations.maxReplicas]: '8' },
+    });
+    const { metadata } = await client.get(machineDeployments, ref);
+    expect(metadata.annotations).toMatchObject({ [annotations.revision]: '1' });
+  });
+
+  it('takes note of the generation that it acted upon, not of one that came meanwhile', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    const plan = planOwner(await read(ref), newName);
+    const meddler: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        await client.patch(machineDeployments, ref, mergePatch({ spec: { paused: true } }));
+        return client.create(...request);
+      },
+    };
+    await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', plan);
+    const { metadata, status } = await client.get(machineDeployments, ref);
+    expect([metadata.generation, status?.observedGeneration]).toEqual([2, 1]);
   });
 
   it('[invariant 9] writes nothing at rest', async () => {

@@ -259,6 +259,9 @@ describe('deploymentNeeds', () => {
     name: 'pool-a-1',
     uid: 'set-1',
     resourceVersion: '3',
+    generation: 1,
+    annotated: true,
+    closed: false,
     current: true,
     managed: true,
     deleting: false,
@@ -274,6 +277,8 @@ describe('deploymentNeeds', () => {
     kind: 'MachineDeployment',
     uid: 'owner-1',
     resourceVersion: '2',
+    generation: 4,
+    paused: false,
     managed: true,
     deleting: false,
     observed: true,
@@ -301,6 +306,11 @@ describe('deploymentNeeds', () => {
     ['machines that run but for one that is Unknown', { ...owner, sets: [{ ...set, available: 2 }] }],
     ['a machine more that is on its way out', { ...owner, sets: [{ ...set, total: 4 }] }],
     ['an owner that is deleted and was released', { ...owner, deleting: true, managed: false, sets: [] }],
+    ['a paused one whose template has no set', { ...owner, paused: true, sets: [{ ...set, current: false }] }],
+    [
+      'one that is not valid, and says so',
+      { ...owner, problem: 'spec.selector is missing', managed: false, sets: [{ ...set, failed: 1 }] },
+    ],
     ['a set that only others hold back', { ...owner, sets: [{ ...older, deleting: true, managed: false }, set] }],
   ])('are none for %s', (_, view) => {
     expect(deploymentNeeds(view)).toEqual([]);
@@ -317,6 +327,8 @@ describe('deploymentNeeds', () => {
     ['a machine too many', { ...owner, sets: [{ ...set, total: 4, active: 4 }] }, ['replicas']],
     ['a failed machine', { ...owner, sets: [{ ...set, available: 2, failed: 1 }] }, ['failed']],
     ['a new generation', { ...owner, observed: false }, ['observed']],
+    ['what is wrong with it and not told', { ...owner, problem: 'x', observed: false, sets: [] }, ['observed']],
+    ['a set that is not told what is asked for', { ...owner, sets: [{ ...set, annotated: false }] }, ['observed']],
     ['a new generation of a set', { ...owner, sets: [{ ...set, observed: false }] }, ['observed']],
     ['a rollout under way', { ...owner, progress: 'FoundNewMachineSet' }, ['progress']],
     [

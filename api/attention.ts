@@ -77,23 +77,24 @@ export type OwnerNeed =
   | 'template' // no set has the present template
   | 'replicas' // a set or its machines are more or fewer than they should be
   | 'failed' // a Failed machine is to be replaced
-  | 'observed' // a generation has not been taken note of
+  | 'observed' // a generation, a problem or annotations have not been taken note of
   | 'progress'; // the rollout of the present template is not complete
 
-/** What has to be done for, or waited for by, the owner of machines. */
+/** What has to be done for, or waited for by, the owner of machines. One that is not valid has to be told so. */
 export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
   if (owner.deleting) return owner.managed || owner.sets.some((set) => set.managed) ? ['deletion'] : [];
+  if (owner.problem !== undefined) return owner.observed ? [] : ['observed'];
 
   const sets = owner.sets.filter((set) => !set.deleting);
   const needs: OwnerNeed[] = [];
   const desired = sets.reduce((sum, set) => sum + set.replicas, 0);
   if (!owner.managed || sets.some((set) => !set.managed)) needs.push('finalizer');
   if (owner.sets.some((set) => set.deleting && (set.managed || set.total > 0))) needs.push('deletion');
-  if (!sets.some((set) => set.current)) needs.push('template');
+  if (!owner.paused && !sets.some((set) => set.current)) needs.push('template');
   if (desired !== owner.replicas || sets.some((set) => set.active !== set.replicas)) needs.push('replicas');
   if (sets.some((set) => set.failed > 0)) needs.push('failed');
-  if (!owner.observed || sets.some((set) => !set.observed)) needs.push('observed');
-  if (owner.kind === 'MachineDeployment' && isRolling(owner)) needs.push('progress');
+  if (!owner.observed || sets.some((set) => !set.observed || !set.annotated)) needs.push('observed');
+  if (owner.kind === 'MachineDeployment' && !owner.paused && isRolling(owner)) needs.push('progress');
   return needs;
 }
 

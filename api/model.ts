@@ -115,10 +115,16 @@ export interface SetView {
   readonly resourceVersion: string;
   /** Whether it has the template that its MachineDeployment asks for. Always true for a set without a deployment. */
   readonly current: boolean;
+  /** metadata.generation: another one is another spec, or a deletion. */
+  readonly generation: number;
   readonly managed: boolean;
   readonly deleting: boolean;
-  /** status.observedGeneration is metadata.generation. */
+  /** Whether its status says what the owner's workflow has to say of it: the generation, and no problem. */
   readonly observed: boolean;
+  /** Whether it tells what its deployment asks for; true where that is of no use, in an empty set of an older template. */
+  readonly annotated: boolean;
+  /** Whether no machine may be created in it: it or its deployment is frozen, or it is an old one of an update in place. */
+  readonly closed: boolean;
   /** spec.replicas */
   readonly replicas: number;
   /** All Machine objects it owns, terminating ones included. */
@@ -138,9 +144,16 @@ export interface OwnerView {
   readonly kind: 'MachineDeployment' | 'MachineSet';
   readonly uid: string;
   readonly resourceVersion: string;
+  /** metadata.generation: another one is another spec, or a deletion. */
+  readonly generation: number;
   readonly managed: boolean;
   readonly deleting: boolean;
+  /** Whether it says what its workflow has to say of it: the generation, the revision, the problem if there is one. */
   readonly observed: boolean;
+  /** Whether a change of the template has to wait. */
+  readonly paused: boolean;
+  /** Why nothing may be done for it but to delete it: what is wrong with its spec, with the field and the fix. */
+  readonly problem?: string;
   readonly replicas: number;
   /** Machines that may exist above replicas; 0 for a set. */
   readonly maxSurge: number;
@@ -204,7 +217,7 @@ export interface ClassReading {
   readonly problem?: string;
 }
 
-/** A machine that would go before others of its set. */
+/** A machine that is to go. */
 export interface Candidate {
   readonly name: string;
   readonly uid: string;
@@ -215,8 +228,8 @@ export interface Candidate {
 }
 
 /**
- * An owner as read by quorum, with at most 100 of its machines: Failed ones first, then those that would go first of each
- * set, of a set in the order in which they would go.
+ * An owner as read by quorum, with those of its machines that are to go, at most 100: Failed ones first, then the surplus
+ * of each set in the order in which it goes.
  */
 export interface OwnerReading {
   readonly view: OwnerView;
@@ -225,6 +238,10 @@ export interface OwnerReading {
 
 /** What to do for an owner in one step. */
 export interface OwnerPlan {
+  /** metadata.generation of the owner that it was made for: it holds for no other. */
+  readonly generation: number;
+  /** The sets that it was made for, with the replicas that they have once `scale` is done. */
+  readonly sets: readonly PlannedSet[];
   /** Put our finalizer on the owner and its sets. */
   readonly addFinalizers: boolean;
   /** Make the set of the present template. */
@@ -240,5 +257,13 @@ export interface OwnerPlan {
   /** Everything of the owner is gone: delete its sets, if it has any, and let the owner go. */
   readonly release: boolean;
   /** Take note of the generation, and of how the rollout goes. */
-  readonly report?: { readonly progress?: string };
+  readonly report?: { readonly progress?: string; readonly problem?: string };
+}
+
+/** A set as a step expects it, from its first change of a machine to its last. */
+export interface PlannedSet {
+  readonly name: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly replicas: number;
 }

@@ -48,3 +48,6 @@ export type Blocker = keyof typeof blockers;
 export function providerTaskQueue(installation: string, provider: string): string {
   return `${installation}.provider-${provider}`;
 }
+
+/** The alphabet of generated names in Kubernetes: nothing that could spell a word. */
+export const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789';

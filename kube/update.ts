@@ -32,3 +32,12 @@ export async function update<T extends KubeObject>(
     }
   }
 }
+
+/** Does a request under preconditions. An object that is gone, or was changed since it was read, is left as it is. */
+export async function unlessChanged(request: () => Promise<unknown>): Promise<void> {
+  try {
+    await request();
+  } catch (error) {
+    if (!isConflict(error) && !isNotFound(error)) throw error;
+  }
+}

@@ -1,10 +1,11 @@
 /** Counts of machines as the status of sets and deployments has them: pure. */
+import { boundsOf } from './bounds.ts';
+import { canonical } from './canonical.ts';
 import { isPreserved } from './deletion-order.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { isActive, isAvailable } from './owner.ts';
-import { templatesEqual } from './template.ts';
+import { controllerOf, currentSetOf, isActive, isAvailable } from './owner.ts';
 import { toKubernetesTime } from './to-model.ts';
 
 /** What the status of a set should say and does not, for a merge patch; undefined when it says it. */
@@ -28,9 +29,9 @@ export function toDeploymentCounts(
   machines: readonly Machine[],
   now: Date,
 ): object | undefined {
-  const { spec, status } = deployment;
-  const current = sets.find((set) => templatesEqual(set.spec?.template, spec?.template));
-  const isUpdated = (machine: Machine) => ownerUid(machine) === current?.metadata.uid;
+  const { status } = deployment;
+  const current = currentSetOf(deployment, sets);
+  const isUpdated = (machine: Machine) => current !== undefined && controllerOf(machine) === current.metadata.uid;
   const available = machines.filter((machine) => isActive(machine) && isAvailable(machine)).length;
   const desired = sets.reduce((sum, set) => sum + (set.spec?.replicas ?? 0), 0);
   const counts = changed(status, {
@@ -51,10 +52,6 @@ function isReady(machine: Machine): boolean {
   return isActive(machine) && machine.status?.currentStatus?.phase === 'Running';
 }
 
-function ownerUid({ metadata }: Machine): string | undefined {
-  return metadata.ownerReferences?.find(({ controller }) => controller)?.uid;
-}
-
 /** Machines whose last operation failed, as the autoscaler and people look for them. */
 function summariesOf(machines: readonly Machine[], setNames: ReadonlyMap<string, string>): object[] {
   return machines
@@ -64,22 +61,20 @@ function summariesOf(machines: readonly Machine[], setNames: ReadonlyMap<string,
       name: machine.metadata.name,
       ...(machine.spec?.providerID !== undefined && { providerID: machine.spec.providerID }),
       lastOperation: machine.status?.lastOperation,
-      ownerRef: setNames.get(ownerUid(machine) ?? '') ?? '',
+      ownerRef: setNames.get(controllerOf(machine) ?? '') ?? '',
     }));
 }
 
 /** The fields that differ from what is there; counts of 0 and empty lists may be left out on the server. */
 function changed(present: object | undefined, wanted: Readonly<Record<string, number | object[]>>): object | undefined {
   const known = (present ?? {}) as Readonly<Record<string, unknown>>;
-  const different = Object.entries(wanted).filter(
-    ([field, value]) => JSON.stringify(known[field] ?? (typeof value === 'number' ? 0 : [])) !== JSON.stringify(value),
-  );
+  const different = Object.entries(wanted).filter(([field, value]) => canonical(known[field]) !== canonical(value));
   return different.length === 0 ? undefined : Object.fromEntries(different);
 }
 
 /** The conditions with Available brought up to date, or undefined when it is. */
 function withAvailable({ spec, status }: MachineDeployment, available: number, now: Date): object[] | undefined {
-  const isEnough = available >= (spec?.replicas ?? 0) - maxUnavailableOf(spec);
+  const isEnough = available >= (spec?.replicas ?? 0) - boundsOf(spec).maxUnavailable;
   const reason = isEnough ? 'MinimumReplicasAvailable' : 'MinimumReplicasUnavailable';
   const conditions = status?.conditions ?? [];
   const present = conditions.find(({ type }) => type === 'Available');
@@ -96,16 +91,4 @@ function withAvailable({ spec, status }: MachineDeployment, available: number, n
     message,
   };
   return [...conditions.filter(({ type }) => type !== 'Available'), condition];
-}
-
-/** Resolved maxUnavailable of the strategy; percentages round down. Where both bounds are 0, one may be missing. */
-function maxUnavailableOf(spec: MachineDeployment['spec']): number {
-  const { type, rollingUpdate, inPlaceUpdate } = spec?.strategy ?? {};
-  const bounds = { RollingUpdate: rollingUpdate, InPlaceUpdate: inPlaceUpdate }[type ?? ''];
-  const replicas = spec?.replicas ?? 0;
-  const resolve = (value: number | string | undefined, round: (x: number) => number) =>
-    typeof value === 'string' ? round((replicas * Number.parseInt(value, 10)) / 100) : (value ?? 0);
-  const unavailable = resolve(bounds?.maxUnavailable, Math.floor);
-  const isStuck = unavailable === 0 && resolve(bounds?.maxSurge, Math.ceil) === 0;
-  return Math.min(isStuck ? 1 : unavailable, replicas);
 }

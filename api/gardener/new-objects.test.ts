@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
 import { annotations, annotationsNotCopied, finalizers } from './names.ts';
-import { toNewMachine, toNewMachineSet, withProgress } from './new-objects.ts';
+import { toNewMachine, toNewMachineSet } from './new-objects.ts';
 
 const metadata = {
   name: 'pool-a',
@@ -82,6 +82,7 @@ describe('toNewMachineSet', () => {
       ...kept,
       [annotations.revision]: '1',
       [annotations.desiredReplicas]: '3',
+      [annotations.maxReplicas]: '4',
     });
   });
 
@@ -145,61 +146,5 @@ describe('toNewMachine', () => {
     const machine = toNewMachine(annotated, 'x');
     expect(machine.spec).toMatchObject({ creationTimeout: '30m' });
     expect(machine.metadata.annotations[annotations.effectiveCreationTimeout]).toBe('30m');
-  });
-});
-
-describe('withProgress', () => {
-  const now = new Date('2026-08-19T12:00:00.5Z');
-  const available = { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable' };
-  const before = '2026-08-19T11:00:00Z';
-  const progressing = {
-    type: 'Progressing',
-    status: 'True',
-    reason: 'FoundNewMachineSet',
-    lastUpdateTime: before,
-    lastTransitionTime: before,
-  };
-
-  it('has nothing to write when all is there', () => {
-    const noted = { ...deployment, status: { observedGeneration: 4, conditions: [available, progressing] } };
-    expect(withProgress(noted, 'FoundNewMachineSet', now)).toBeUndefined();
-    expect(withProgress(noted, undefined, now)).toBeUndefined();
-  });
-
-  it('notes a generation without touching the conditions', () => {
-    const old = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
-    expect(withProgress(old, 'FoundNewMachineSet', now)).toEqual({ status: { observedGeneration: 4 } });
-    expect(withProgress(old, undefined, now)).toEqual({ status: { observedGeneration: 4 } });
-  });
-
-  it('writes its own condition and keeps all others', () => {
-    const patch = withProgress(
-      { ...deployment, status: { observedGeneration: 4, conditions: [progressing, available] } },
-      'NewMachineSetAvailable',
-      now,
-    );
-    expect(patch).toMatchObject({
-      status: {
-        observedGeneration: 4,
-        conditions: [
-          available,
-          {
-            type: 'Progressing',
-            status: 'True',
-            reason: 'NewMachineSetAvailable',
-            lastUpdateTime: '2026-08-19T12:00:00Z',
-            lastTransitionTime: before, // the status stays True
-          },
-        ],
-      },
-    });
-  });
-
-  it('notes the time when the status becomes True', () => {
-    const stalled = { ...progressing, status: 'False', reason: 'ProgressDeadlineExceeded' };
-    const patch = withProgress({ ...deployment, status: { conditions: [stalled] } }, 'MachineSetUpdated', now);
-    expect(patch).toMatchObject({
-      status: { conditions: [{ status: 'True', lastTransitionTime: '2026-08-19T12:00:00Z' }] },
-    });
   });
 });

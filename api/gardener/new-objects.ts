@@ -1,9 +1,9 @@
 /** Objects that an owner makes, and what it writes about itself: pure. */
+import { replicasAnnotations } from './bounds.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
 import { annotations, annotationsNotCopied, apiVersion, finalizers, labels, priorities } from './names.ts';
-import { toKubernetesTime } from './to-model.ts';
 
 /** The MachineSet of a deployment's present template; `others` are the sets it has, for the revision. */
 export function toNewMachineSet(
@@ -26,7 +26,7 @@ export function toNewMachineSet(
       annotations: {
         ...Object.fromEntries(copied),
         [annotations.revision]: String(revision),
-        [annotations.desiredReplicas]: String(spec?.replicas ?? 0),
+        ...replicasAnnotations(deployment),
       },
       finalizers: [finalizers.machine],
       ownerReferences: [ownerReference('MachineDeployment', metadata)],
@@ -78,30 +78,4 @@ export function toNewMachine(set: MachineSet, name: string) {
 
 function ownerReference(kind: string, { name, uid }: Machine['metadata']) {
   return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
-}
-
-/** A status patch that notes the generation and the reason of Progressing, or undefined when both are there. */
-export function withProgress(deployment: MachineDeployment, reason: string | undefined, now: Date): object | undefined {
-  const { metadata, status } = deployment;
-  const conditions = status?.conditions ?? [];
-  const present = conditions.find(({ type }) => type === 'Progressing');
-  const isNoted = status?.observedGeneration === metadata.generation;
-  if (isNoted && (reason === undefined || present?.reason === reason)) return undefined;
-
-  const time = toKubernetesTime(now);
-  const progressing = {
-    type: 'Progressing',
-    status: 'True',
-    lastUpdateTime: time,
-    lastTransitionTime: present?.status === 'True' ? present.lastTransitionTime : time,
-    reason,
-    message: `The rollout of MachineDeployment "${metadata.name}": ${reason}.`,
-  };
-  const others = conditions.filter(({ type }) => type !== 'Progressing');
-  return {
-    status: {
-      observedGeneration: metadata.generation,
-      ...(reason !== undefined && present?.reason !== reason && { conditions: [...others, progressing] }),
-    },
-  };
 }

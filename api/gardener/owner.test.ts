@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
 import { names } from '../names.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { annotations, finalizers } from './names.ts';
-import { controllerOf, isLone, toCandidates, toDeploymentView, toLoneSetView } from './owner.ts';
+import { annotations, finalizers, labels } from './names.ts';
+import { controllerOf, isLone, toDeploymentView, toLoneSetView } from './owner.ts';
 import { newSetName, templateHash } from './template.ts';
 
 type Meta = Machine['metadata'];
@@ -33,7 +32,13 @@ function template(className: string) {
 function deployment(change: Partial<NonNullable<MachineDeployment['spec']>> = {}): MachineDeployment {
   return {
     metadata: meta('pool', { finalizers: [finalizers.machine] }),
-    spec: { replicas: 3, template: template('small'), ...change },
+    spec: {
+      replicas: 3,
+      selector: { matchLabels: { name: 'pool' } },
+      template: template('small'),
+      strategy: { type: 'Recreate' },
+      ...change,
+    },
     status: { observedGeneration: 1 },
   };
 }
@@ -41,7 +46,7 @@ function deployment(change: Partial<NonNullable<MachineDeployment['spec']>> = {}
 function set(name: string, className: string, change: Partial<Meta> = {}): MachineSet {
   return {
     metadata: meta(name, { finalizers: [finalizers.machine], ...ownedBy('pool'), ...change }),
-    spec: { replicas: 2, template: template(className) },
+    spec: { replicas: 2, selector: { matchLabels: { name: 'pool' } }, template: template(className) },
     status: { observedGeneration: 1 },
   };
 }
@@ -144,10 +149,59 @@ describe('toDeploymentView', () => {
   });
 });
 
+describe('what a view says of the owner itself', () => {
+  const current = (change: Partial<Meta> = {}) =>
+    set('pool-1', 'small', { annotations: { [annotations.revision]: '7' }, ...change });
+
+  it('is observed once the deployment has the revision of its set', () => {
+    const bare = deployment();
+    expect(toDeploymentView(bare, [current()], []).observed).toBe(false);
+    const metadata = { ...bare.metadata, annotations: { [annotations.revision]: '7' } };
+    expect(toDeploymentView({ ...bare, metadata }, [current()], []).observed).toBe(true);
+  });
+
+  it('names the problem, and is observed once the status tells that and nothing else', () => {
+    const wrong = deployment({ selector: {} });
+    const { problem, observed } = toDeploymentView(wrong, [], []);
+    expect([problem, observed]).toEqual([expect.stringContaining('spec.selector'), false]);
+    const told = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem ?? '' };
+    const status = { observedGeneration: 1, conditions: [told] };
+    expect(toDeploymentView({ ...wrong, status }, [], [])).toMatchObject({ problem, observed: true });
+    const mended = toDeploymentView({ ...deployment(), status }, [], []);
+    expect(mended.observed).toBe(false);
+    expect(mended).not.toHaveProperty('problem');
+    expect(mended).not.toHaveProperty('progress');
+  });
+
+  it.each<[string, Partial<Meta>, Partial<Meta>, boolean]>([
+    ['nothing', {}, {}, false],
+    ['the label of the deployment', { labels: { freeze: 'True' } }, {}, true],
+    ['the label of the set', {}, { labels: { freeze: 'True' } }, true],
+    ['a label that says something else', { labels: { freeze: 'true' } }, { labels: { freeze: 'yes' } }, false],
+    ['an update in place', {}, { labels: { [labels.scaleUpDisabled]: '' } }, true],
+  ])('a set is closed to new machines by %s: %j %j', (_name, owner, own, closed) => {
+    const { metadata, ...rest } = deployment();
+    const view = toDeploymentView({ ...rest, metadata: { ...metadata, ...owner } }, [current(own)], []);
+    expect(view.sets).toMatchObject([{ closed }]);
+    expect(toLoneSetView(current(own), []).sets).toMatchObject([{ closed: closed && own.labels !== undefined }]);
+  });
+
+  it('a set knows what is asked for by its annotations, unless it is old and empty', () => {
+    const told = { [annotations.desiredReplicas]: '3', [annotations.maxReplicas]: '3' };
+    const stale = { ...told, [annotations.desiredReplicas]: '2' };
+    const old = set('pool-0', 'large', { annotations: stale });
+    const annotated = (one: MachineSet) => toDeploymentView(deployment(), [one], []).sets[0]?.annotated;
+    expect(annotated(current({ annotations: told }))).toBe(true);
+    expect(annotated(current({ annotations: stale }))).toBe(false);
+    expect(annotated(old)).toBe(false);
+    expect(annotated({ ...old, spec: { ...old.spec, replicas: 0 } })).toBe(true);
+  });
+});
+
 describe('toLoneSetView', () => {
   it('sees a set as the owner of itself', () => {
     const { ownerReferences: _, ...metadata } = meta('lone', { finalizers: [finalizers.machine] });
-    const lone: MachineSet = { metadata, spec: { replicas: 2 }, status: { observedGeneration: 1 } };
+    const lone: MachineSet = { ...set('lone', 'small'), metadata };
     const view = toLoneSetView(lone, [machine('a', 'lone'), machine('b', 'other')]);
     expect(view).toMatchObject({
       kind: 'MachineSet',
@@ -177,51 +231,5 @@ describe('controllerOf', () => {
     expect(controllerOf({ metadata: { uid: 'u', ownerReferences } })).toBe('c');
     expect(controllerOf({ metadata: { uid: 'u', ownerReferences: [other] } })).toBeUndefined();
     expect(controllerOf({ metadata: { uid: 'u' } })).toBeUndefined();
-  });
-});
-
-describe('toCandidates', () => {
-  const sets = [set('pool-0', 'large'), set('pool-1', 'small')];
-
-  it('leaves out machines that are on their way out and those of others', () => {
-    const machines = [
-      machine('a', 'pool-1'),
-      machine('b', 'pool-1', 'Terminating'),
-      machine('c', 'pool-1', 'Running', leaving),
-      machine('d', 'other'),
-    ];
-    const view = toDeploymentView(deployment(), sets, machines);
-    expect(toCandidates(view, machines, 100)).toEqual([
-      { name: 'a', uid: 'a', resourceVersion: '1', set: 'pool-1', failed: false },
-    ]);
-  });
-
-  const anyMachine = fc.record({
-    setUid: fc.constantFrom('pool-0', 'pool-1'),
-    phase: fc.constantFrom('Running', 'Pending', 'Failed', 'Unknown'),
-    priority: fc.constantFrom('1', '3'),
-  });
-
-  it('brings every Failed machine and of each set the ones that go first, however few it may bring', () => {
-    fc.assert(
-      fc.property(fc.array(anyMachine, { maxLength: 20 }), fc.integer({ min: 2, max: 20 }), (traits, limit) => {
-        const machines = traits.map(({ setUid, phase, priority }, i) =>
-          machine(`m-${i}`, setUid, phase, { annotations: { [annotations.priority]: priority } }),
-        );
-        const view = toDeploymentView(deployment(), sets, machines);
-        const all = toCandidates(view, machines, 1_000);
-        const some = toCandidates(view, machines, limit);
-        expect(all).toHaveLength(machines.length);
-        expect(some).toEqual(all.slice(0, limit));
-
-        const failed = all.filter((candidate) => candidate.failed);
-        expect(some.slice(0, failed.length)).toEqual(failed.slice(0, limit));
-        if (failed.length > limit - 2) return;
-        for (const { name } of sets.map(({ metadata }) => metadata)) {
-          const [first] = all.filter((candidate) => !candidate.failed && candidate.set === name);
-          if (first !== undefined) expect(some).toContainEqual(first);
-        }
-      }),
-    );
   });
 });

@@ -1,11 +1,13 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
-import type { Candidate, OwnerView, SetView } from '../model.ts';
+import type { OwnerView, SetView } from '../model.ts';
 import { names } from '../names.ts';
-import { byDeletionOrder, isPreserved } from './deletion-order.ts';
+import { boundsOf, replicasAnnotations } from './bounds.ts';
+import { isPreserved } from './deletion-order.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { finalizers } from './names.ts';
+import { annotations, finalizers, labels } from './names.ts';
+import { invalidSpec, problemOfDeployment, problemOfSet, toldProblem } from './problem.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
 
 interface Owned {
@@ -28,20 +30,50 @@ export function toDeploymentView(
 ): OwnerView {
   const { metadata, spec, status } = deployment;
   const own = sets.filter((set) => controllerOf(set) === metadata.uid).toSorted(byAge);
-  const equal = own.filter((set) => templatesEqual(set.spec?.template, spec?.template));
-  const current = equal.find((set) => set.metadata.deletionTimestamp === undefined) ?? equal[0];
+  const current = currentSetOf(deployment, own);
   const hash = templateHash(spec?.template, status?.collisionCount);
+  const problem = problemOfDeployment(deployment);
+  const isTold = toldProblem(status?.conditions) === problem && isRevised(deployment, current);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   const bySet = groupByController(machines);
   return {
     kind: 'MachineDeployment',
-    ...ownerOf(deployment),
+    ...traitsOf(deployment, isTold),
+    paused: spec?.paused === true,
+    ...(problem !== undefined && { problem }),
     replicas: spec?.replicas ?? 0,
-    maxSurge: maxSurgeOf(deployment),
-    ...(progress !== undefined && { progress }),
+    maxSurge: boundsOf(spec).maxSurge,
+    ...(progress !== undefined && progress !== invalidSpec && { progress }),
     template: { setName: current?.metadata.name ?? newSetName(metadata.name, hash), hash },
-    sets: own.map((set) => toSetView(set, set === current, bySet.get(set.metadata.uid) ?? [])),
+    sets: own.map((set) => ({
+      ...toSetView(set, bySet.get(set.metadata.uid) ?? []),
+      current: set === current,
+      closed: isClosed(set, deployment),
+      annotated: (set !== current && (set.spec?.replicas ?? 0) === 0) || isAnnotated(set, deployment),
+    })),
   };
+}
+
+/** Of a deployment's own sets the oldest one with its template; one that stays before one that is being deleted. */
+export function currentSetOf({ spec }: MachineDeployment, own: readonly MachineSet[]): MachineSet | undefined {
+  const equal = own.filter((set) => templatesEqual(set.spec?.template, spec?.template)).toSorted(byAge);
+  return equal.find((set) => set.metadata.deletionTimestamp === undefined) ?? equal[0];
+}
+
+function isRevised({ metadata }: MachineDeployment, current: MachineSet | undefined): boolean {
+  const revision = current?.metadata.annotations?.[annotations.revision];
+  return revision === undefined || metadata.annotations?.[annotations.revision] === revision;
+}
+
+function isAnnotated({ metadata }: MachineSet, deployment: MachineDeployment): boolean {
+  const wanted = Object.entries(replicasAnnotations(deployment));
+  return wanted.every(([key, value]) => metadata.annotations?.[key] === value);
+}
+
+/** Whether no machine may be created in a set. @param deployment the one that owns it, if any */
+export function isClosed(set: MachineSet, deployment?: MachineDeployment): boolean {
+  const isFrozen = [set, deployment].some((owner) => owner?.metadata.labels?.[labels.freeze] === 'True');
+  return isFrozen || set.metadata.labels?.[labels.scaleUpDisabled] !== undefined;
 }
 
 /**
@@ -56,33 +88,38 @@ export function isLone(set: MachineSet, controller: Owned | undefined): boolean 
 /** A MachineSet without a deployment, as the owner of itself. */
 export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): OwnerView {
   const own = machines.filter((machine) => controllerOf(machine) === set.metadata.uid);
+  const problem = problemOfSet(set);
+  const isTold = toldProblem(set.status?.machineSetCondition) === problem;
   return {
     kind: 'MachineSet',
-    ...ownerOf(set),
+    ...traitsOf(set, isTold),
+    paused: false,
+    ...(problem !== undefined && { problem }),
     replicas: set.spec?.replicas ?? 0,
     maxSurge: 0,
     template: { setName: set.metadata.name, hash: '' },
-    sets: [toSetView(set, true, own)],
+    sets: [{ ...toSetView(set, own), ...traitsOf(set, isTold), current: true, closed: isClosed(set), annotated: true }],
   };
 }
 
-function ownerOf(owner: MachineDeployment | MachineSet) {
-  const { uid, resourceVersion, finalizers: own, deletionTimestamp, generation } = owner.metadata;
+/** @param isTold whether the status says the rest of what it has to say */
+function traitsOf(owner: MachineDeployment | MachineSet, isTold: boolean) {
+  const { uid, resourceVersion, generation = 0, finalizers: own, deletionTimestamp } = owner.metadata;
   return {
     uid,
     resourceVersion,
+    generation,
     managed: own?.includes(finalizers.machine) === true,
     deleting: deletionTimestamp !== undefined,
-    observed: owner.status?.observedGeneration === generation,
+    observed: isTold && (owner.status?.observedGeneration ?? 0) === generation,
   };
 }
 
-function toSetView(set: MachineSet, current: boolean, own: readonly Machine[]): SetView {
+function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'current' | 'closed' | 'annotated'> {
   const active = own.filter(isActive);
   return {
     name: set.metadata.name,
-    ...ownerOf(set),
-    current,
+    ...traitsOf(set, toldProblem(set.status?.machineSetCondition) === undefined),
     replicas: set.spec?.replicas ?? 0,
     total: own.length,
     active: active.length,
@@ -103,7 +140,8 @@ export function isAvailable({ status }: Machine): boolean {
   return phase === 'Running' || phase === 'Available';
 }
 
-function isToBeReplaced(machine: Machine): boolean {
+/** Whether a machine has Failed and nobody wants it kept. */
+export function isToBeReplaced(machine: Machine): boolean {
   return machine.status?.currentStatus?.phase === 'Failed' && !isPreserved(machine, Date.now());
 }
 
@@ -111,45 +149,13 @@ function isBeingReplaced({ metadata }: Machine): boolean {
   return metadata.deletionTimestamp !== undefined && metadata.annotations?.[names.replaced] !== undefined;
 }
 
-/** Resolved maxSurge of the strategy; percentages round up, as in Kubernetes. */
-function maxSurgeOf({ spec }: MachineDeployment): number {
-  const { type, rollingUpdate, inPlaceUpdate } = spec?.strategy ?? {};
-  const bounds = { RollingUpdate: rollingUpdate, InPlaceUpdate: inPlaceUpdate }[type ?? ''];
-  const value = bounds?.maxSurge ?? 0;
-  if (typeof value === 'number') return value;
-  return value.endsWith('%') ? Math.ceil(((spec?.replicas ?? 0) * Number.parseInt(value, 10)) / 100) : Number(value);
-}
-
-/**
- * At most `limit` active machines of the owner's sets: the Failed ones first, then in turn of each set the one that would
- * go next. So no set has to wait until another one has nothing left to go.
- */
-export function toCandidates(view: OwnerView, machines: readonly Machine[], limit: number): Candidate[] {
-  const bySet = groupByController(machines.filter(isActive));
-  const order = byDeletionOrder(Date.now());
-  const ranked = view.sets.flatMap((set) => {
-    const own = (bySet.get(set.uid) ?? []).toSorted(order).map((machine) => toCandidate(machine, set.name));
-    const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));
-    const others = own.filter((candidate) => !candidate.failed).map((candidate, rank) => ({ rank, candidate }));
-    return [...failed, ...others];
-  });
-  return ranked
-    .toSorted((a, b) => a.rank - b.rank)
-    .slice(0, limit)
-    .map(({ candidate }) => candidate);
-}
-
-function toCandidate(machine: Machine, set: string): Candidate {
-  const { name, uid, resourceVersion } = machine.metadata;
-  return { name, uid, resourceVersion, set, failed: isToBeReplaced(machine) };
-}
-
 function byAge(a: MachineSet, b: MachineSet): number {
   const [first, second] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp} ${metadata.name}`);
   return (first ?? '') < (second ?? '') ? -1 : 1;
 }
 
-function groupByController(machines: readonly Machine[]): Map<string, Machine[]> {
+/** Machines by the UID of their set; under '' those of no set. */
+export function groupByController(machines: readonly Machine[]): Map<string, Machine[]> {
   const groups = new Map<string, Machine[]>();
   for (const machine of machines) {
     const uid = controllerOf(machine) ?? '';

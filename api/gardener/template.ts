@@ -1,4 +1,6 @@
 /** When two machine templates are the same, and what a set made from one is called: pure. */
+import { safeAlphabet } from '../names.ts';
+import { byKey, canonical } from './canonical.ts';
 import type { MachineTemplate } from './machine.ts';
 import { labels } from './names.ts';
 
@@ -21,9 +23,6 @@ export function templateHash(template: MachineTemplate | undefined, collisionCou
   return String(hash);
 }
 
-/** The alphabet of generated names in Kubernetes: nothing that could spell a word. */
-const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789';
-
 /** `<deployment>-<5 characters>`, the characters being Kubernetes' safe encoding of the hash. */
 export function newSetName(deployment: string, hash: string): string {
   const encoded = Array.from(hash, (digit) => safeAlphabet[digit.charCodeAt(0) % safeAlphabet.length]).join('');
@@ -42,17 +41,4 @@ function essence(template: MachineTemplate | undefined): unknown {
     class: { apiGroup: machineClass?.apiGroup, name: machineClass?.name },
     providerID,
   };
-}
-
-/** JSON with sorted keys, without fields that are empty: how an object was written does not matter. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, part: unknown) => {
-    if (part === null || part === '' || typeof part !== 'object') return part || undefined;
-    if (Array.isArray(part)) return part.length === 0 ? undefined : part;
-    return Object.fromEntries(Object.entries(part).toSorted(byKey));
-  });
-}
-
-function byKey([a]: [string, unknown], [b]: [string, unknown]): number {
-  return a < b ? -1 : 1;
 }

@@ -3,12 +3,15 @@
  * it. For properties that need thousands of interleavings; that the activities do the same is proved beside them.
  */
 
+import { replicasAnnotations } from '../../api/gardener/bounds.ts';
+import { toCandidates } from '../../api/gardener/candidates.ts';
 import type { Machine } from '../../api/gardener/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { finalizers } from '../../api/gardener/names.ts';
-import { toNewMachine, toNewMachineSet, withProgress } from '../../api/gardener/new-objects.ts';
-import { controllerOf, toCandidates, toDeploymentView } from '../../api/gardener/owner.ts';
+import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts';
+import { controllerOf, currentSetOf, toDeploymentView } from '../../api/gardener/owner.ts';
+import { withProblem, withProgress, withRevision } from '../../api/gardener/owner-status.ts';
 import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
 import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
@@ -122,17 +125,15 @@ export function createWorld({ replicas, maxSurge, limit }: { replicas: number; m
 
   function act(plan: OwnerPlan): void {
     const { deployment } = world;
-    if (deployment === undefined) return;
+    if (deployment === undefined || deployment.metadata.generation !== plan.generation) return;
     if (plan.addFinalizers) for (const object of [deployment, ...world.sets]) addFinalizer(object);
-    if (deployment.metadata.deletionTimestamp === undefined) {
-      if (plan.createSet !== undefined) createSet(deployment, plan.createSet);
-      for (const { set, resourceVersion, replicas } of plan.scale) scale(set, resourceVersion, replicas);
-      for (const batch of plan.create) createMachines(batch);
-    }
-    for (const candidate of plan.remove) removeCandidate(candidate);
-    for (const { name } of plan.releaseSets) releaseSet(name);
+    if (plan.createSet !== undefined) createSet(deployment, plan.createSet);
+    const scaled = new Map(plan.scale.map((change) => [change.set, scale(deployment, change)]));
+    for (const batch of plan.create) createMachines(batch, plan);
+    for (const candidate of plan.remove) removeCandidate(candidate, plan);
+    for (const { uid } of plan.releaseSets) releaseSet(uid);
     if (plan.release) release(deployment);
-    if (plan.report !== undefined) report(deployment, plan.report.progress);
+    if (plan.report !== undefined) report(deployment, plan, scaled);
   }
 
   function addFinalizer(object: { metadata: Meta }): void {
@@ -161,29 +162,40 @@ export function createWorld({ replicas, maxSurge, limit }: { replicas: number; m
     touch(deployment);
   }
 
-  function scale(name: string, resourceVersion: string, replicas: number): void {
-    const set = world.sets.find(({ metadata }) => metadata.name === name);
-    if (set?.spec === undefined || set.metadata.resourceVersion !== resourceVersion) return;
-    set.spec.replicas = replicas;
-    set.metadata.generation = (set.metadata.generation ?? 0) + 1;
+  /** Answers the set's new generation, if it has one now. */
+  function scale(deployment: MachineDeployment, planned: OwnerPlan['scale'][number]): number | undefined {
+    const set = world.sets.find(({ metadata }) => metadata.name === planned.set);
+    if (set?.spec === undefined || set.metadata.resourceVersion !== planned.resourceVersion) return undefined;
+    set.metadata.annotations = { ...set.metadata.annotations, ...replicasAnnotations(deployment) };
     touch(set);
+    if (set.spec.replicas === planned.replicas) return undefined;
+    set.spec.replicas = planned.replicas;
+    set.metadata.generation = (set.metadata.generation ?? 0) + 1;
+    return set.metadata.generation;
   }
 
-  function createMachines({ uid, names: machineNames }: OwnerPlan['create'][number]): void {
-    const set = world.sets.find(({ metadata }) => metadata.uid === uid);
+  function setAsPlanned(name: string, { sets }: OwnerPlan): MachineSet | undefined {
+    const planned = sets.find((set) => set.name === name);
+    const set = world.sets.find(({ metadata }) => metadata.uid === planned?.uid);
+    return set?.spec?.replicas === planned?.replicas ? set : undefined;
+  }
+
+  function createMachines({ set: setName, names: machineNames }: OwnerPlan['create'][number], plan: OwnerPlan): void {
+    const set = setAsPlanned(setName, plan);
     if (set === undefined || set.metadata.deletionTimestamp !== undefined) return;
     for (const name of machineNames) addMachine(set, name);
   }
 
-  function removeCandidate({ uid, resourceVersion, failed }: OwnerPlan['remove'][number]): void {
+  function removeCandidate({ set, uid, resourceVersion, failed }: OwnerPlan['remove'][number], plan: OwnerPlan): void {
     const machine = world.machines.find(({ metadata }) => metadata.uid === uid);
     if (machine === undefined || machine.metadata.resourceVersion !== resourceVersion) return;
+    if (setAsPlanned(set, plan) === undefined) return;
     if (failed) machine.metadata.annotations = { ...machine.metadata.annotations, [names.replaced]: 'true' };
     remove(machine);
   }
 
-  function releaseSet(name: string): void {
-    const set = world.sets.find(({ metadata }) => metadata.name === name);
+  function releaseSet(uid: string): void {
+    const set = world.sets.find(({ metadata }) => metadata.uid === uid);
     if (set !== undefined) removeFinalizer(set);
   }
 
@@ -195,13 +207,26 @@ export function createWorld({ replicas, maxSurge, limit }: { replicas: number; m
     removeFinalizer(deployment);
   }
 
-  function report(deployment: MachineDeployment, progress: string | undefined): void {
+  function report(
+    deployment: MachineDeployment,
+    plan: OwnerPlan,
+    scaled: ReadonlyMap<string, number | undefined>,
+  ): void {
     for (const set of world.sets) {
-      if (set.status?.observedGeneration === set.metadata.generation) continue;
-      set.status = { ...set.status, observedGeneration: set.metadata.generation };
+      const planned = plan.sets.find(({ uid }) => uid === set.metadata.uid);
+      if (planned === undefined) continue;
+      const patch = withProblem(set, undefined, scaled.get(planned.name) ?? planned.generation, new Date(time));
+      if (patch === undefined) continue;
+      set.status = { ...set.status, ...(patch as { status: MachineSet['status'] }).status };
       touch(set);
     }
-    const patch = withProgress(deployment, progress, new Date(time));
+    const revision = withRevision(deployment, currentSetOf(deployment, world.sets));
+    if (revision !== undefined) {
+      const { annotations } = (revision as { metadata: Meta }).metadata;
+      deployment.metadata.annotations = { ...deployment.metadata.annotations, ...annotations };
+      touch(deployment);
+    }
+    const patch = withProgress(deployment, plan.report ?? {}, plan.generation, new Date(time));
     if (patch === undefined) return;
     deployment.status = { ...deployment.status, ...(patch as { status: MachineDeployment['status'] }).status };
     touch(deployment);

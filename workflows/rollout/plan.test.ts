@@ -20,6 +20,7 @@ type Happening =
   | { readonly kind: 'delete'; readonly pick: number }
   | { readonly kind: 'gone'; readonly pick: number }
   | { readonly kind: 'preserve'; readonly pick: number }
+  | { readonly kind: 'pause'; readonly paused: boolean }
   | { readonly kind: 'deleteSet'; readonly pick: number }
   | { readonly kind: 'deleteOwner' };
 
@@ -32,6 +33,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({ kind: fc.constant('template' as const), className: fc.constantFrom('a', 'b', 'c') }),
   },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), paused: fc.boolean() }) },
   {
     weight: 6,
     arbitrary: fc.record({
@@ -139,6 +141,9 @@ function happen(world: World, event: Happening, memory: { reading?: OwnerReading
     case 'template':
       world.editSpec({ template: template(event.className) });
       return;
+    case 'pause':
+      world.editSpec({ paused: event.paused });
+      return;
     case 'deleteOwner':
       if (world.deployment !== undefined) world.remove(world.deployment);
       return;
@@ -207,6 +212,7 @@ describe('planOwner, whatever happens', () => {
         const world = begin(from);
         const memory = {};
         for (const event of events) happen(world, event, memory);
+        world.editSpec({ paused: false });
         settle(world);
 
         const view = world.observe()?.view;
@@ -257,11 +263,35 @@ describe('planOwner, whatever happens', () => {
   });
 });
 
+describe('planOwner while paused, whatever happens', () => {
+  it('keeps the number of machines and makes no set', () => {
+    fc.assert(
+      fc.property(start, happenings, fc.nat(6), (from, events, replicas) => {
+        const world = begin(from);
+        for (const event of events) happen(world, event, {});
+        settle(world);
+        fc.pre(world.sets.length > 0);
+        world.editSpec({ template: template('new'), paused: true });
+        settle(world);
+        const before = world.sets.map(({ metadata }) => metadata.uid);
+        world.editSpec({ replicas });
+        settle(world);
+        expect(world.sets.map(({ metadata }) => metadata.uid)).toEqual(before);
+        expect(world.machines).toHaveLength(replicas);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
 describe('planOwner', () => {
   const set: SetView = {
     name: 'pool-1',
     uid: 'set-1',
     resourceVersion: '3',
+    generation: 1,
+    annotated: true,
+    closed: false,
     current: true,
     managed: true,
     deleting: false,
@@ -277,6 +307,8 @@ describe('planOwner', () => {
     kind: 'MachineDeployment',
     uid: 'owner-1',
     resourceVersion: '2',
+    generation: 4,
+    paused: false,
     managed: true,
     deleting: false,
     observed: true,
@@ -305,6 +337,8 @@ describe('planOwner', () => {
   it('[mcm 70] makes the set of a new deployment with all its replicas, finalizers and a report in one step', () => {
     const plan = planFor({ ...unreported, managed: false, observed: false, sets: [] });
     expect(plan).toEqual({
+      generation: 4,
+      sets: [],
       addFinalizers: true,
       createSet: { name: 'pool-1', hash: '42', replicas: 3 },
       scale: [],
@@ -410,6 +444,47 @@ describe('planOwner', () => {
       { name: 'pool-1', uid: 'set-1' },
     ]);
     expect(planFor({ ...owner, sets: [] })).toMatchObject({ createSet: { name: 'pool-1', replicas: 3 } });
+  });
+
+  it.each<[string, Partial<OwnerView>, Partial<SetView>]>([
+    ['a set that is closed', {}, { ...empty, closed: true }],
+    ['an owner that is not valid', { problem: 'spec.selector is missing' }, empty],
+  ])('creates nothing for %s', (_name, change, setChange) => {
+    expect(created(planFor({ ...owner, ...change, sets: [{ ...set, ...setChange }] }))).toEqual([]);
+  });
+
+  it('says once what is wrong with an owner, and does nothing else but delete it', () => {
+    const problem = 'spec.selector is missing';
+    const wrong = { ...unreported, problem, managed: false, observed: false, sets: [{ ...set, failed: 1 }] };
+    const plan = planFor(wrong, [candidate('bad', { failed: true })]);
+    expect(plan.report).toEqual({ problem });
+    const { report: _report, ...rest } = plan;
+    expect(isEmpty(rest)).toBe(true);
+    const told = { ...wrong, observed: true };
+    expect([isEmpty(planFor(told)), deploymentNeeds(told)]).toEqual([true, []]);
+    expect(removed(planFor({ ...told, deleting: true }, [candidate('a')]))).toEqual(['a']);
+  });
+
+  it('makes no set for a new template while paused, and scales the newest', () => {
+    const older = { ...set, name: 'old', uid: 'old', current: false };
+    const newest = { ...set, current: false, total: 2, active: 2, available: 2, replicas: 2 };
+    const plan = planFor({ ...owner, paused: true, replicas: 9, sets: [older, newest] });
+    expect(plan).not.toHaveProperty('createSet');
+    expect(plan.scale).toEqual([{ set: 'pool-1', resourceVersion: '3', replicas: 6 }]);
+    expect(planFor({ ...owner, paused: true, sets: [] })).toMatchObject({ scale: [], create: [] });
+  });
+
+  it('tells sets what their deployment asks for, without another change', () => {
+    const plan = planFor({ ...owner, sets: [{ ...set, annotated: false }] });
+    expect(plan.scale).toEqual([{ set: 'pool-1', resourceVersion: '3', replicas: 3 }]);
+  });
+
+  it('names the generation and the sets that it is for, as they are once they are scaled', () => {
+    const plan = planFor({ ...owner, replicas: 5 });
+    expect(plan).toMatchObject({
+      generation: 4,
+      sets: [{ name: 'pool-1', uid: 'set-1', generation: 1, replicas: 5 }],
+    });
   });
 
   it('neither makes sets for nor reports progress of a set without a deployment', () => {

@@ -1,6 +1,7 @@
 /** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
 import { deploymentNeeds, rolloutComplete } from '../../api/attention.ts';
 import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import { desiredReplicas, surplusOf } from '../../api/surplus.ts';
 
 /** Machines that one step creates or deletes at most. */
 export const maxPerStep = 100;
@@ -8,29 +9,43 @@ export const maxPerStep = 100;
 /**
  * Plans one step, as much as it may: sets and machines to make, scale and delete. The sets of older templates keep the
  * machines that they have as far as replicas allow, and get no new ones; whatever is more goes from the oldest set first.
+ * While a deployment is paused there is no new set, and its newest one takes the place of the one of the template.
  * @param newName makes a machine name for a set; it is asked once for each machine
  */
 export function planOwner({ view, candidates }: OwnerReading, newName: (set: string) => string): OwnerPlan {
   if (view.deleting) return planDeletion(view, candidates);
+  if (view.problem !== undefined) return planRefusal(view, view.problem);
 
   const desired = desiredReplicas(view);
   const needs = deploymentNeeds(view);
   // A set of this template that somebody deleted still has the name, and machines that count.
-  const isMissing = !view.sets.some((set) => set.current);
+  const isMissing = !view.paused && !view.sets.some((set) => set.current);
   const scale = view.sets
-    .filter((set) => !set.deleting && desired.get(set.name) !== set.replicas)
+    .filter((set) => !set.deleting && (desired.get(set.name) !== set.replicas || !set.annotated))
     .map((set) => ({ set: set.name, resourceVersion: set.resourceVersion, replicas: desired.get(set.name) ?? 0 }));
   const report = reportOf(view);
   return {
+    ...nothingFor(view, desired),
     addFinalizers: needs.includes('finalizer'),
     ...(isMissing && { createSet: { ...newSet(view), replicas: desired.get('') ?? 0 } }),
     scale,
     create: planCreation(view, desired, newName),
-    remove: planRemoval(view, desired, candidates),
+    remove: planRemoval(view, candidates),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
-    release: false,
     ...(report !== undefined && { report }),
   };
+}
+
+/** A plan that changes nothing, yet. */
+function nothingFor(view: OwnerView, desired: ReadonlyMap<string, number>): OwnerPlan {
+  const sets = view.sets.map(({ name, uid, generation, replicas }) => ({
+    name,
+    uid,
+    generation,
+    replicas: desired.get(name) ?? replicas,
+  }));
+  const { generation } = view;
+  return { generation, sets, addFinalizers: false, scale: [], create: [], remove: [], releaseSets: [], release: false };
 }
 
 /** Whether a plan changes nothing. */
@@ -50,24 +65,6 @@ function isEmptied(set: SetView): boolean {
 }
 
 /**
- * spec.replicas that each set should have, by name; under '' that of a set which does not exist yet. One that is being
- * deleted should have none.
- */
-function desiredReplicas(view: OwnerView): Map<string, number> {
-  let left = view.replicas;
-  const desired = new Map<string, number>();
-  const sets = view.sets.filter((set) => !set.deleting);
-  const older = sets.filter((set) => !set.current);
-  for (const set of older.toReversed()) {
-    const kept = Math.min(set.active - set.failed, left);
-    desired.set(set.name, kept);
-    left -= kept;
-  }
-  const current = sets.find((set) => set.current);
-  return desired.set(current?.name ?? '', left);
-}
-
-/**
  * Machines that are on their way out still hold quota, addresses and names: they count until they are gone. Only a Failed
  * one that is being replaced does not make its replacement wait.
  */
@@ -77,7 +74,7 @@ function planCreation(view: OwnerView, desired: ReadonlyMap<string, number>, new
   const create: { set: string; uid: string; names: string[] }[] = [];
   for (const set of view.sets) {
     const missing = Math.min((desired.get(set.name) ?? 0) - set.active, left);
-    if (missing <= 0 || set.deleting || !set.managed) continue;
+    if (missing <= 0 || set.deleting || set.closed || !set.managed) continue;
     left -= missing;
     create.push({ set: set.name, uid: set.uid, names: Array.from({ length: missing }, () => newName(set.name)) });
   }
@@ -85,8 +82,8 @@ function planCreation(view: OwnerView, desired: ReadonlyMap<string, number>, new
 }
 
 /** All Failed machines; beyond those, of each set the surplus in the order of the candidates. */
-function planRemoval(view: OwnerView, desired: ReadonlyMap<string, number>, candidates: readonly Candidate[]) {
-  const surplus = new Map(view.sets.map((set) => [set.name, set.active - set.failed - (desired.get(set.name) ?? 0)]));
+function planRemoval(view: OwnerView, candidates: readonly Candidate[]) {
+  const surplus = surplusOf(view);
   return candidates.filter(({ set, failed }) => {
     if (failed) return true;
     const over = surplus.get(set) ?? 0;
@@ -97,9 +94,14 @@ function planRemoval(view: OwnerView, desired: ReadonlyMap<string, number>, cand
 
 function planDeletion(view: OwnerView, candidates: readonly Candidate[]): OwnerPlan {
   const hasMachines = view.sets.some((set) => set.total > 0);
-  const nothing = { addFinalizers: false, scale: [], create: [], remove: [], releaseSets: [], release: false };
-  if (hasMachines) return { ...nothing, remove: candidates };
-  return { ...nothing, release: deploymentNeeds(view).length > 0 };
+  const plan = nothingFor(view, new Map());
+  if (hasMachines) return { ...plan, remove: candidates };
+  return { ...plan, release: deploymentNeeds(view).length > 0 };
+}
+
+/** Says what is wrong, and touches nothing. */
+function planRefusal(view: OwnerView, problem: string): OwnerPlan {
+  return { ...nothingFor(view, new Map()), ...(!view.observed && { report: { problem } }) };
 }
 
 /** What the owner's status has to say and does not say yet. */
@@ -109,8 +111,9 @@ function reportOf(view: OwnerView): OwnerPlan['report'] {
   return view.observed && view.sets.every((set) => set.observed) ? undefined : {};
 }
 
-/** Reason that the condition Progressing should have. A rollout that was complete stays so until the next one. */
-function progressOf({ sets, replicas, progress }: OwnerView): string {
+/** Reason that the condition Progressing should have: as it is while paused, and once complete until the next rollout. */
+function progressOf({ sets, replicas, progress, paused }: OwnerView): string | undefined {
+  if (paused) return progress;
   const current = sets.find((set) => set.current && !set.deleting);
   if (current === undefined) return 'NewMachineSetCreated';
   const isAlone = sets.every((set) => set === current || set.total === 0);

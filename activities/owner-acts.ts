@@ -1,0 +1,161 @@
+/** What a step of an owner of machines does: sets and machines are made, scaled and deleted as planned. */
+import { replicasAnnotations } from '../api/gardener/bounds.ts';
+import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/machine-set.ts';
+import { apiVersion } from '../api/gardener/names.ts';
+import { toNewMachine, toNewMachineSet } from '../api/gardener/new-objects.ts';
+import { controllerOf, currentSetOf, isClosed } from '../api/gardener/owner.ts';
+import { withProblem, withProgress, withRevision } from '../api/gardener/owner-status.ts';
+import { templateHash, templatesEqual } from '../api/gardener/template.ts';
+import type { Candidate, OwnerPlan } from '../api/model.ts';
+import { names } from '../api/names.ts';
+import { isAlreadyExists } from '../kube/errors.ts';
+import type { EventRecorder } from '../kube/events.ts';
+import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
+import { mergePatch } from '../kube/patch.ts';
+import type { KubeObject } from '../kube/types.ts';
+import { unlessChanged, update } from '../kube/update.ts';
+import { addFinalizers, release, removeFinalizer } from './owner-finalizers.ts';
+import { inBatches, type Owner, type OwnerKind, ownSets, readAsPlanned, type Step } from './owner-step.ts';
+
+/**
+ * Does a step that was planned. Safe to repeat: machines have their names, deletions and changes the version that they
+ * were planned for. What was planned for another generation of the owner, or for a set that has other replicas by now, is
+ * left to the next reading: an attempt may come long after its plan. Whatever it throws, nothing is under way any more.
+ */
+export async function carryOut(step: Step): Promise<void> {
+  const { deps, ref, kind, plan } = step;
+  const { control } = deps;
+  let owner = await readAsPlanned(step);
+  if (owner !== undefined && plan.addFinalizers) {
+    await addFinalizers(control, ref, kind);
+    // Again: only what had our finalizer before it was deleted still has its workflow.
+    owner = await readAsPlanned(step);
+  }
+  if (owner === undefined) return;
+
+  const scaled = await growSets(step, owner);
+  await inBatches(step, plan.remove, (candidate) => deleteMachine(step, candidate));
+  for (const set of plan.releaseSets) await removeFinalizer(control, machineSets, { ...set, namespace: ref.namespace });
+  if (plan.release) await release(control, ref, kind);
+  if (plan.report !== undefined) await report(step, plan.report, scaled);
+}
+
+/** Makes and scales sets, and creates machines in them. Answers the generations of the sets that it has scaled. */
+async function growSets(step: Step, owner: Owner): Promise<Map<string, number>> {
+  const { plan } = step;
+  const { deployment } = owner;
+  const scaled = new Map<string, number>();
+  if (deployment !== undefined) {
+    if (plan.createSet !== undefined) await createSet(step, deployment, plan.createSet);
+    for (const change of plan.scale) await scaleSet(step, deployment, change, scaled);
+  }
+  const wanted = plan.create.flatMap(({ set, names: machineNames }) => machineNames.map((name) => ({ set, name })));
+  await inBatches(step, wanted, ({ name }, set, now) => createMachine(step, name, set, now));
+  return scaled;
+}
+
+/** A name that another template has taken counts one collision up: the next reading finds another name. */
+async function createSet(
+  { deps, ref, kind }: Step,
+  deployment: MachineDeployment,
+  planned: NonNullable<OwnerPlan['createSet']>,
+): Promise<void> {
+  const { control, events } = deps;
+  const { namespace } = ref;
+  if (templateHash(deployment.spec?.template, deployment.status?.collisionCount) !== planned.hash) return;
+  const others = await ownSets(control, ref, kind);
+  try {
+    await control.create(machineSets, toNewMachineSet(deployment, others, planned));
+    const note = `Created machine set ${planned.name} with ${planned.replicas} replicas`;
+    recordOn(events, 'MachineDeployment', deployment, 'ScalingMachineSet', note);
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+    const taken = await control.find(machineSets, { namespace, name: planned.name });
+    const isOurs = taken !== undefined && controllerOf(taken) === ref.uid;
+    if (isOurs && templatesEqual(taken.spec?.template, deployment.spec?.template)) return;
+    const countUp = ({ status }: MachineDeployment) => ({
+      status: { collisionCount: (status?.collisionCount ?? 0) + 1 },
+    });
+    await update(control, machineDeployments, ref, countUp, { subresource: 'status' });
+  }
+}
+
+async function scaleSet(
+  { deps, ref, plan }: Step,
+  deployment: MachineDeployment,
+  { set: name, resourceVersion, replicas }: OwnerPlan['scale'][number],
+  scaled: Map<string, number>,
+): Promise<void> {
+  const metadata = { resourceVersion, annotations: replicasAnnotations(deployment) };
+  await unlessChanged(async () => {
+    const key = { namespace: ref.namespace, name };
+    const set = await deps.control.patch(machineSets, key, mergePatch({ metadata, spec: { replicas } }));
+    const { generation = 0 } = set.metadata;
+    if (generation === plan.sets.find((planned) => planned.name === name)?.generation) return;
+    scaled.set(name, generation);
+    const note = `Scaled machine set ${name} to ${replicas}`;
+    recordOn(deps.events, 'MachineDeployment', deployment, 'ScalingMachineSet', note);
+  });
+}
+
+async function createMachine({ deps }: Step, name: string, set: MachineSet, { deployment }: Owner): Promise<void> {
+  if (set.metadata.deletionTimestamp !== undefined || isClosed(set, deployment)) return;
+  try {
+    await deps.control.create(machines, toNewMachine(set, name));
+    recordOn(deps.events, 'MachineSet', set, 'SuccessfulCreate', `Created machine ${name}`);
+  } catch (error) {
+    // Ours when an earlier attempt made it; another's then makes the next reading one short, which takes a new name.
+    if (!isAlreadyExists(error)) throw error;
+  }
+}
+
+async function deleteMachine({ deps, ref }: Step, candidate: Candidate): Promise<void> {
+  const { control } = deps;
+  const { name, uid, resourceVersion, failed } = candidate;
+  const key = { namespace: ref.namespace, name };
+  await unlessChanged(async () => {
+    let version = resourceVersion;
+    if (failed) {
+      const metadata = { uid, resourceVersion, annotations: { [names.replaced]: 'true' } };
+      version = (await control.patch(machines, key, mergePatch({ metadata }))).metadata.resourceVersion;
+    }
+    await control.delete(machines, key, { preconditions: { uid, resourceVersion: version } });
+  });
+}
+
+/** Takes note of the generations that were planned for, not of those that came meanwhile. */
+async function report(
+  { deps, ref, kind, plan }: Step,
+  said: NonNullable<OwnerPlan['report']>,
+  scaled: ReadonlyMap<string, number>,
+): Promise<void> {
+  const { control } = deps;
+  const onStatus = { subresource: 'status' } as const;
+  const now = new Date();
+  const own = await ownSets(control, ref, kind);
+  for (const set of own) {
+    const planned = plan.sets.find(({ uid }) => uid === set.metadata.uid);
+    if (planned === undefined) continue;
+    const generation = scaled.get(planned.name) ?? planned.generation;
+    const problem = kind === 'MachineSet' ? said.problem : undefined;
+    const change = (live: MachineSet) => withProblem(live, problem, generation, now);
+    if (change(set) !== undefined) await update(control, machineSets, set.metadata, change, onStatus);
+  }
+  if (kind === 'MachineSet') return;
+  await update(control, machineDeployments, ref, (live) => withRevision(live, currentSetOf(live, own)));
+  const change = (live: MachineDeployment) => withProgress(live, said, plan.generation, now);
+  await update(control, machineDeployments, ref, change, onStatus);
+}
+
+function recordOn(
+  events: EventRecorder,
+  kind: OwnerKind,
+  { metadata }: KubeObject,
+  reason: string,
+  note: string,
+): void {
+  const { namespace = '', name, uid } = metadata;
+  const regarding = { apiVersion, kind, namespace, name, uid };
+  events.record({ regarding, type: 'Normal', reason, note, action: reason });
+}

@@ -1,0 +1,32 @@
+/** Which machines of an owner are to go: pure. */
+import type { Candidate, OwnerView } from '../model.ts';
+import { hasSurplus, surplusOf } from '../surplus.ts';
+import { byDeletionOrder } from './deletion-order.ts';
+import type { Machine } from './machine.ts';
+import { groupByController, isActive, isToBeReplaced } from './owner.ts';
+
+/**
+ * At most `limit` active machines of the owner's sets that are to go: the Failed ones first, then in turn of each set with
+ * a surplus the one that goes next. So no set has to wait until another one has nothing left to go.
+ */
+export function toCandidates(view: OwnerView, machines: readonly Machine[], limit: number): Candidate[] {
+  if (!hasSurplus(view)) return [];
+  const bySet = groupByController(machines.filter(isActive));
+  const order = byDeletionOrder(Date.now());
+  const surplus = surplusOf(view);
+  const ranked = view.sets.flatMap((set) => {
+    const own = (bySet.get(set.uid) ?? []).toSorted(order).map((machine) => toCandidate(machine, set.name));
+    const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));
+    const others = own.filter((candidate) => !candidate.failed).slice(0, Math.max(0, surplus.get(set.name) ?? 0));
+    return [...failed, ...others.map((candidate, rank) => ({ rank, candidate }))];
+  });
+  return ranked
+    .toSorted((a, b) => a.rank - b.rank)
+    .slice(0, limit)
+    .map(({ candidate }) => candidate);
+}
+
+function toCandidate(machine: Machine, set: string): Candidate {
+  const { name, uid, resourceVersion } = machine.metadata;
+  return { name, uid, resourceVersion, set, failed: isToBeReplaced(machine) };
+}
