@@ -225,6 +225,54 @@ describe('a set whose deployment is gone', () => {
   });
 });
 
+describe('an owner that is not valid', () => {
+  it('gets a condition that says why and nothing else, until it is mended', async () => {
+    const ref = await newDeployment({ selector: {} });
+    await settle(ref);
+    const { metadata, status } = await client.get(machineDeployments, ref);
+    expect(status?.conditions).toMatchObject([
+      {
+        type: 'Progressing',
+        status: 'False',
+        reason: 'InvalidSpec',
+        message: expect.stringContaining('spec.selector'),
+      },
+    ]);
+    expect(status?.observedGeneration).toBe(metadata.generation);
+    expect(metadata).not.toHaveProperty('finalizers');
+    expect([await sets(), deploymentNeeds((await read(ref)).view)]).toEqual([[], []]);
+
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { selector: spec.selector } }));
+    await settle(ref);
+    expect(await own()).toHaveLength(2);
+    expect((await client.get(machineDeployments, ref)).status?.conditions).toMatchObject([{ status: 'True' }]);
+  });
+
+  it('keeps its machines when it was valid before, and can be deleted', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { selector: { matchLabels: null }, replicas: 0 } }));
+    await settle(ref);
+    expect(await own()).toHaveLength(2);
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    expect([await own(), await sets(), await client.find(machineDeployments, ref)]).toEqual([[], [], undefined]);
+  });
+
+  it('says it as ReplicaFailure when it is a set', async () => {
+    const ref = await newLoneSet(1);
+    await client.patch(machineSets, ref, mergePatch({ spec: { selector: { matchLabels: null } } }));
+    await settle(ref, 'MachineSet');
+    const failure = { type: 'ReplicaFailure', status: 'True', reason: 'InvalidSpec' };
+    expect((await client.get(machineSets, ref)).status?.machineSetCondition).toMatchObject([failure]);
+    expect([await own(), deploymentNeeds((await read(ref, 'MachineSet')).view)]).toEqual([[], []]);
+    await client.patch(machineSets, ref, mergePatch({ spec: { selector: spec.selector } }));
+    await settle(ref, 'MachineSet');
+    expect(await own()).toHaveLength(1);
+    expect((await client.get(machineSets, ref)).status).not.toHaveProperty('machineSetCondition.0');
+  });
+});
+
 describe('machines whose labels are not those of the selector', () => {
   it('are counted, and deleted with their owner', async () => {
     const ref = await newDeployment({ replicas: 3 });
