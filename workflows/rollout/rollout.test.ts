@@ -1,0 +1,182 @@
+/** The loop of an owner on a real Temporal server, with activities that the tests play. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import { Client, type WorkflowHandle } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
+import { Worker } from '@temporalio/worker';
+import type { OwnerActivities } from '../../activities/owners.ts';
+import { rolloutComplete } from '../../api/attention.ts';
+import type { OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { describeOwnerQuery, lookOwnerSignal, ownerObservedSignal, retryNowSignal } from './messages.ts';
+
+const set: SetView = {
+  name: 'pool-1',
+  uid: 'set-1',
+  resourceVersion: '1',
+  generation: 1,
+  current: true,
+  managed: true,
+  deleting: false,
+  observed: true,
+  annotated: true,
+  closed: false,
+  replicas: 3,
+  total: 3,
+  active: 3,
+  available: 3,
+  failed: 0,
+  replacing: 0,
+};
+const atRest: OwnerView = {
+  kind: 'MachineDeployment',
+  uid: 'owner-1',
+  resourceVersion: '1',
+  generation: 1,
+  managed: true,
+  deleting: false,
+  observed: true,
+  paused: false,
+  replicas: 3,
+  maxSurge: 0,
+  progress: rolloutComplete,
+  template: { setName: 'pool-1', hash: '1' },
+  sets: [set],
+};
+/** One machine is on its way out, and its place is not free yet. */
+const waiting: OwnerView = { ...atRest, sets: [{ ...set, active: 2, available: 2 }] };
+const lacking: OwnerView = { ...atRest, sets: [{ ...set, total: 0, active: 0, available: 0 }] };
+
+let connection: NativeConnection;
+let client: Client;
+let bundle: { code: string };
+
+beforeAll(async () => {
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+  client = new Client({ connection });
+  bundle = await loadWorkflowBundle();
+});
+afterAll(() => connection.close());
+
+/** What the activities answer, and what they were asked. */
+let view: OwnerView | undefined;
+let act: (plan: OwnerPlan) => void;
+let readings: number;
+let plans: OwnerPlan[];
+let handle: WorkflowHandle;
+let taskQueue: string;
+let end: () => Promise<void>;
+
+beforeEach(async () => {
+  readings = 0;
+  plans = [];
+  act = () => undefined;
+  const activities: OwnerActivities = {
+    observeOwner: async (): Promise<OwnerReading | null> => {
+      readings += 1;
+      return view === undefined ? null : { view, candidates: [] };
+    },
+    actOnOwner: async (_ref, _kind, plan) => {
+      plans.push(plan);
+      act(plan);
+    },
+  };
+  taskQueue = `rollout-test-${randomUUID()}`;
+  const worker = await Worker.create({ connection, taskQueue, workflowBundle: bundle, activities });
+  const run = worker.run();
+  end = async () => {
+    await handle.terminate().catch(() => undefined); // most have ended
+    worker.shutdown();
+    await run;
+  };
+});
+afterEach(() => end());
+
+async function start(first: OwnerView): Promise<void> {
+  view = first;
+  const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
+  handle = await client.workflow.start('rollout', { taskQueue, workflowId: randomUUID(), args: [ref] });
+}
+
+const doing = async () => (await handle.query(describeOwnerQuery)).doing;
+const namesOf = (plan: OwnerPlan | undefined) => plan?.create.flatMap(({ names }) => names) ?? [];
+
+describe('the workflow of an owner', () => {
+  it('completes when there is nothing to do', async () => {
+    await start(atRest);
+    await handle.result();
+    expect([readings, plans.length]).toEqual([1, 0]);
+  });
+
+  it('reads live when it is told to look, and ends when the owner is gone', async () => {
+    await start(waiting);
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    view = undefined;
+    await handle.signal(lookOwnerSignal);
+    await handle.result();
+    expect(readings).toBe(2);
+  });
+
+  it('reads only for a view that is worth it, and ends after the one without needs', async () => {
+    await start(waiting);
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    await handle.signal(ownerObservedSignal, { ...waiting, resourceVersion: '2' });
+    view = atRest;
+    await handle.signal(ownerObservedSignal, atRest);
+    await handle.result();
+    expect(readings).toBe(2);
+  });
+
+  it('[invariant 5] plans the machines of a failed step again by their names, and only then others', async () => {
+    act = () => {
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
+    };
+    await start(lacking);
+    await eventually(() => plans.length === 1);
+    await eventually(async () => (await doing()) === 'waiting for the Kubernetes API');
+    const [first] = plans;
+    expect(namesOf(first)).toHaveLength(3);
+    expect(new Set(namesOf(first)).size).toBe(3);
+
+    // The last one of them is still missing; then a fourth one is wanted, too.
+    view = { ...atRest, sets: [{ ...set, total: 2, active: 2, available: 2 }] };
+    await handle.signal(retryNowSignal);
+    await eventually(() => plans.length === 2);
+    expect(namesOf(plans[1])).toEqual(namesOf(first).slice(-1));
+    act = () => {
+      view = atRest;
+    };
+    await eventually(async () => (await doing()) === 'waiting for the Kubernetes API');
+    view = { ...atRest, replicas: 4, sets: [{ ...set, replicas: 4, total: 2, active: 2, available: 2 }] };
+    await handle.signal(retryNowSignal);
+    await handle.result();
+    expect(namesOf(plans[2])).toHaveLength(2);
+    expect(namesOf(plans[2])[0]).toBe(namesOf(first).at(-1));
+    expect(namesOf(first)).not.toContain(namesOf(plans[2])[1]);
+  });
+
+  it('says that an owner is not valid, once, and ends', async () => {
+    const problem = 'spec.selector is missing';
+    act = () => {
+      view = { ...lacking, problem };
+    };
+    await start({ ...lacking, problem, observed: false });
+    await handle.result();
+    expect(plans).toMatchObject([{ report: { problem }, create: [] }]);
+    expect(await doing()).toBe(`nothing, for it is not valid: ${problem}`);
+  });
+
+  it('goes on in a new run when the history has grown long, whatever it waits for', async () => {
+    await start(waiting);
+    const first = (await handle.describe()).runId;
+    for (let count = 0; count < 1_000; count += 1) await handle.signal(ownerObservedSignal, waiting);
+    await eventually(async () => (await client.workflow.getHandle(handle.workflowId).describe()).runId !== first);
+    view = atRest;
+    await client.workflow.getHandle(handle.workflowId).signal(lookOwnerSignal);
+    await client.workflow.getHandle(handle.workflowId).result();
+  });
+});
