@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ObjectRef } from '../../api/model.ts';
+import { machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
+import { phaseOf } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
+
+const gone: Fault = { kind: 'answer', status: 410, body: statusBody(410, 'Expired') };
+const isOfMachines = ({ url }: SeenRequest) => url.pathname.endsWith('/machines');
+
+describe('what nobody sees happen', () => {
+  let millwright: WatchedInstallation;
+
+  beforeAll(async () => {
+    millwright = await startWatchedInstallation();
+  }, 60_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  async function createRunning(name: string): Promise<ObjectRef> {
+    // Nodes have no namespace.
+    const ref = await millwright.createMachine(`${name}-${millwright.namespace}`);
+    await until(`${name} runs`, async () => {
+      const machine = await millwright.control.get(machines, ref);
+      return phaseOf(machine) === 'Running' ? true : undefined;
+    });
+    return ref;
+  }
+
+  /** Takes the object away behind everybody's back, as a restore from a backup does. */
+  async function makeVanish(ref: ObjectRef): Promise<void> {
+    await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
+    await millwright.control.delete(machines, ref);
+    await until('it is gone', async () => {
+      return (await millwright.control.find(machines, ref)) === undefined ? true : undefined;
+    });
+  }
+
+  const handleOf = (ref: ObjectRef) =>
+    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
+  const untilClosed = (ref: ObjectRef) =>
+    until('its workflow has ended', async () => {
+      const { status } = await handleOf(ref).describe();
+      return status.name === 'RUNNING' ? undefined : status.name;
+    });
+  async function signalsOf(ref: ObjectRef): Promise<string[]> {
+    const { events } = await handleOf(ref).fetchHistory();
+    return (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName ?? []);
+  }
+
+  it('ends the workflow of a machine that vanished while the watch was broken', async () => {
+    const ref = await createRunning('unwatched');
+    await millwright.proxy.goDown();
+    await makeVanish(ref);
+    let left = 1;
+    millwright.proxy.setRule((request) => (request.isWatch && isOfMachines(request) && left-- > 0 ? gone : undefined));
+    await millwright.proxy.comeUp();
+
+    expect(await untilClosed(ref)).toBe('COMPLETED');
+    millwright.proxy.setRule();
+  }, 60_000);
+
+  it('has every workflow look live when the cluster was set back', async () => {
+    const ref = await createRunning('restored');
+    const isProbe = (request: SeenRequest) =>
+      !request.isWatch && isOfMachines(request) && request.url.searchParams.get('limit') === '1';
+    let left = 1;
+    const body = { kind: 'MachineList', apiVersion: 'v1', metadata: { resourceVersion: '1' }, items: [] };
+    const behind: Fault = { kind: 'answer', status: 200, body };
+    millwright.proxy.setRule((request) => (isProbe(request) && left-- > 0 ? behind : undefined));
+    millwright.proxy.resetConnections();
+
+    await until('its workflow is told', async () => {
+      return (await signalsOf(ref)).includes('look') ? true : undefined;
+    });
+    millwright.proxy.setRule();
+  }, 60_000);
+
+  it('puts a finalizer back that somebody took off a machine at rest', async () => {
+    const ref = await createRunning('stripped');
+    await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
+
+    await until('it is back', async () => {
+      const { metadata } = await millwright.control.get(machines, ref);
+      return metadata.finalizers === undefined ? undefined : true;
+    });
+  }, 60_000);
+});
