@@ -75,18 +75,21 @@ describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (comma
 describe('a process that serves', () => {
   it('ends when it is told to while it still waits for a server', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
-    await once(silent, 'listening');
-    const { port } = silent.address() as AddressInfo;
-    const temporal = ['--temporal-address', `127.0.0.1:${port}`];
-    const millwright = startProcess(['worker', ...servers, ...temporal, '--port', '0']);
-    running.push(millwright);
-    const [socket] = await once(silent, 'connection');
+    try {
+      await once(silent, 'listening');
+      const { port } = silent.address() as AddressInfo;
+      const temporal = ['--temporal-address', `127.0.0.1:${port}`];
+      const millwright = startProcess(['worker', ...servers, ...temporal, '--port', '0']);
+      running.push(millwright);
+      const [socket] = await once(silent, 'connection', { signal: AbortSignal.timeout(20_000) });
 
-    const exit = await millwright.kill('SIGINT');
-    socket.destroy();
-    silent.close();
+      const exit = await millwright.kill('SIGINT');
+      socket.destroy();
 
-    expect(exit).toEqual({ code: 0, signal: null });
+      expect(exit).toEqual({ code: 0, signal: null });
+    } finally {
+      silent.close();
+    }
   });
 
   it('waits for what is under way when it is told to end, and not when it is told twice', async () => {

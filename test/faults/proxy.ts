@@ -73,7 +73,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   let rule: Rule = () => undefined;
 
   const http = createServer((request, response) => {
-    handle(request, response).catch(() => request.socket.resetAndDestroy());
+    handle(request, response).catch(() => reset(request.socket));
   });
   http.on('connection', (socket) => {
     connections += 1;
@@ -90,7 +90,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     const fault = rule(entry);
     if (fault?.kind === 'hang' || silenced.has(request.socket)) return;
     if (fault?.kind === 'reset') {
-      request.socket.resetAndDestroy();
+      reset(request.socket);
       return;
     }
     if (fault?.kind === 'answer') {
@@ -118,7 +118,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     });
     if (fault?.kind === 'lose-answer') {
       await answer.body.dump();
-      request.socket.resetAndDestroy();
+      reset(request.socket);
       return;
     }
     const { connection: _hop, 'transfer-encoding': _coding, ...answerHeaders } = answer.headers;
@@ -143,7 +143,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       });
     });
   const resetConnections = () => {
-    for (const socket of sockets) socket.resetAndDestroy();
+    for (const socket of sockets) reset(socket);
   };
   const goDown = async () => {
     const closed = new Promise((resolve) => http.close(resolve));
@@ -183,6 +183,12 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       await agent.destroy();
     },
   };
+}
+
+/** libuv resets no socket that is shutting down: it would keep a handle for which Node waits, busily, when it ends. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 function* pieces(chunk: Buffer, bytes: number): Generator<Buffer> {

@@ -74,22 +74,22 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
     ...(command === 'worker' ? [] : quickElection),
     ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
   ]);
-  const ended = millwright.exited.then(({ code, signal }) => {
-    throw new Error(`millwright ${command} has exited (${signal ?? code}) before it was ready:\n${millwright.logs()}`);
+  let hasExited = false;
+  void millwright.exited.then(() => {
+    hasExited = true;
   });
   let url = '';
   try {
-    const ready = eventually(async () => {
+    await eventually(async () => {
+      if (hasExited) return true;
       url ||= /"url":"([^"]+)"/.exec(millwright.logs())?.[1] ?? '';
       return url !== '' && (await fetch(`${url}/readyz`)).ok;
     }, 60_000);
-    await Promise.race([ready, ended]);
-  } catch (error) {
+  } catch (cause) {
     await millwright.kill('SIGKILL');
-    throw error;
-  } finally {
-    ended.catch(() => undefined);
+    throw new Error(`millwright ${command} is not ready after 60 s:\n${millwright.logs()}`, { cause });
   }
+  if (hasExited) throw new Error(`millwright ${command} has exited before it was ready:\n${millwright.logs()}`);
   return { ...millwright, url };
 }
 
