@@ -6,7 +6,13 @@ import type { KubeClient } from '../kube/client.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { StoreEvent } from '../kube/store.ts';
 import type { KubeObject } from '../kube/types.ts';
-import { type Installation, lookLive, type WorkflowKind, workflowId } from '../temporal/workflows.ts';
+import {
+  type Installation,
+  listOpenWorkflows,
+  lookLive,
+  type WorkflowKind,
+  workflowId,
+} from '../temporal/workflows.ts';
 import { createCountsWriter } from './counts.ts';
 import { createMachineWaker } from './machines.ts';
 import { keyOf, refOf } from './objects.ts';
@@ -44,7 +50,8 @@ export function startControllers(options: ControllersOptions): Controllers {
   const { control, namespace, logger, installation, defaults, leading, resyncMs = 60_000 } = options;
   const watches = startWatches({ ...options, onEvent: (kind, event) => dispatch(kind, event) });
   const look = (id: string) => looks.add(id);
-  const lookAt = (kind: WorkflowKind, object: KubeObject) => look(workflowId(installation.name, kind, refOf(object)));
+  const idOf = (kind: WorkflowKind, object: KubeObject) => workflowId(installation.name, kind, refOf(object));
+  const lookAt = (kind: WorkflowKind, object: KubeObject) => look(idOf(kind, object));
   const machineWaker = createMachineWaker({ watches, installation, defaults, look });
   const ownerWaker = createOwnerWaker({ watches, installation, look });
   const writeCounts = createCountsWriter(control, watches);
@@ -55,17 +62,19 @@ export function startControllers(options: ControllersOptions): Controllers {
   const countsQueue = queue(writeCounts, 250);
   const machineRechecks = queue(machineWaker.recheck, 0, 5);
   const ownerRechecks = queue(ownerWaker.recheck, 0, 5);
+  const straySearch = queue(lookAtStrays, lookDelayMs, 1);
   const looks = queue((id) => lookLive(installation, id), lookDelayMs, 5);
   let isStarted = false;
   let wasSetBack = false;
 
   function dispatch(kind: string, event: StoreEvent<KubeObject>): void {
+    if (event.kind === 'synced') wasSetBack ||= event.isSetBack;
+    if (!isStarted) return;
     if (event.kind === 'synced') {
-      wasSetBack ||= event.isSetBack;
-      if (isStarted && wasSetBack) lookAtEverything();
+      if (wasSetBack) lookAtEverything();
+      else if (kind === 'Node') wake(watches.machines.list()); // until now all Nodes were unknown
       return;
     }
-    if (!isStarted) return;
     const { metadata } = event.object;
     switch (kind) {
       case 'Machine':
@@ -128,11 +137,25 @@ export function startControllers(options: ControllersOptions): Controllers {
     wakeEverything();
   }
 
+  /** What happened while nobody watched: open workflows whose object is gone, or in another phase than they think. */
+  async function lookAtStrays(): Promise<void> {
+    const open = await listOpenWorkflows(installation);
+    const phases = new Map<string, string | undefined>();
+    for (const machine of watches.machines.list()) {
+      phases.set(idOf('Machine', machine), machine.status?.currentStatus?.phase ?? '');
+    }
+    for (const deployment of watches.deployments.list()) phases.set(idOf('MachineDeployment', deployment), undefined);
+    for (const set of watches.sets.list())
+      if (isKnownLone(watches, set)) phases.set(idOf('MachineSet', set), undefined);
+    for (const { id, phase } of open) if (!phases.has(id) || phases.get(id) !== phase) look(id);
+  }
+
   async function begin(): Promise<void> {
     await Promise.all([leading, watches.waitForSync()]);
     isStarted = true;
     if (wasSetBack) lookAtEverything();
     else wakeEverything();
+    straySearch.add('open workflows');
     logger.info({ namespace, machines: watches.machines.size }, 'controllers started');
   }
 
@@ -148,7 +171,7 @@ export function startControllers(options: ControllersOptions): Controllers {
     async stop() {
       clearInterval(resync);
       await watches.stop();
-      const queues = [machineQueue, ownerQueue, countsQueue, machineRechecks, ownerRechecks, looks];
+      const queues = [machineQueue, ownerQueue, countsQueue, machineRechecks, ownerRechecks, straySearch, looks];
       await Promise.all(queues.map((each) => each.stop()));
     },
   };

@@ -26,6 +26,7 @@ const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttribute
 const installationKey = keyword(searchAttributes.installation);
 const deploymentKey = keyword(searchAttributes.deployment);
 const revisionKey = keyword(searchAttributes.revision);
+const phaseKey = keyword(searchAttributes.phase);
 
 /** Id of the workflow of an object. With its UID: an object made again under the name has a workflow of its own. */
 export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
@@ -62,6 +63,27 @@ export async function lookLive(to: Installation, id: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
+}
+
+/** An open workflow, and the phase that it shows if it is that of a machine. */
+export interface OpenWorkflow {
+  readonly id: string;
+  readonly phase: string | undefined;
+}
+
+/** The open workflows of an installation's objects. A list of the server's, which may be some seconds behind. */
+export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[]> {
+  const workflows = Object.values(types).map(({ workflow }) => `'${workflow}'`);
+  const query = [
+    `${searchAttributes.installation} = '${of.name}'`,
+    `WorkflowType IN (${workflows.join(', ')})`,
+    "ExecutionStatus = 'Running'",
+  ].join(' AND ');
+  const open: OpenWorkflow[] = [];
+  for await (const { workflowId: id, typedSearchAttributes } of of.client.workflow.list({ query })) {
+    open.push({ id, phase: typedSearchAttributes.get(phaseKey) });
+  }
+  return open;
 }
 
 function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {

@@ -64,6 +64,15 @@ describe('what nobody sees happen', () => {
     millwright.proxy.setRule();
   }, 60_000);
 
+  it('ends the workflow of a machine that vanished while there were no controllers', async () => {
+    const ref = await createRunning('forgotten');
+    await millwright.stopControllers();
+    await makeVanish(ref);
+    millwright.startControllers();
+
+    expect(await untilClosed(ref)).toBe('COMPLETED');
+  }, 60_000);
+
   it('has every workflow look live when the cluster was set back', async () => {
     const ref = await createRunning('restored');
     const isProbe = (request: SeenRequest) =>
