@@ -128,12 +128,13 @@ def ensure_vm(request):
 
 
 def delete_vm(request):
-    cloud, start = open_cloud(request), time.monotonic()
+    cloud, start, node_names = open_cloud(request), time.monotonic(), set()
     settled = start + (SETTLE_SECONDS if request["outcomeUnknown"] else 0)
     while (now := time.monotonic()) < start + 20:
         vms = find_vms(cloud, request)
+        node_names.update(vm["name"] for vm in vms)  # a VM that no answer ever told of may have a Node
         if not vms and now >= settled:
-            return {"state": "gone"}
+            return {"state": "gone", "nodeNames": sorted(node_names)}
         for vm in vms:
             if vm["state"] != "deleting":
                 cloud("DELETE", f"/v1/vms/{vm['id']}")
