@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { KubeClient } from '../kube/client.ts';
-import { nodes, type Pod, podDisruptionBudgets, pods } from '../kube/core.ts';
+import { type Node, nodes, type Pod, podDisruptionBudgets, pods } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { eventually, newNamespace, recordingLogger, testClient } from '../test/kube/setup.ts';
-import { type DrainProgress, type DrainRequest, drain } from './drain.ts';
+import { type DrainOutcome, type DrainProgress, type DrainRequest, drain } from './drain.ts';
 
 const hour = 3_600_000;
 const ref = { dialect: 'gardener', namespace: 'n', name: 'machine', uid: 'uid' } as const;
@@ -36,10 +36,12 @@ afterAll(() => client.close());
 interface Drain {
   readonly ended: Promise<void>;
   readonly beats: DrainProgress[];
+  /** How each call has come back. */
+  readonly outcomes: DrainOutcome[];
   readonly cancel: AbortController;
 }
 
-/** Starts a drain of the node. Its end is awaited by the test. */
+/** Starts a drain of the node, and again as often as it comes back. Its end is awaited by the test. */
 function start(
   change: Partial<DrainRequest> = {},
   { target = client, evictionRetryMs = 50 }: { target?: KubeClient; evictionRetryMs?: number } = {},
@@ -47,13 +49,21 @@ function start(
   const beats: DrainProgress[] = [];
   const cancel = new AbortController();
   const deadline = new Date(Date.now() + hour).toISOString();
-  const ended = drain(
-    { target, logger: recordingLogger(), evictionRetryMs },
-    { ref, nodeName, deadline, force: false, ...change },
-    { attempt: 1, signal: cancel.signal, heartbeat: (progress) => beats.push(progress as DrainProgress) },
-  );
+  const outcomes: DrainOutcome[] = [];
+  const call = async (request: DrainRequest): Promise<void> => {
+    const outcome = await drain({ target, logger: recordingLogger(), evictionRetryMs }, request, {
+      attempt: 1,
+      signal: cancel.signal,
+      heartbeat: (progress) => beats.push(progress as DrainProgress),
+    });
+    outcomes.push(outcome);
+    const { blockedBy: _, ...rest } = request;
+    if (outcome.kind === 'unblocked') await call(rest);
+    if (outcome.kind === 'blocked') await call({ ...rest, blockedBy: outcome.budget });
+  };
+  const ended = call({ ref, nodeName, deadline, force: false, ...change });
   ended.catch(() => undefined); // each test says what it expects
-  const begun = { ended, beats, cancel };
+  const begun = { ended, beats, outcomes, cancel };
   started.push(begun);
   return begun;
 }
@@ -94,6 +104,23 @@ async function allow(name: string, disruptionsAllowed: number, observedGeneratio
   await client.patch(podDisruptionBudgets, { namespace, name }, mergePatch({ status }), { subresource: 'status' });
 }
 
+/** A client that counts what is done to pods. */
+function counting() {
+  const tries = { evict: 0, delete: 0 };
+  const target: KubeClient = {
+    ...client,
+    evict: async (...args) => {
+      tries.evict += 1;
+      await client.evict(...args);
+    },
+    delete: async (...args) => {
+      tries.delete += 1;
+      await client.delete(...args);
+    },
+  };
+  return { target, tries };
+}
+
 describe('a drain', () => {
   it('[mcm 47] [mcm 48] cordons the node, evicts all pods at once and ends when they are gone', async () => {
     const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
@@ -127,20 +154,65 @@ describe('a drain', () => {
     await expect(ended).rejects.toThrow();
   });
 
-  it('asks again for what a PodDisruptionBudget refuses, says which, and goes on when it allows it', async () => {
+  it('[mcm 49] asks again for what a PodDisruptionBudget refuses, says which, and goes on when it allows it', async () => {
     await newBudget('budget', 0);
     await newPod('guarded', { labels: { app: 'budget' } });
-    const { ended, beats } = start();
-    const isRefused = ({ waitingFor }: DrainProgress) => waitingFor.some((text) => text.includes('disruption budget'));
-    await eventually(() => beats.filter(isRefused).length > 2);
-    expect(beats.at(-1)?.waitingFor[0]).toContain(`${namespace}/guarded: `);
+    const { target, tries } = counting();
+    const { ended, beats, outcomes } = start({}, { target });
+    await eventually(() => tries.evict > 3);
+    expect(outcomes).toEqual([{ kind: 'blocked', budget: `${namespace}/budget` }]);
+    expect(beats.at(-1)?.waitingFor[0]).toContain(`${namespace}/guarded: ${namespace}/budget: `);
     expect(await stateOf('guarded')).toBe('running');
 
     await allow('budget', 1);
     await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await eventually(() => outcomes.length === 2);
     await finish('guarded');
     await ended;
+    expect(outcomes.slice(1)).toEqual([{ kind: 'unblocked' }, { kind: 'drained' }]);
   });
+
+  it('[mcm 49] deletes a pod with its grace period when a budget has refused it too often', async () => {
+    await newBudget('budget', 0);
+    for (const name of ['guarded', 'other']) await newPod(name, { labels: { app: 'budget' } });
+    const { target, tries } = counting();
+    const { ended } = start({ maxEvictRetries: 2 }, { target });
+    for (const name of ['guarded', 'other']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    // Two pods, each with a first try and two more.
+    expect(tries).toEqual({ evict: 6, delete: 2 });
+    for (const name of ['guarded', 'other']) await finish(name);
+    await ended;
+  });
+
+  for (const { wasUnhealthy, reason } of [
+    { wasUnhealthy: true, reason: 'Unhealthy' },
+    { wasUnhealthy: false, reason: 'ScaleDown' },
+    { wasUnhealthy: undefined, reason: 'ScaleDown' },
+  ]) {
+    it(`[mcm 46] says ${reason} on the cordoned node before it evicts (unhealthy: ${wasUnhealthy})`, async () => {
+      await newPod('pod');
+      let node: Node | undefined;
+      const target: KubeClient = {
+        ...client,
+        evict: async (...args) => {
+          node = await client.get(nodes, { name: nodeName });
+          await client.evict(...args);
+        },
+      };
+      const { ended } = start(wasUnhealthy === undefined ? {} : { wasUnhealthy }, { target });
+      await eventually(async () => (await stateOf('pod')) === 'terminating');
+      await finish('pod');
+      await ended;
+      expect(node?.spec?.unschedulable).toBe(true);
+      expect(node?.status?.conditions).toEqual([
+        expect.objectContaining({ type: 'Terminating', status: 'True', reason }),
+      ]);
+
+      // What is repeated by somebody who has forgotten why changes nothing.
+      await start().ended;
+      expect((await client.get(nodes, { name: nodeName })).status?.conditions).toEqual(node?.status?.conditions);
+    });
+  }
 
   it('leaves the pods of other nodes alone', async () => {
     await client.create(pods, {
@@ -164,15 +236,8 @@ describe('a drain', () => {
   it('may be repeated: what is terminating is waited for and not evicted again', async () => {
     await newPod('slow');
     await client.delete(pods, { namespace, name: 'slow' });
-    let evictions = 0;
-    const counting: KubeClient = {
-      ...client,
-      evict: async (...args) => {
-        evictions += 1;
-        await client.evict(...args);
-      },
-    };
-    const { ended, beats } = start({}, { target: counting });
+    const { target, tries } = counting();
+    const { ended, beats } = start({}, { target });
     await eventually(() => beats.length > 0);
     await newPod('late');
     await eventually(async () => (await stateOf('late')) === 'terminating');
@@ -182,7 +247,7 @@ describe('a drain', () => {
     expect(beats.length).toBeLessThan(20);
     await finish('slow');
     await ended;
-    expect(evictions).toBe(1);
+    expect(tries.evict).toBe(1);
   });
 
   it('evicts again what failed for another reason', async () => {

@@ -1,11 +1,13 @@
 /** Empties a node: cordon, evict all pods through the Eviction API, and see them go. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { nodeConditionTypes, terminatingReasons } from '../api/gardener/names.ts';
+import { toKubernetesTime } from '../api/gardener/to-model.ts';
 import type { ObjectRef } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { nodes, type Pod, pods } from '../kube/core.ts';
+import { type Node, nodes, type Pod, pods } from '../kube/core.ts';
 import { isConflict, isNotFound, isTooManyRequests, StatusError } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
-import { mergePatch } from '../kube/patch.ts';
+import { mergePatch, strategicMergePatch } from '../kube/patch.ts';
 import { startReflector } from '../kube/reflector.ts';
 import { currentCall } from './boundary.ts';
 import type { CallContext } from './providers/provider.ts';
@@ -17,6 +19,9 @@ export interface DrainDeps {
   readonly evictionRetryMs: number;
 }
 
+/** As machine-controller-manager's flag machine-max-evict-retries: 2 hours of tries, its default drain timeout. */
+const defaultMaxEvictRetries = 360;
+
 export interface DrainRequest {
   readonly ref: ObjectRef;
   readonly nodeName: string;
@@ -24,7 +29,21 @@ export interface DrainRequest {
   readonly deadline: string;
   /** Delete them so at once. */
   readonly force: boolean;
+  /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
+  readonly wasUnhealthy?: boolean;
+  /** How often an eviction that a budget refuses is asked for again before the pod is deleted. Default: 360. */
+  readonly maxEvictRetries?: number;
+  /** The PodDisruptionBudget, `<namespace>/<name>`, because of which the last call has come back. */
+  readonly blockedBy?: string;
 }
+
+/** How a drain has come back: done, or with news of what holds it up, after which it is to be called again. */
+export type DrainOutcome =
+  | { readonly kind: 'drained' }
+  /** The PodDisruptionBudget `<namespace>/<name>` allows no eviction. */
+  | { readonly kind: 'blocked'; readonly budget: string }
+  /** No budget holds it up any more. */
+  | { readonly kind: 'unblocked' };
 
 /** What the heartbeat of a drain tells: shown in the Temporal UI. */
 export interface DrainProgress {
@@ -39,35 +58,45 @@ export type DrainActivities = ReturnType<typeof createDrainActivities>;
 export function createDrainActivities(deps: DrainDeps) {
   return {
     /**
-     * Cordons the node and evicts its pods, all in parallel, but for those of DaemonSets and mirror pods; then waits
-     * until they are gone. Past the deadline, or when forced, it deletes them without grace and does not wait. A node
-     * that is gone is drained.
+     * Cordons the node, says on it why, and evicts its pods, all in parallel, but for those of DaemonSets and mirror
+     * pods; then waits until they are gone. Past the deadline, or when forced, it deletes them without grace and does
+     * not wait. A node that is gone is drained. Comes back early when a budget begins or ceases to hold it up.
      */
-    async drainNode(request: DrainRequest): Promise<void> {
-      await drain(deps, request, currentCall());
+    drainNode(request: DrainRequest): Promise<DrainOutcome> {
+      return drain(deps, request, currentCall());
     },
   };
 }
 
 /** The activity drainNode, outside of a worker. */
-export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<void> {
+export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   try {
-    if (!(await cordon(deps.target, request.nodeName, call.signal))) return;
-    const isEmpty = await evictAll(deps, request, deadlineMs, call);
-    if (!isEmpty) await deleteAll(deps.target, request.nodeName, call.signal);
+    if (!(await cordon(deps.target, request, call.signal))) return { kind: 'drained' };
+    const outcome = await evictAll(deps, request, deadlineMs, call);
+    if (outcome !== undefined) return outcome;
+    await deleteAll(deps.target, request.nodeName, call.signal);
   } catch (error) {
     // By force the VM goes whatever becomes of its pods: a cluster that does not answer holds no deletion up.
     call.signal.throwIfAborted();
     if (Date.now() < deadlineMs) throw error;
     deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
   }
+  return { kind: 'drained' };
 }
 
-/** Answers false when there is no such node. */
-async function cordon(target: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
+/** Keeps new pods away and tells why. Answers false when there is no such node. */
+async function cordon(
+  target: KubeClient,
+  { nodeName: name, wasUnhealthy }: DrainRequest,
+  signal: AbortSignal,
+): Promise<boolean> {
   try {
-    await target.patch(nodes, { name }, mergePatch({ spec: { unschedulable: true } }), { signal });
+    const node = await target.patch(nodes, { name }, mergePatch({ spec: { unschedulable: true } }), { signal });
+    const condition = terminatingCondition(node, wasUnhealthy);
+    if (condition === undefined) return true;
+    const patch = strategicMergePatch({ metadata: { uid: node.metadata.uid }, status: { conditions: [condition] } });
+    await target.patch(nodes, { name }, patch, { signal, subresource: 'status' });
     return true;
   } catch (error) {
     if (isNotFound(error)) return false;
@@ -75,36 +104,54 @@ async function cordon(target: KubeClient, name: string, signal: AbortSignal): Pr
   }
 }
 
-/** Evicts until no pod is left or the deadline has come; answers whether none is left. */
+/** The condition Terminating as it should be; undefined when the Node has it. A reason that nobody knows is kept. */
+function terminatingCondition({ status }: Node, wasUnhealthy: boolean | undefined): object | undefined {
+  const type: keyof typeof nodeConditionTypes = 'Terminating';
+  const reason: keyof typeof terminatingReasons = wasUnhealthy ? 'Unhealthy' : 'ScaleDown';
+  const present = status?.conditions?.find((condition) => condition.type === type);
+  const isTrue = present?.status === 'True';
+  if (isTrue && (wasUnhealthy === undefined || present.reason === reason)) return undefined;
+  const time = toKubernetesTime(new Date());
+  return {
+    ...{ type, status: 'True', reason, message: 'The machine of this node is being deleted.' },
+    lastHeartbeatTime: time,
+    ...(!isTrue && { lastTransitionTime: time }),
+  };
+}
+
+/** Evicts until no pod is left or a budget gives news; undefined when the deadline has come. */
 async function evictAll(
   deps: DrainDeps,
-  { nodeName }: DrainRequest,
+  request: DrainRequest,
   deadlineMs: number,
   { signal, heartbeat }: CallContext,
-): Promise<boolean> {
+): Promise<DrainOutcome | undefined> {
   const { target, logger, evictionRetryMs } = deps;
-  if (Date.now() >= deadlineMs) return false;
-  const fieldSelector = `spec.nodeName=${nodeName}`;
+  if (Date.now() >= deadlineMs) return undefined;
+  const fieldSelector = `spec.nodeName=${request.nodeName}`;
   const { items } = await target.list(pods, { fieldSelector, signal });
-  if (!items.some(isEvictable)) return true; // worth no watch, and cordoned: none can come
+  if (!items.some(isEvictable)) return { kind: 'drained' }; // worth no watch, and cordoned: none can come
 
   const waiter = createWaiter();
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
-  const evictions = new Map<string, Eviction>();
+  const evictions = knownEvictions(items.filter(isEvictable), request, Date.now() + evictionRetryMs);
+  const remove = remover(target, request.maxEvictRetries ?? defaultMaxEvictRetries, signal);
   try {
     await watch.waitForSync(signal);
     while (Date.now() < deadlineMs) {
       signal.throwIfAborted();
       const left = watch.store.list().filter(isEvictable);
       heartbeat(progressOf(left, evictions));
-      if (left.length === 0) return true;
+      if (left.length === 0) return { kind: 'drained' };
       const pauseMs = Math.min(
-        evictDue((pod) => target.evict(pod, { signal }), left, evictions, evictionRetryMs, waiter.wake),
+        removeDue(remove, left, evictions, evictionRetryMs, waiter.wake),
         deadlineMs - Date.now(),
       );
+      const news = newsOf(left, evictions, request.blockedBy);
+      if (news !== undefined) return news;
       await waiter.wait(pauseMs, signal);
     }
-    return false;
+    return undefined;
   } finally {
     await watch.stop();
   }
@@ -113,38 +160,99 @@ async function evictAll(
 interface Eviction {
   /** When to ask for it again, ms since the epoch; Infinity while it is under way or was accepted, or the pod leaves. */
   dueMs: number;
+  isUnderWay: boolean;
+  /** How often a budget has refused it. */
+  refusals: number;
   /** What kept it the last time. */
   refusal?: string;
+  /** The budget that did, `<namespace>/<name>`. */
+  budget?: string;
 }
 
-/** Starts the evictions that are due. Answers how long until the next is, ms. */
-function evictDue(
-  evict: (pod: { namespace: string; name: string; uid: string }) => Promise<void>,
+/** After a call that has come back because of a budget, what is still there was refused a moment ago. */
+function knownEvictions(left: readonly Pod[], { blockedBy }: DrainRequest, dueMs: number): Map<string, Eviction> {
+  if (blockedBy === undefined) return new Map();
+  const refused = left.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return new Map(
+    refused.map(({ metadata }) => [
+      metadata.uid,
+      { dueMs, isUnderWay: false, refusals: 1, refusal: `refused because of ${blockedBy}`, budget: blockedBy },
+    ]),
+  );
+}
+
+/** Evicts a pod, or deletes it with its own grace period when budgets have refused that too often. */
+function remover(target: KubeClient, maxRetries: number, signal: AbortSignal) {
+  return ({ metadata: { namespace = '', name, uid } }: Pod, refusals: number): Promise<void> =>
+    refusals <= maxRetries
+      ? target.evict({ namespace, name, uid }, { signal })
+      : target.delete(pods, { namespace, name }, { preconditions: { uid }, signal });
+}
+
+/** Starts what is due. Answers how long until the next is, ms. */
+function removeDue(
+  remove: ReturnType<typeof remover>,
   left: readonly Pod[],
   evictions: Map<string, Eviction>,
   retryMs: number,
   wake: () => void,
 ): number {
   const now = Date.now();
-  for (const { metadata } of left) {
-    const eviction = evictions.get(metadata.uid) ?? { dueMs: now };
+  for (const pod of left) {
+    const { metadata } = pod;
+    const eviction = evictions.get(metadata.uid) ?? { dueMs: now, isUnderWay: false, refusals: 0 };
     evictions.set(metadata.uid, eviction);
     if (metadata.deletionTimestamp === undefined && eviction.dueMs > now) continue;
     eviction.dueMs = Number.POSITIVE_INFINITY;
     if (metadata.deletionTimestamp !== undefined) continue;
-    const { namespace = '', name, uid } = metadata;
-    void evict({ namespace, name, uid }).then(
-      () => delete eviction.refusal,
-      (error: unknown) => {
-        if (isNotFound(error)) return;
-        eviction.refusal = error instanceof Error ? error.message : String(error);
-        eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
-        wake();
-      },
+    eviction.isUnderWay = true;
+    void remove(pod, eviction.refusals).then(
+      () => noteAnswer(eviction, pod, undefined, retryMs, wake),
+      (error: unknown) => noteAnswer(eviction, pod, error, retryMs, wake),
     );
   }
   const next = Math.min(...left.map(({ metadata }) => evictions.get(metadata.uid)?.dueMs ?? now));
   return Math.max(next - now, 0);
+}
+
+function noteAnswer(eviction: Eviction, pod: Pod, error: unknown, retryMs: number, wake: () => void): void {
+  eviction.isUnderWay = false;
+  delete eviction.refusal;
+  delete eviction.budget;
+  if (error !== undefined && !isNotFound(error)) {
+    eviction.refusal = error instanceof Error ? error.message : String(error);
+    eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
+    const budget = budgetOf(error);
+    if (budget !== undefined) {
+      eviction.refusals++;
+      eviction.budget = `${pod.metadata.namespace}/${budget}`;
+      eviction.refusal = `${eviction.budget}: ${eviction.refusal}`;
+    }
+  }
+  wake();
+}
+
+/** Name of the budget that has refused an eviction. The API server tells it in a text alone. */
+function budgetOf(error: unknown): string | undefined {
+  if (!isTooManyRequests(error) || !(error instanceof StatusError)) return undefined;
+  const cause = error.status.details?.causes?.find(({ reason }) => reason === 'DisruptionBudget');
+  return cause && (/disruption budget (\S+)/i.exec(cause.message ?? '')?.[1] ?? '(not named)');
+}
+
+/** Whether a budget has begun or ceased to hold the drain up, once every eviction has its answer. */
+function newsOf(
+  left: readonly Pod[],
+  evictions: ReadonlyMap<string, Eviction>,
+  blockedBy: string | undefined,
+): DrainOutcome | undefined {
+  const present = left.map(({ metadata }) => evictions.get(metadata.uid));
+  if (present.some((eviction) => eviction?.isUnderWay)) return undefined;
+  const budget = left
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => evictions.get(metadata.uid)?.budget)
+    .find((each) => each !== undefined);
+  if (budget !== undefined) return blockedBy === undefined ? { kind: 'blocked', budget } : undefined;
+  return blockedBy === undefined ? undefined : { kind: 'unblocked' };
 }
 
 function retryPauseMs(error: unknown, retryMs: number): number {

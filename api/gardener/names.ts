@@ -146,7 +146,7 @@ export const nodeConditionTypes = {
 
 /** Reasons of the node condition Terminating. */
 export const terminatingReasons = {
-  Unhealthy: 'the machine had failed',
+  Unhealthy: 'the machine was Failed or Unknown',
   ScaleDown: 'any other deletion',
 } as const;
 

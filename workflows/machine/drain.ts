@@ -4,7 +4,7 @@ import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
 import { endIfCancelled, type Life, now } from './life.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
-import { showProgress } from './progress.ts';
+import { showPhase, showProgress } from './progress.ts';
 import { timeIn, writeStatus } from './status.ts';
 
 /**
@@ -18,14 +18,29 @@ export async function drain(life: Life): Promise<PhaseOutcome> {
 
   const force = isForceWanted(life);
   const deadline = drainDeadline(life);
+  showDrain(life, deadline, force);
+  const { wasUnhealthy, blockedBy } = life;
+  const { maxEvictRetries } = life.machine.limits;
+  return drainUntilWish(life, {
+    ...{ ref: life.ref, nodeName, deadline, force },
+    ...(wasUnhealthy !== undefined && { wasUnhealthy }),
+    ...(maxEvictRetries !== undefined && { maxEvictRetries }),
+    ...(blockedBy !== undefined && { blockedBy }),
+  });
+}
+
+function showDrain(life: Life, deadline: string, force: boolean): void {
+  const { blockedBy } = life;
+  const isBlocked = blockedBy !== undefined && !force;
   showProgress(life, {
     doing: force ? 'deleting the pods of the node' : 'draining the node',
-    waitingFor: 'its pods to be gone: the pending activity drainNode tells which',
+    waitingFor: isBlocked
+      ? `the PodDisruptionBudget ${blockedBy} to allow evictions`
+      : 'its pods to be gone: the pending activity drainNode tells which',
     until: deadline,
-    blockedOn: 'Drain',
+    blockedOn: isBlocked ? 'PodDisruptionBudget' : 'Drain',
     unblock: 'Send the signal forceDeletion to delete the pods, or skipDrain to leave them.',
   });
-  return drainUntilWish(life, { ref: life.ref, nodeName, deadline, force });
 }
 
 async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseOutcome> {
@@ -34,9 +49,16 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
     if (life.skipDrain || (isForceWanted(life) && !request.force)) scope.cancel();
   };
   try {
-    await scope.run(() => drainActivities(life).drainNode(request));
-    life.drained = true;
-    return done;
+    const outcome = await scope.run(() => drainActivities(life).drainNode(request));
+    if (outcome.kind === 'drained') {
+      life.drained = true;
+      return done;
+    }
+    if (outcome.kind === 'blocked') life.blockedBy = outcome.budget;
+    else delete life.blockedBy;
+    showDrain(life, request.deadline, request.force);
+    showPhase(life); // whoever looks for machines that are stuck finds it
+    return again;
   } catch (error) {
     endIfCancelled();
     if (isCancellation(error)) return again; // a wish came in
@@ -57,7 +79,8 @@ function drainActivities(life: Life) {
 }
 
 async function startDeletion(life: Life): Promise<void> {
-  const { nodeName } = life.machine;
+  const { nodeName, phase } = life.machine;
+  life.wasUnhealthy = phase === 'Failed' || phase === 'Unknown';
   showProgress(life, { doing: 'starting the deletion' });
   await writeStatus(life, {
     phase: 'Terminating',

@@ -47,6 +47,8 @@ export interface CarriedLife {
   /** Whether Secrets may exist that were made for this machine alone. */
   mayHaveUserData: boolean;
   drained: boolean;
+  /** Whether it was unhealthy when its deletion began; left out before that, and when a lost workflow knew it. */
+  wasUnhealthy?: boolean;
   /** Nodes of VMs that were deleted before the Machine named them. */
   leftNodes: readonly string[];
   /** End of the last outage that was noticed, ms since the epoch: until then no time-out has counted. */
@@ -84,6 +86,8 @@ export interface Life extends CarriedLife {
   /** When the cloud is to be asked about the VM again, ms since the epoch, and the pause before that. */
   askAt: number;
   askPauseMs: number;
+  /** The PodDisruptionBudget that holds the drain up, `<namespace>/<name>`. */
+  blockedBy?: string;
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that may be worth another look. */
@@ -207,11 +211,12 @@ export function endIfCancelled(): void {
 /** Ends this run and goes on in a new one with a short history. Nothing may be awaited before it. */
 export async function startOver(life: Life): Promise<never> {
   const { machine: snapshot, node, mayHaveVm, outcomeUnknown, attempt, ordinal, mayHaveUserData, drained } = life;
-  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown } = life;
+  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasUnhealthy } = life;
   return continueAsNew<typeof machine>(life.ref, {
     ...{ machine: snapshot, node, mayHaveVm, outcomeUnknown, ordinal, mayHaveUserData, drained },
     ...{ leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown },
     ...(attempt !== undefined && { attempt }),
+    ...(wasUnhealthy !== undefined && { wasUnhealthy }),
   });
 }
 
