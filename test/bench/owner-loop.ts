@@ -1,7 +1,7 @@
 /**
  * What it costs to read the owner of many machines by quorum: `node test/bench/owner-loop.ts [machines]` starts an API
- * server, fills it, and prints a row for the activity `observeOwner` and for other ways of reading. docs/adr/0004 has the
- * figures. Compare rows of one run with each other: another machine, or a busy one, has other figures.
+ * server, fills it, and prints a row for the activity `observeOwner` and for other ways of reading. docs/adr/0004 and
+ * 0010 have the figures. Compare rows of one run with each other: another machine, or a busy one, has other figures.
  */
 import { readFile } from 'node:fs/promises';
 import { createOwnerActivities } from '../../activities/owners.ts';
@@ -134,13 +134,16 @@ async function measureAll(ref: Awaited<ReturnType<typeof createOwner>>): Promise
   console.log('|---|---|---|---|---|---|---|');
   for (const [name, act] of ways) console.log(`| ${name} | ${(await measure(act)).join(' | ')} |`);
 
-  const reading = await observeOwner(ref, 'MachineDeployment', 0);
-  if (reading === null) throw new Error('the owner is gone');
-  const sized = { ...reading, view: { ...reading.view, replicas: count - 100 } };
-  const fewer = planOwner(sized, (set) => set);
-  const more = planOwner({ ...reading, view: { ...reading.view, replicas: count + 100 } }, (set) => `${set}-abcde`);
-  console.log(`\nBytes in the history: reading ${bytesOf(reading)} (candidates ${bytesOf(reading.candidates)}),`);
-  console.log(`plan that deletes 100 ${bytesOf(fewer)}, plan that creates 100 ${bytesOf(more)}.`);
+  const read = async (replicas: number) => {
+    await control.patch(machineDeployments, ref, mergePatch({ spec: { replicas } }));
+    const reading = await observeOwner(ref, 'MachineDeployment', 0);
+    if (reading === null) throw new Error('the owner is gone');
+    return reading;
+  };
+  const [same, fewer, more] = [await read(count), await read(count - 100), await read(count + 100)];
+  const planOf = (reading: typeof same) => planOwner(reading, (set) => `${set}-abcde`);
+  console.log(`\nBytes in the history: reading ${bytesOf(same)}, with 100 that are to go ${bytesOf(fewer)},`);
+  console.log(`plan that deletes 100 ${bytesOf(planOf(fewer))}, plan that creates 100 ${bytesOf(planOf(more))}.`);
 }
 
 async function readPages(query: PagesQuery): Promise<void> {
