@@ -226,7 +226,7 @@ describe('a set whose deployment is gone', () => {
 });
 
 describe('an owner that is not valid', () => {
-  it('gets a condition that says why and nothing else, until it is mended', async () => {
+  it('[mcm 4] gets a condition that says why and nothing else, until it is mended', async () => {
     const ref = await newDeployment({ selector: {} });
     await settle(ref);
     const { metadata, status } = await client.get(machineDeployments, ref);
@@ -259,7 +259,7 @@ describe('an owner that is not valid', () => {
     expect([await own(), await sets(), await client.find(machineDeployments, ref)]).toEqual([[], [], undefined]);
   });
 
-  it('says it as ReplicaFailure when it is a set', async () => {
+  it('[mcm 4] says it as ReplicaFailure when it is a set', async () => {
     const ref = await newLoneSet(1);
     await client.patch(machineSets, ref, mergePatch({ spec: { selector: { matchLabels: null } } }));
     await settle(ref, 'MachineSet');

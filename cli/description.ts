@@ -4,6 +4,7 @@ import type { Machine } from '../api/gardener/machine.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { labels } from '../api/gardener/names.ts';
+import { toldProblem } from '../api/gardener/problem.ts';
 import type { ObjectRef } from '../api/model.ts';
 import { blockers } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -155,10 +156,12 @@ function rowsOfMachine({ metadata, spec, status }: Machine): Rows {
   ];
 }
 
-function rowsOfOwner({ metadata, spec, status }: Owner): Rows {
+function rowsOfOwner(owner: Owner): Rows {
+  const { metadata, spec, status } = owner;
   const { replicas = 0, availableReplicas = 0, failedMachines = [] } = status ?? {};
   return [
     ['Deleted', metadata.deletionTimestamp],
+    ['Not valid', toldProblem(owner)],
     ['Machines', `${spec?.replicas ?? 0} desired, ${replicas} existing, ${availableReplicas} available`],
     ...failedMachines.map(({ name, lastOperation }) => ['Failed', `${name}: ${lastOperation?.description}`] as const),
   ];

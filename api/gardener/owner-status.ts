@@ -48,7 +48,7 @@ export function withProblem(
   now: Date,
 ): object | undefined {
   const conditions = status?.machineSetCondition ?? [];
-  const isTold = toldProblem(conditions) === problem;
+  const isTold = toldProblem({ status }) === problem;
   if (isTold && status?.observedGeneration === generation) return undefined;
 
   const others = conditions.filter(

@@ -33,7 +33,7 @@ export function toDeploymentView(
   const current = currentSetOf(deployment, own);
   const hash = templateHash(spec?.template, status?.collisionCount);
   const problem = problemOfDeployment(deployment);
-  const isTold = toldProblem(status?.conditions) === problem && isRevised(deployment, current);
+  const isTold = toldProblem(deployment) === problem && isRevised(deployment, current);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   const bySet = groupByController(machines);
   return {
@@ -89,7 +89,7 @@ export function isLone(set: MachineSet, controller: Owned | undefined): boolean 
 export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): OwnerView {
   const own = machines.filter((machine) => controllerOf(machine) === set.metadata.uid);
   const problem = problemOfSet(set);
-  const isTold = toldProblem(set.status?.machineSetCondition) === problem;
+  const isTold = toldProblem(set) === problem;
   return {
     kind: 'MachineSet',
     ...traitsOf(set, isTold),
@@ -119,7 +119,7 @@ function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'cur
   const active = own.filter(isActive);
   return {
     name: set.metadata.name,
-    ...traitsOf(set, toldProblem(set.status?.machineSetCondition) === undefined),
+    ...traitsOf(set, toldProblem(set) === undefined),
     replicas: set.spec?.replicas ?? 0,
     total: own.length,
     active: active.length,

@@ -20,12 +20,19 @@ export function problemOfSet({ spec }: MachineSet): string | undefined {
   return problemOfSpec(spec);
 }
 
-/** The problem that conditions tell; undefined when they tell none. */
-export function toldProblem(
-  conditions: readonly { reason?: string | undefined; message?: string | undefined }[] = [],
-): string | undefined {
-  return conditions.find(({ reason }) => reason === invalidSpec)?.message;
+/** The problem that the status of an owner tells; undefined when it tells none. */
+export function toldProblem({ status }: WithConditions): string | undefined {
+  const { conditions = [], machineSetCondition = [] } = status ?? {};
+  return [...conditions, ...machineSetCondition].find(({ reason }) => reason === invalidSpec)?.message;
 }
+
+/** A deployment, which has the one list, or a set, which has the other. */
+interface WithConditions {
+  readonly status?: { readonly conditions?: Conditions; readonly machineSetCondition?: Conditions } | undefined;
+}
+type Conditions =
+  | readonly { readonly reason?: string | undefined; readonly message?: string | undefined }[]
+  | undefined;
 
 function problemOfSpec(spec: MachineSet['spec']): string | undefined {
   const { replicas = 0, selector, template } = spec ?? {};

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { ObjectRef } from '../../api/model.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { events, secrets } from '../../kube/core.ts';
-import { machineClasses, machines } from '../../kube/gardener.ts';
+import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
@@ -146,6 +146,36 @@ describe('wrong input reaches no cloud and is visible', () => {
       mergePatch({ providerSpec: { machineType: 'large' } }),
     );
     await untilRunning(ref);
+  });
+
+  it('[mcm 4] a deployment whose selector takes everything, until it has another', async () => {
+    const { control, namespace, temporal } = millwright;
+    const key = { namespace, name: 'greedy' };
+    await millwright.createDeployment('greedy', 1, { selector: {} });
+
+    const { metadata } = await until('it says so', async () => {
+      const found = await control.get(machineDeployments, key);
+      return found.status?.conditions?.some(({ reason }) => reason === 'InvalidSpec') ? found : undefined;
+    });
+    const handle = temporal.workflow.getHandle(
+      workflowId(namespace, 'MachineDeployment', { dialect: 'gardener', ...key, uid: metadata.uid }),
+    );
+    await handle.result();
+    expect(await handle.query('describe')).toMatchObject({
+      doing: expect.stringContaining('spec.selector'),
+      needs: [],
+    });
+    expect((await millwright.machines()).filter(({ metadata: { name } }) => name.startsWith('greedy'))).toEqual([]);
+
+    await control.patch(
+      machineDeployments,
+      key,
+      mergePatch({ spec: { selector: { matchLabels: { name: 'greedy' } } } }),
+    );
+    await until('its machine runs', async () => {
+      const found = (await millwright.machines()).find(({ metadata: { name } }) => name.startsWith('greedy'));
+      return found !== undefined && phaseOf(found) === 'Running' ? found : undefined;
+    });
   });
 
   it('all of it is picked up at once: no wait between the tries has to pass', async () => {
