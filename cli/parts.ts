@@ -2,6 +2,7 @@
 import { Client } from '@temporalio/client';
 import type { MachineLimits } from '../api/model.ts';
 import { startControllers } from '../controllers/main.ts';
+import { findClusterId, refuseOtherClusters } from '../temporal/clusters.ts';
 import { connectClient, connectWorkers } from '../temporal/connection.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { startWorkers } from '../temporal/worker.ts';
@@ -18,14 +19,17 @@ export async function startControllersPart(
 ): Promise<Part> {
   const { control, target, logger } = deps;
   const server = temporalServer(options);
+  const installation = options.installation ?? options.namespace;
   const connection = await connectClient(server);
+  const clusterId = await findClusterId(control, options.namespace, logger);
+  await refuseOtherClusters(connection, { namespace: server.namespace, installation, clusterId });
   await ensureSearchAttributes(connection, server.namespace);
   const client = new Client({ connection, namespace: server.namespace });
   const leadership = startLeadership(options, deps);
   const controllers = startControllers({
     control,
     target,
-    installation: { client, name: options.installation ?? options.namespace },
+    installation: { client, name: installation },
     namespace: options.namespace,
     defaults: machineLimits(options),
     leading: leadership.leading,
@@ -49,12 +53,16 @@ export async function startWorkersPart(
   { control, target, logger }: PartDeps,
 ): Promise<Part> {
   const server = temporalServer(options);
+  const installation = options.installation ?? options.namespace;
   const connection = await connectWorkers(server, logger);
+  const clusterId = await findClusterId(control, options.namespace, logger);
+  await refuseOtherClusters(connection, { namespace: server.namespace, installation, clusterId });
   await ensureSearchAttributes(connection, server.namespace);
   const workers = await startWorkers({
     connection,
     namespace: server.namespace,
-    installation: options.installation ?? options.namespace,
+    installation,
+    clusterId,
     control,
     target,
     defaults: machineLimits(options),

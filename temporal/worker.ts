@@ -15,6 +15,7 @@ import { secrets } from '../kube/core.ts';
 import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { loadWorkflowBundle } from './bundle.ts';
+import { workerIdentity } from './clusters.ts';
 
 export interface WorkersOptions {
   readonly connection: NativeConnection;
@@ -22,6 +23,8 @@ export interface WorkersOptions {
   readonly namespace: string;
   /** Name of the installation: its task queue, and prefix of those of its providers. */
   readonly installation: string;
+  /** Which control cluster it is, where that is known: see clusters.ts. */
+  readonly clusterId?: string | undefined;
   /** Cluster of the Machines, classes and Secrets. */
   readonly control: KubeClient;
   /** Cluster of the Nodes and Pods; may be the same. */
@@ -107,6 +110,7 @@ async function createInstallationWorker(options: WorkersOptions, events: EventRe
     connection,
     namespace,
     taskQueue: installation,
+    identity: workerIdentity(options.clusterId),
     workflowBundle: await loadWorkflowBundle(),
     activities: {
       ...createMachineActivities({ ...options, events }),
