@@ -1,4 +1,5 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
+import { isHealthy } from '../../api/attention.ts';
 import type { Life } from './life.ts';
 import { followNode, isJoinable, isNodeDeleted, removeUserData, syncNode } from './node.ts';
 import { again, done, firstAskPauseMs, isPastCreation, type PhaseOutcome, waitFor } from './phase.ts';
@@ -34,7 +35,12 @@ export async function join(life: Life): Promise<PhaseOutcome> {
 
 function whatFor({ machine, node, isUninitialized }: Life): string {
   if (isUninitialized) return 'the cloud to set up the VM';
-  if (node.state === 'present') return `node ${node.name} to become healthy`;
+  if (node.state === 'present') {
+    const isHealthyByNow = isHealthy(node, machine.limits.nodeConditions);
+    return isHealthyByNow && node.startingUp
+      ? `the critical components of node ${node.name} to be ready: a taint says that they are not`
+      : `node ${node.name} to become healthy`;
+  }
   return machine.nodeName === undefined ? 'the cloud to name the node' : `node ${machine.nodeName} to register`;
 }
 

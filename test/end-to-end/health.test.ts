@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Machine } from '../../api/gardener/machine.ts';
+import { labels, taints } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { refOf } from '../../controllers/objects.ts';
+import { nodes } from '../../kube/core.ts';
+import { machines } from '../../kube/gardener.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { startReflector } from '../../kube/reflector.ts';
+import { recordingLogger } from '../kube/setup.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+describe('the health of a Node', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    // The kubelets report once and no more, so that what a test writes into a Node stays.
+    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1 } });
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  async function untilMachine(ref: ObjectRef, what: string, check: (machine: Machine) => boolean): Promise<Machine> {
+    return until(
+      `${ref.name} ${what}`,
+      async () => {
+        const machine = await millwright.control.get(machines, ref);
+        return check(machine) ? machine : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+  }
+  const untilPhase = (ref: ObjectRef, phase: string) =>
+    untilMachine(ref, `is ${phase}`, (machine) => phaseOf(machine) === phase);
+  const statusOf = ({ status }: Machine, type: string) =>
+    status?.conditions?.find((condition) => condition.type === type)?.status;
+  const untilMirrored = (ref: ObjectRef, type: string, status: string) =>
+    untilMachine(ref, `says ${type} ${status}`, (machine) => statusOf(machine, type) === status);
+
+  async function running(name: string, spec: object = {}): Promise<ObjectRef> {
+    const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'small' }, ...spec });
+    await untilPhase(ref, 'Running');
+    return ref;
+  }
+
+  /** Writes a condition as a kubelet or a problem detector does. Nodes have the names of their machines. */
+  async function report(name: string, type: string, status: string, at = new Date()): Promise<void> {
+    const time = at.toISOString().replace(/\.\d+/, '');
+    const condition = { type, status, reason: 'Test', message: 'test', lastHeartbeatTime: time };
+    const patch = strategicMergePatch({ status: { conditions: [condition] } });
+    await millwright.target.patch(nodes, { name }, patch, { subresource: 'status' });
+  }
+
+  it('[mcm 30] shows on the Machine when a condition comes, changes or goes, and not with its heartbeats', async () => {
+    const ref = await running('health-mirrored');
+    const versions = new Set<string>();
+    const watch = startReflector({
+      client: millwright.control,
+      resource: machines,
+      namespace: millwright.namespace,
+      logger: recordingLogger(),
+      onEvent: (event) => {
+        if ('object' in event && event.object.metadata.name === ref.name) {
+          versions.add(event.object.metadata.resourceVersion);
+        }
+      },
+    });
+    try {
+      await watch.waitForSync();
+      await report(ref.name, 'Frozen', 'False');
+      await untilMirrored(ref, 'Frozen', 'False');
+      const before = versions.size;
+
+      for (let beat = 1; beat <= 5; beat++)
+        await report(ref.name, 'Frozen', 'False', new Date(Date.now() + beat * 1e4));
+      await report(ref.name, 'Frozen', 'True');
+      const changed = await untilMirrored(ref, 'Frozen', 'True');
+
+      // One write for the change, none for the heartbeats before it.
+      await until('the watch is up to date', async () =>
+        versions.has(changed.metadata.resourceVersion) ? true : undefined,
+      );
+      expect(versions.size).toBe(before + 1);
+      expect(phaseOf(changed)).toBe('Running');
+
+      const remaining = strategicMergePatch({ status: { conditions: [{ type: 'Frozen', $patch: 'delete' }] } });
+      await millwright.target.patch(nodes, { name: ref.name }, remaining, { subresource: 'status' });
+      await untilMachine(ref, 'says nothing of it', (machine) => statusOf(machine, 'Frozen') === undefined);
+    } finally {
+      await watch.stop();
+    }
+  }, 120_000);
+
+  it('[mcm 31] [mcm 34] makes its machine Unknown, and Running again without another VM', async () => {
+    await millwright.createDeployment('health', 1);
+    const machine = await until('it runs', async () =>
+      (await millwright.machines()).find(
+        (each) => each.metadata.labels?.[labels.name] === 'health' && phaseOf(each) === 'Running',
+      ),
+    );
+    const ref = refOf(machine);
+    const { name } = ref;
+    const { vmsEver } = await millwright.cloud.stats();
+    // What is not on the list is no reason.
+    await report(name, 'MemoryPressure', 'True');
+    expect(phaseOf(await untilMirrored(ref, 'MemoryPressure', 'True'))).toBe('Running');
+
+    for (const [type, bad, good] of [
+      ['Ready', 'False', 'True'],
+      ['Ready', 'Unknown', 'True'],
+      ['DiskPressure', 'True', 'False'],
+      ['ReadonlyFilesystem', 'Unknown', 'False'],
+    ] as const) {
+      await report(name, type, bad);
+      const unhealthy = await untilPhase(ref, 'Unknown');
+      expect(statusOf(unhealthy, type)).toBe(bad);
+      expect(unhealthy.status?.currentStatus?.timeoutActive).toBe(true);
+      expect(unhealthy.status?.lastOperation).toMatchObject({ type: 'HealthCheck', state: 'Processing' });
+      await until('describe says so', async () =>
+        (await millwright.describe(ref)).blockedOn === 'NodeHealth' ? true : undefined,
+      );
+
+      await report(name, type, good);
+      const healthy = await untilPhase(ref, 'Running');
+      expect(statusOf(healthy, type)).toBe(good);
+      expect(healthy.status?.currentStatus?.timeoutActive).toBe(false);
+      expect(healthy.status?.lastOperation).toMatchObject({ type: 'HealthCheck', state: 'Successful' });
+      expect(healthy.metadata.uid).toBe(machine.metadata.uid);
+    }
+    expect((await millwright.cloud.stats()).vmsEver).toBe(vmsEver);
+  }, 120_000);
+
+  it('[mcm 32] is judged by the conditions that its Machine names instead of those of the flag', async () => {
+    const ref = await running('health-chosen', { nodeConditions: 'MemoryPressure,Frozen' });
+    await report(ref.name, 'DiskPressure', 'True');
+    expect(phaseOf(await untilMirrored(ref, 'DiskPressure', 'True'))).toBe('Running');
+
+    for (const type of ['MemoryPressure', 'Frozen']) {
+      await report(ref.name, type, 'True');
+      await untilPhase(ref, 'Unknown');
+      await report(ref.name, type, 'False');
+      await untilPhase(ref, 'Running');
+    }
+  }, 120_000);
+
+  it('[mcm 33] is Unknown when the Node is gone, until its kubelet registers it again', async () => {
+    const { target, cloud, processes } = millwright;
+    const ref = await running('health-vanished');
+    const vm = (await cloud.vms()).find(({ name }) => name === ref.name);
+    // Nobody is there to see it go, which would delete the Machine.
+    await processes.at(-1)?.kill('SIGKILL');
+    await target.patch(nodes, { name: ref.name }, mergePatch({ metadata: { finalizers: null } }));
+    await target.delete(nodes, { name: ref.name });
+    await millwright.start();
+
+    const lost = await untilPhase(ref, 'Unknown');
+    expect(lost.metadata.deletionTimestamp).toBeUndefined();
+    expect(await millwright.describe(ref)).toMatchObject({ blockedOn: 'NodeHealth' });
+
+    await cloud.restartVm(vm?.id ?? '');
+    const found = await untilPhase(ref, 'Running');
+    expect(found.spec?.providerID).toBe(lost.spec?.providerID);
+    expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toHaveLength(1);
+  }, 120_000);
+
+  it('[mcm 22] counts only when its critical components are ready', async () => {
+    const { namespace, cloud, target } = millwright;
+    const { key, effect } = taints.criticalComponentsNotReady;
+    const tags = { cluster: namespace };
+    await millwright.createClass('critical', {
+      providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags, taints: [{ key, effect }] },
+    });
+    const ref = await millwright.createMachine('health-critical', { class: { kind: 'MachineClass', name: 'critical' } });
+    await until(
+      'it waits for them',
+      async () =>
+        (await millwright.describe(ref).catch(() => undefined))?.waitingFor?.startsWith('the critical components')
+          ? true
+          : undefined,
+      { describe: () => millwright.story() },
+    );
+    expect((await target.get(nodes, { name: ref.name })).status?.conditions).toContainEqual(
+      expect.objectContaining({ type: 'Ready', status: 'True' }),
+    );
+    expect(phaseOf(await millwright.control.get(machines, ref))).toBe('Pending');
+
+    await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: null } }));
+
+    await untilPhase(ref, 'Running');
+    // Once it has joined, the taint does not send it back.
+    await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: [{ key, effect }] } }));
+    await report(ref.name, 'Frozen', 'True');
+    expect(phaseOf(await untilMirrored(ref, 'Frozen', 'True'))).toBe('Running');
+  }, 120_000);
+});
