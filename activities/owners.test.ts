@@ -501,7 +501,7 @@ describe('actOnOwner', () => {
     await client.patch(machineSets, set.metadata, mergePatch({ spec: { replicas: 7 } }));
     const create = [{ set: set.metadata.name, uid: set.metadata.uid, names: ['more'] }];
     await activities.actOnOwner(ref, 'MachineDeployment', { ...plan, create });
-    expect((await own()).map(({ metadata }) => metadata.deletionTimestamp)).toEqual([undefined, undefined]);
+    expect((await own()).map(({ metadata }) => metadata.name)).toEqual(candidates.map(({ name }) => name));
   });
 
   it('[invariant 5] stops between two batches when the owner is changed', async () => {
@@ -629,6 +629,27 @@ describe('actOnOwner', () => {
     await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', plan);
     const { metadata, status } = await client.get(machineDeployments, ref);
     expect([metadata.generation, status?.observedGeneration]).toEqual([2, 1]);
+  });
+
+  it('takes note of the generation of a set that it has scaled itself, and of no later one', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const meddler: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        const [set] = await sets();
+        if (set !== undefined)
+          await client.patch(machineSets, set.metadata, mergePatch({ spec: { minReadySeconds: 9 } }));
+        return client.create(...request);
+      },
+    };
+    const plan = planOwner(await read(ref), newName);
+    const [set] = await sets();
+    const create = [{ set: set?.metadata.name ?? '', uid: set?.metadata.uid ?? '', names: ['m-1'] }];
+    await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', { ...plan, create });
+    const [after] = await sets();
+    expect([after?.metadata.generation, after?.status?.observedGeneration]).toEqual([3, 2]);
   });
 
   it('[invariant 9] writes nothing at rest', async () => {
