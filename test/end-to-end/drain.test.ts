@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { labels } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { searchAttributes } from '../../api/names.ts';
+import { nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
+import { machines } from '../../kube/gardener.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import type { NewObject } from '../../kube/types.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+describe('a drain', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 } });
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  async function running(name: string, spec: object = {}): Promise<ObjectRef> {
+    const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'small' }, ...spec });
+    await untilPhase(ref, 'Running');
+    return ref;
+  }
+
+  const untilPhase = (ref: ObjectRef, phase: string) =>
+    until(
+      `${ref.name} is ${phase}`,
+      async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
+      { describe: () => millwright.story() },
+    );
+
+  /** Runs a pod on the machine's node, which has its name; pods are named after both. */
+  async function runPod(
+    { name: nodeName, namespace }: ObjectRef,
+    pod: string,
+    metadata: Partial<NewObject<Pod>['metadata']> = {},
+    spec: Partial<Pod['spec']> = {},
+  ): Promise<string> {
+    const name = `${nodeName}-${pod}`;
+    await millwright.target.create(pods, {
+      metadata: { namespace, name, labels: { app: name }, ...metadata },
+      spec: { nodeName, containers: [{ name: 'app', image: 'app' }], ...spec },
+    });
+    await until(`${name} runs`, async () =>
+      (await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running' ? true : undefined,
+    );
+    return name;
+  }
+
+  /** Runs a pod with a budget of the same name that allows nothing. No controller of budgets runs here. */
+  async function runGuarded(ref: ObjectRef, pod = 'guarded'): Promise<string> {
+    const name = await runPod(ref, pod);
+    const { namespace } = ref;
+    const { metadata } = await millwright.target.create(podDisruptionBudgets, {
+      metadata: { namespace, name },
+      spec: { selector: { matchLabels: { app: name } }, minAvailable: 1 },
+    });
+    const counts = { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1, disruptionsAllowed: 0 };
+    const status = { observedGeneration: metadata.generation, ...counts };
+    await millwright.target.patch(podDisruptionBudgets, { namespace, name }, mergePatch({ status }), {
+      subresource: 'status',
+    });
+    return name;
+  }
+
+  async function stateOf(name: string): Promise<'gone' | 'leaving' | 'running'> {
+    const pod = await millwright.target.find(pods, { namespace: millwright.namespace, name });
+    if (pod === undefined) return 'gone';
+    return pod.metadata.deletionTimestamp === undefined ? 'running' : 'leaving';
+  }
+
+  async function terminating({ name }: ObjectRef) {
+    const { spec, status } = await millwright.target.get(nodes, { name });
+    const condition = status?.conditions?.find(({ type }) => type === 'Terminating');
+    return { unschedulable: spec?.unschedulable, status: condition?.status, reason: condition?.reason };
+  }
+
+  const untilBlocked = (ref: ObjectRef, budget: string) =>
+    until(
+      `${budget} holds the drain up`,
+      async () => {
+        const described = await millwright.describe(ref);
+        return described.blockedOn === 'PodDisruptionBudget' && described.waitingFor?.includes(budget)
+          ? described
+          : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+  const untilGone = (ref: ObjectRef) =>
+    until(
+      `${ref.name} is gone`,
+      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
+      { describe: () => millwright.story() },
+    );
+  const handleOf = (ref: ObjectRef) =>
+    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
+
+  it('[mcm 46] [mcm 47] [mcm 48] marks the node, evicts all that may go at once, and shows what may not', async () => {
+    const { control, temporal, namespace } = millwright;
+    const ref = await running('drain-all');
+    const owner = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'agent', uid: 'agent', controller: true };
+    const staying = [
+      await runPod(ref, 'daemon', { ownerReferences: [owner] }),
+      await runPod(ref, 'mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } }),
+    ];
+    const guarded = await runGuarded(ref);
+    const scratch = { volumes: [{ name: 'scratch', emptyDir: {} }] };
+    const leaving = [
+      await runPod(ref, 'unmanaged'),
+      await runPod(ref, 'scratch', {}, scratch),
+      await runPod(ref, 'replicated', { ownerReferences: [{ ...owner, kind: 'ReplicaSet' }] }),
+    ];
+
+    await control.delete(machines, ref);
+
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+    await until('the others have left', async () => {
+      const states = await Promise.all(leaving.map(stateOf));
+      return states.every((state) => state === 'gone') ? true : undefined;
+    });
+    expect(await terminating(ref)).toEqual({ unschedulable: true, status: 'True', reason: 'ScaleDown' });
+    expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'running']);
+    // Whoever looks for machines that are stuck finds it.
+    const query =
+      `${searchAttributes.installation} = '${namespace}' AND ` +
+      `${searchAttributes.blockedOn} = 'PodDisruptionBudget' AND ExecutionStatus = 'Running'`;
+    await until('it is found', async () => ((await temporal.workflow.count(query)).count === 1 ? true : undefined));
+    // And whoever opens the workflow sees which pod it is.
+    const beat = await until('the heartbeat tells', async () => {
+      const { raw } = await handleOf(ref).describe();
+      const data = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads?.[0]?.data;
+      return data ? Buffer.from(data).toString() : undefined;
+    });
+    expect(JSON.parse(beat)).toMatchObject({ podsLeft: 1 });
+    expect(beat).toContain(`${namespace}/${guarded}`);
+
+    await handleOf(ref).signal('forceDeletion');
+
+    await untilGone(ref);
+    expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'gone']);
+  }, 120_000);
+
+  it('[mcm 46] says on the node of an unhealthy machine that this is why', async () => {
+    const { control, target, namespace } = millwright;
+    const ref = await running('drain-unhealthy');
+    const guarded = await runGuarded(ref);
+    const condition = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' };
+    const patch = strategicMergePatch({ status: { conditions: [condition] } });
+    await target.patch(nodes, { name: ref.name }, patch, { subresource: 'status' });
+    await untilPhase(ref, 'Unknown');
+
+    await control.delete(machines, ref);
+
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+    expect(await terminating(ref)).toEqual({ unschedulable: true, status: 'True', reason: 'Unhealthy' });
+    await control.patch(machines, ref, mergePatch({ metadata: { labels: { [labels.forceDeletion]: 'True' } } }));
+    await untilGone(ref);
+    expect(await stateOf(guarded)).toBe('gone');
+  }, 120_000);
+
+  it('leaves the pods where they are when an operator says so', async () => {
+    const { control, cloud, namespace } = millwright;
+    const ref = await running('drain-skipped');
+    const guarded = await runGuarded(ref);
+    await control.delete(machines, ref);
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+
+    await handleOf(ref).signal('skipDrain');
+
+    await untilGone(ref);
+    expect(await stateOf(guarded)).toBe('running');
+    expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
+  }, 120_000);
+
+  it('[mcm 53] deletes the pods and the VM when the drain timeout has come', async () => {
+    const { control, cloud, namespace } = millwright;
+    const ref = await running('drain-late', { drainTimeout: '8s' });
+    const guarded = await runGuarded(ref);
+    await control.delete(machines, ref);
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+    expect(await stateOf(guarded)).toBe('running');
+
+    await untilGone(ref);
+
+    expect(await stateOf(guarded)).toBe('gone');
+    expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
+  }, 120_000);
+
+  it('[mcm 49] goes on when the budget allows it, and deletes a pod that it has refused too often', async () => {
+    const { control, target, namespace } = millwright;
+    const patient = await running('drain-patient');
+    const hasty = await running('drain-hasty', { maxEvictRetries: 1 });
+    const allowed = await runGuarded(patient);
+    const refused = await runGuarded(hasty);
+    for (const ref of [patient, hasty]) await control.delete(machines, ref);
+    await untilBlocked(patient, `${namespace}/${allowed}`);
+    await untilBlocked(hasty, `${namespace}/${refused}`);
+
+    const status = { disruptionsAllowed: 1 };
+    await target.patch(podDisruptionBudgets, { namespace, name: allowed }, mergePatch({ status }), {
+      subresource: 'status',
+    });
+
+    // Both take the pause of 20 s between two evictions, one of them twice.
+    for (const ref of [patient, hasty]) await untilGone(ref);
+    expect(await Promise.all([allowed, refused].map(stateOf))).toEqual(['gone', 'gone']);
+    const budget = await target.get(podDisruptionBudgets, { namespace, name: refused });
+    expect(budget.status?.disruptionsAllowed).toBe(0);
+  }, 180_000);
+});
