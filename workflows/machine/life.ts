@@ -77,8 +77,9 @@ export interface Life extends CarriedLife {
   readonly ref: ObjectRef;
   /** Whether this run began with a carried life, so that its history is short. */
   readonly isCarried: boolean;
-  /** The class as last read. */
+  /** The class as last read, and the version of it that a watcher saw last. */
   reading?: ClassReading;
+  classVersion?: string;
   /** Whether the cloud did not answer the last time. */
   isCloudOut: boolean;
   /** Whether the cloud says that the VM is not set up yet. */
@@ -124,14 +125,25 @@ export function takeMachine(life: Life, machine: MachineSnapshot): void {
   life.onNews?.();
 }
 
-/** Takes the parts of an observation that are newer than what is known. */
+/**
+ * Takes the parts of an observation that are newer than what is known. A watcher repeats what it saw while a workflow
+ * waits, in case it was never heard: that is no news and ends no wait.
+ */
 function learn(life: Life, seen: MachineObservation): void {
   if (seen.machine.uid !== life.ref.uid) return;
+  const before = gist(life);
   const older = isNewer(life.machine.resourceVersion, seen.machine.resourceVersion);
   if (!older) life.machine = seen.machine;
   else if (wishes(seen.machine) !== wishes(life.machine)) life.stale = true;
   learnNode(life, seen.node);
-  announceNews(life);
+  if (seen.classVersion !== undefined) life.classVersion = seen.classVersion;
+  if (life.stale || gist(life) !== before) announceNews(life);
+}
+
+/** What of the knowledge about a machine is worth another look when it changes, as text to compare. */
+function gist({ machine, node, classVersion, reading }: Life): string {
+  const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
+  return JSON.stringify([wishes(machine), machine.managed, view, classVersion ?? reading?.version]);
 }
 
 function learnNode(life: Life, seen: NodeView): void {

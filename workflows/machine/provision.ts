@@ -47,7 +47,7 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   try {
     const answer = readVm(await cloudActivities(attempt.provider).ensureVm({ ...attempt.request, ...state }));
     noteCloud(life, false);
-    return 'code' in answer ? refused(life, doing, answer) : answer;
+    return 'code' in answer ? await refused(life, doing, answer) : answer;
   } catch (error) {
     if (isCancellation(error)) life.outcomeUnknown = true;
     if (!isActivityFailure(error)) throw error;
