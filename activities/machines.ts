@@ -14,7 +14,7 @@ import { isConflict, isInvalid, isNotFound } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machines } from '../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../kube/patch.ts';
-import { update } from '../kube/update.ts';
+import { unlessChanged, update } from '../kube/update.ts';
 import { createClassActivities } from './classes.ts';
 import { quick } from './quick.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
@@ -154,7 +154,7 @@ export function createMachineActivities(deps: MachineDeps) {
     /** Deletes the Machine, because its Node was. */
     async deleteMachine(ref: ObjectRef): Promise<MachineSnapshot | null> {
       const options = { ...quick(), preconditions: { uid: ref.uid } };
-      await unlessAnother(() => control.delete(machines, ref, options));
+      await unlessChanged(() => control.delete(machines, ref, options));
       return snapshot(await findMachine(ref));
     },
 
@@ -166,7 +166,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const { uid } = node.metadata;
       const withoutOurs = { metadata: { uid, '$deleteFromPrimitiveList/finalizers': [finalizers.node] } };
       await orNull(() => target.patch(nodes, { name: nodeName }, strategicMergePatch(withoutOurs), quick()));
-      await unlessAnother(() => target.delete(nodes, { name: nodeName }, { ...quick(), preconditions: { uid } }));
+      await unlessChanged(() => target.delete(nodes, { name: nodeName }, { ...quick(), preconditions: { uid } }));
       return true;
     },
 
@@ -203,15 +203,6 @@ function withoutFinalizer({ metadata }: Machine): object | undefined {
   const { finalizers: present = [] } = metadata;
   if (!present.includes(finalizers.machine)) return undefined;
   return { metadata: { finalizers: present.filter((finalizer) => finalizer !== finalizers.machine) } };
-}
-
-/** An object that is gone, or whose name another one has, is none of ours. */
-async function unlessAnother(request: () => Promise<void>): Promise<void> {
-  try {
-    await request();
-  } catch (error) {
-    if (!isNotFound(error) && !isConflict(error)) throw error;
-  }
 }
 
 /** null for what is not there. */

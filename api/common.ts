@@ -13,7 +13,7 @@ export interface OwnerReference {
   blockOwnerDeletion?: boolean;
 }
 
-/** `metadata` of an object that exists on a server. */
+/** `metadata` of an object that exists on a server. The client drops `managedFields` when an object comes in. */
 export interface ObjectMeta {
   name: string;
   namespace?: string;

@@ -1,31 +1,8 @@
 /** Shapes that every Kubernetes object shares. Objects are plain JSON as the server sends it: times are RFC 3339 strings. */
 
-/** Owner of an object, in the same namespace or cluster-scoped. */
-export interface OwnerReference {
-  apiVersion: string;
-  kind: string;
-  name: string;
-  uid: string;
-  controller?: boolean;
-  blockOwnerDeletion?: boolean;
-}
+import type { ObjectMeta } from '../api/common.ts';
 
-/** `metadata` of an object that exists on a server. `managedFields` is dropped when an object comes in. */
-export interface ObjectMeta {
-  name: string;
-  namespace?: string;
-  uid: string;
-  resourceVersion: string;
-  generation?: number;
-  creationTimestamp: string;
-  deletionTimestamp?: string;
-  deletionGracePeriodSeconds?: number;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  finalizers?: string[];
-  ownerReferences?: OwnerReference[];
-  generateName?: string;
-}
+export type { ObjectMeta, OwnerReference } from '../api/common.ts';
 
 /** An object that exists on a server. Items of a list carry neither `apiVersion` nor `kind`, as the server sends them. */
 export interface KubeObject {
