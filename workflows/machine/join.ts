@@ -1,5 +1,5 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
-import { isHealthy } from '../../api/attention.ts';
+import { isHealthy, sameConditions } from '../../api/attention.ts';
 import type { Life } from './life.ts';
 import { followNode, isJoinable, isNodeDeleted, removeUserData, syncNode } from './node.ts';
 import { again, done, firstAskPauseMs, isPastCreation, type PhaseOutcome, waitFor } from './phase.ts';
@@ -11,6 +11,10 @@ export async function join(life: Life): Promise<PhaseOutcome> {
   if (isPastCreation(life.machine.phase)) return done;
   if (isNodeDeleted(life)) return followNode(life);
   if (isJoinable(life)) return joined(life);
+  if (isNewsOfNode(life)) {
+    await syncNode(life, { phase: life.machine.phase });
+    return again;
+  }
 
   const { nodeName, limits } = life.machine;
   const waitingFor = whatFor(life);
@@ -31,6 +35,11 @@ export async function join(life: Life): Promise<PhaseOutcome> {
   });
   showPhase(life);
   return waitFor(Math.min(leftMs, life.askAt - Date.now()));
+}
+
+/** Whether the Node says something about itself that the Machine does not: why it is not healthy yet, for example. */
+function isNewsOfNode({ machine, node }: Life): boolean {
+  return node.state === 'present' && !sameConditions(node.conditions, machine.conditions);
 }
 
 function whatFor({ machine, node, isUninitialized }: Life): string {
