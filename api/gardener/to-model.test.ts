@@ -60,6 +60,7 @@ describe('toMachineSnapshot', () => {
         providerID: 'simulated://1',
         creationTimeout: '90s',
         drainTimeout: '1h30m',
+        maxEvictRetries: 7,
         nodeConditions: 'DiskPressure, Other',
       },
       status: {
@@ -84,7 +85,12 @@ describe('toMachineSnapshot', () => {
       deployment: 'pool-a',
       revision: '42',
       forceDeletion: true,
-      limits: { creationSeconds: 90, drainSeconds: 5400, nodeConditions: ['DiskPressure', 'Other'] },
+      limits: {
+        creationSeconds: 90,
+        drainSeconds: 5400,
+        maxEvictRetries: 7,
+        nodeConditions: ['DiskPressure', 'Other'],
+      },
       conditions: { Ready: 'True' },
       lastKnownState: 'state',
     });
