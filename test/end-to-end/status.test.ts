@@ -43,7 +43,8 @@ describe('owners of machines', () => {
     await untilTrue('one is left', async () => (await setOf('leaving'))?.status?.replicas === 1);
     const deployment = await until('the deployment says so', async () => {
       const { status } = await deploymentOf('leaving');
-      return status?.replicas === 1 && status.availableReplicas === 1 ? status : undefined;
+      const isComplete = status?.conditions?.some(({ reason }) => reason === 'NewMachineSetAvailable');
+      return status?.replicas === 1 && status.availableReplicas === 1 && isComplete ? status : undefined;
     });
     expect(deployment).toMatchObject({ updatedReplicas: 1, readyReplicas: 1 });
     const reasons = deployment.conditions?.map(({ type, status, reason }) => [type, status, reason]).toSorted();
