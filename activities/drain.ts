@@ -220,7 +220,7 @@ function noteAnswer(eviction: Eviction, pod: Pod, error: unknown, retryMs: numbe
   delete eviction.refusal;
   delete eviction.budget;
   if (error !== undefined && !isNotFound(error)) {
-    eviction.refusal = error instanceof Error ? error.message : String(error);
+    eviction.refusal = error instanceof Error ? error.message : 'the eviction failed';
     eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
     const budget = budgetOf(error);
     if (budget !== undefined) {

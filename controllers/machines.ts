@@ -1,12 +1,13 @@
 /** Wakes the workflows of machines. Nothing is decided here: `attention` says who needs one, the workflow does the rest. */
 import { attention } from '../api/attention.ts';
 import type { Machine } from '../api/gardener/machine.ts';
-import { classVersion, secretRefsOf, toMachineSnapshot, toNodeSnapshot } from '../api/gardener/to-model.ts';
+import { controllerOf } from '../api/gardener/owner.ts';
+import { classVersion, secretRefsOf, toMachineSnapshot, toNodeView } from '../api/gardener/to-model.ts';
 import type { MachineLimits, MachineObservation, MachineSnapshot, NodeView } from '../api/model.ts';
 import { wishes } from '../api/model.ts';
 import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf, toObjectKey } from './objects.ts';
-import type { Watches } from './watches.ts';
+import { byUid, type Watches } from './watches.ts';
 
 export interface MachineWakerOptions {
   readonly watches: Watches;
@@ -45,7 +46,8 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
   const rechecked = new Map<string, string>();
 
   function observe(machine: Machine): MachineObservation {
-    const snapshot = toMachineSnapshot(machine, defaults);
+    const deployment = deploymentOf(watches, machine);
+    const snapshot = { ...toMachineSnapshot(machine, defaults), ...(deployment !== undefined && { deployment }) };
     const node = viewNode(watches, machine.metadata.name, snapshot);
     const version = mayWaitForClass(snapshot) ? versionOf(watches, machine) : undefined;
     return { machine: snapshot, node, ...(version !== undefined && { classVersion: version }) };
@@ -90,11 +92,17 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
   return { handle, recheck, forget: () => told.clear() };
 }
 
-function viewNode(watches: Watches, machineName: string, { nodeName }: MachineSnapshot): NodeView {
+function viewNode(watches: Watches, machineName: string, { nodeName, providerID }: MachineSnapshot): NodeView {
   if (nodeName === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  const node = watches.nodes.get({ name: nodeName });
-  return node === undefined ? { state: 'absent' } : { state: 'present', ...toNodeSnapshot(node, machineName) };
+  return toNodeView(watches.nodes.get({ name: nodeName }), machineName, providerID);
+}
+
+/** Name of the MachineDeployment that a machine belongs to, through its set. */
+function deploymentOf(watches: Watches, machine: Machine): string | undefined {
+  const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');
+  return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === 'MachineDeployment')
+    ?.name;
 }
 
 /** A machine whose VM is there, or was given up, does not wait for its class. */

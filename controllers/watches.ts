@@ -99,7 +99,10 @@ function slim({ metadata, spec, status }: Node): Node {
       ...(own !== undefined && { labels: own }),
       ...(finalizers !== undefined && { finalizers }),
     },
-    ...(spec?.taints !== undefined && { spec: { taints: spec.taints } }),
+    spec: {
+      ...(spec?.taints !== undefined && { taints: spec.taints }),
+      ...(spec?.providerID !== undefined && { providerID: spec.providerID }),
+    },
     status: { conditions },
   };
 }

@@ -61,6 +61,10 @@ describe('owners of machines', () => {
     const failed = await until('the set names it', async () => (await setOf('refused'))?.status?.failedMachines?.[0]);
 
     const [machine] = await machinesOf('refused');
+    const filter = `MillwrightDeployment = 'refused' AND MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'machine'`;
+    await untilTrue('its workflow is found by the deployment', async () => {
+      return (await millwright.temporal.workflow.count(filter)).count === 1;
+    });
     expect(failed.name).toBe(machine?.metadata.name);
     expect(failed.ownerRef).toBe((await setOf('refused'))?.metadata.name);
     expect(failed.lastOperation).toMatchObject({ type: 'Create', state: 'Failed', errorCode: 'ResourceExhausted' });

@@ -1,7 +1,7 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
 import type { ClassReading } from '../../api/model.ts';
 import { readVmDeletion } from './answer.ts';
-import { type Failure, isActivityFailure, toFailure } from './failure.ts';
+import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 import { kubernetes, type Life, now, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
 import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
@@ -60,7 +60,7 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
     return waitFor(firstAskPauseMs);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
-    return refused(life, doing, toFailure(error));
+    return refused(life, doing, withProvider(toFailure(error), provider));
   }
 }
 

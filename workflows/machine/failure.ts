@@ -38,11 +38,18 @@ export function toFailure(error: TemporalFailure): Failure {
   return { code, message: cause?.message ?? error.message, outcomeUnknown, blockedOn };
 }
 
+/** A failure of a provider's activity, with the provider in it where that may be what is wrong. */
+export function withProvider(failure: Failure, provider: string): Failure {
+  if (failure.blockedOn !== 'ProviderWorker') return failure;
+  const hint = `is the name "${provider}" right, and does a worker of this provider run?`;
+  return { ...failure, message: `${failure.message}: ${hint}` };
+}
+
 function fromTimeout(timeout: TimeoutFailure, activity: string): Failure {
   if (timeout.timeoutType === 'SCHEDULE_TO_START') {
     return {
       code: 'Unavailable',
-      message: `no worker has taken ${activity} from the provider's task queue`,
+      message: `no worker of the provider has taken ${activity}`,
       outcomeUnknown: true, // an attempt before this one may have run
       blockedOn: 'ProviderWorker',
     };

@@ -27,6 +27,13 @@ export function showProgress(life: Life, progress: Progress): void {
   setCurrentDetails(toMarkdown(describe(life)));
 }
 
+/** The same for another try: what blocked it the last time still does, for all that anybody knows. */
+export function showRetry(life: Life, doing: string): void {
+  const { blockedOn, unblock } = life.progress;
+  const isRetry = life.machine.phase === 'CrashLoopBackOff' && blockedOn !== undefined;
+  showProgress(life, { doing, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
+}
+
 /** Answer of the query `describe`. */
 export function describe({ machine, progress }: Life): MachineDescription {
   const { phase, providerID, nodeName } = machine;

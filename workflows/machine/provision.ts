@@ -4,11 +4,11 @@ import { failures } from '../../api/failures.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities, Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
-import { type Failure, isActivityFailure, toFailure } from './failure.ts';
+import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 import { type CreationAttempt, kubernetes, type Life, now, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import { done, firstAskPauseMs, isPastCreation, nextAskPauseMs, type PhaseOutcome, retryPauseMs } from './phase.ts';
-import { showProgress } from './progress.ts';
+import { showProgress, showRetry } from './progress.ts';
 import { creationRefused, fail, writeStatus } from './status.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function provision(life: Life): Promise<PhaseOutcome> {
   if (isKnown && (Date.now() < life.askAt || isJoinable(life))) return done;
 
   const doing = isKnown ? 'asking the cloud about the VM' : 'creating the VM';
-  showProgress(life, { doing });
+  showRetry(life, doing);
   const vm = await ensureVm(life, doing);
   if ('kind' in vm) return vm;
 
@@ -51,7 +51,7 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   } catch (error) {
     if (isCancellation(error)) life.outcomeUnknown = true;
     if (!isActivityFailure(error)) throw error;
-    return refused(life, doing, toFailure(error));
+    return refused(life, doing, withProvider(toFailure(error), attempt.provider));
   }
 }
 

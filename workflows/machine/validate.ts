@@ -1,7 +1,7 @@
 /** Phase validate: the Machine carries our finalizer and names a class that a VM can be made from. */
 import { kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from './phase.ts';
-import { showProgress } from './progress.ts';
+import { showRetry } from './progress.ts';
 import { creationRefused } from './status.ts';
 
 /** Nothing wrong gets past this phase to a cloud. Safe to repeat; only reads the finalizer once a VM is known. */
@@ -15,7 +15,7 @@ export async function validate(life: Life): Promise<PhaseOutcome> {
   }
   if (life.machine.providerID !== undefined || isPastCreation(life.machine.phase)) return done;
 
-  showProgress(life, { doing });
+  showRetry(life, doing);
   const refuse = (blockedOn: 'MachineSpec' | 'Class', message: string) =>
     creationRefused(life, doing, { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn });
   const problem = nameProblem(life.ref.name) ?? classReferenceProblem(life.machine.class);
