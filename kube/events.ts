@@ -25,7 +25,8 @@ export interface EventRecord {
 export interface EventRecorder {
   /**
    * Queues an event. Never throws, never waits; under load or without an API server events are dropped. Repeats of
-   * (type, action, reason, object) within 6 minutes count up one Event, whose note stays that of the first.
+   * (type, action, reason, object, note) within 6 minutes count up one Event. Unlike with client-go another note is
+   * another Event, as the note of one that is counted up would go on telling what is no longer so.
    */
   record(event: EventRecord): void;
   /** Resolves when the queue is empty, or after 5 s. */
@@ -75,8 +76,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   let sending: Promise<void> | undefined;
 
   function remembered(record: EventRecord, now: Date): Series {
-    const { type, action, reason, regarding } = record;
-    const key = JSON.stringify([type, action, reason, regarding]);
+    const { type, action, reason, regarding, note } = record;
+    const key = JSON.stringify([type, action, reason, regarding, note]);
     const known = series.get(key);
     const entry =
       known !== undefined && now.getTime() - known.lastAt.getTime() < seriesMs

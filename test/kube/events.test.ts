@@ -82,9 +82,9 @@ describe('an event', () => {
     expect(toMicroTime(new Date(0))).toBe('1970-01-01T00:00:00.000000Z');
   });
 
-  it('that repeats is one Event with a count, whatever its note says', async () => {
-    for (let index = 0; index < 5; index += 1) {
-      record({ note: `try ${index}` });
+  it('that repeats is one Event with a count; another note or reason is another Event', async () => {
+    for (const note of ['no quota', 'no quota', 'no image', 'no quota']) {
+      record({ note });
       await recorder.flush();
     }
     record({ reason: 'Deleted' });
@@ -92,7 +92,8 @@ describe('an event', () => {
 
     const all = await recorded();
     expect(all.map(({ reason, note, series }) => [reason, note, series?.count]).sort()).toEqual([
-      ['Created', 'try 0', 5],
+      ['Created', 'no image', undefined],
+      ['Created', 'no quota', 3],
       ['Deleted', 'made it', undefined],
     ]);
   });
