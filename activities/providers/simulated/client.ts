@@ -50,8 +50,9 @@ async function call(access: CloudAccess, method: Method, path: string, signal: A
 
 async function send(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   signal.throwIfAborted();
+  const url = new URL(path, access.endpoint);
   try {
-    const answer = await request(new URL(path, access.endpoint), {
+    const answer = await request(url, {
       method,
       dispatcher: agent,
       signal: AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)]),
@@ -66,7 +67,7 @@ async function send(access: CloudAccess, method: Method, path: string, signal: A
     };
   } catch (error) {
     signal.throwIfAborted();
-    throw toConnectionError(error);
+    throw toConnectionError(url.origin, error);
   }
 }
 

@@ -36,14 +36,18 @@ describe('toProviderError', () => {
 
 describe('toConnectionError', () => {
   it('tells a time-out from a connection that fails', () => {
-    const timeout = toConnectionError(new DOMException('too late', 'TimeoutError'));
-    const refused = toConnectionError(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }));
+    const origin = 'http://cloud:8080';
+    const timeout = toConnectionError(origin, new DOMException('too late', 'TimeoutError'));
+    const refused = toConnectionError(origin, Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }));
 
-    expect(timeout.code).toBe('DeadlineExceeded');
+    expect(timeout).toMatchObject({
+      code: 'DeadlineExceeded',
+      message: 'the cloud at http://cloud:8080 did not answer in time',
+    });
     expect(refused).toMatchObject({
       code: 'Unavailable',
       cloudCode: 'ECONNREFUSED',
-      message: 'the cloud cannot be reached (ECONNREFUSED)',
+      message: 'the cloud at http://cloud:8080 cannot be reached (ECONNREFUSED)',
     });
   });
 });

@@ -36,13 +36,16 @@ export function toProviderError(answer: ErrorAnswer): ProviderError {
   });
 }
 
-/** Translates a request that got no answer; what the caller's signal aborted is thrown as it is, not here. */
-export function toConnectionError(error: unknown): ProviderError {
+/**
+ * Translates a request to `origin` (scheme, host and port) that got no answer; what the caller's signal aborted is
+ * thrown as it is, not here.
+ */
+export function toConnectionError(origin: string, error: unknown): ProviderError {
   if (typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError') {
-    return new ProviderError('DeadlineExceeded', 'the cloud did not answer in time', { cause: error });
+    return new ProviderError('DeadlineExceeded', `the cloud at ${origin} did not answer in time`, { cause: error });
   }
   const cloudCode = error instanceof Error && 'code' in error ? String(error.code) : undefined;
-  return new ProviderError('Unavailable', `the cloud cannot be reached (${cloudCode ?? 'no answer'})`, {
+  return new ProviderError('Unavailable', `the cloud at ${origin} cannot be reached (${cloudCode ?? 'no answer'})`, {
     cloudCode,
     cause: error,
   });

@@ -131,7 +131,7 @@ describe('ensureVm', () => {
 
       expect({ code, message }).toEqual({
         code: 'Unavailable',
-        message: 'the cloud cannot be reached (UND_ERR_SOCKET)',
+        message: `the cloud at ${cloud.url} cannot be reached (UND_ERR_SOCKET)`,
       });
       expect((await vmsOf(request.machine, true)).map(({ id }) => id)).toEqual([vm.lastKnownState]);
     });
