@@ -29,14 +29,17 @@ type Owner = MachineDeployment | MachineSet;
 /** An object, and what it says by itself. */
 interface Subject {
   readonly object: Machine | Owner;
+  /** What its workflow knows better. */
   readonly rows: Rows;
+  /** What its workflow does not tell. */
+  readonly failed: Rows;
 }
 type Rows = readonly (readonly [name: string, value: string | undefined])[];
 
 /** What `millwright describe` prints. Throws an Error when there is no such object, or its cluster does not answer. */
 export async function describe(kind: WorkflowKind, name: string, options: DescribeOptions): Promise<string> {
   const { namespace, output } = options;
-  const { object, rows } = await read(kind, name, options);
+  const { object, rows, failed } = await read(kind, name, options);
   const { uid } = object.metadata;
   const id = workflowIdOf(kind, object, options);
   const answer = await ask(id, options);
@@ -49,6 +52,7 @@ export async function describe(kind: WorkflowKind, name: string, options: Descri
     [kind, `${namespace}/${name}`],
     ['Workflow', `${id}${aboutWorkflow(kind, answer)}`],
     ...(description === undefined ? rows : rowsOfDescription(description)),
+    ...failed,
   ]);
 }
 
@@ -73,10 +77,10 @@ async function find(
 ): Promise<Subject | undefined> {
   if (kind === 'Machine') {
     const machine = await control.find(machines, key);
-    return machine && { object: machine, rows: rowsOfMachine(machine) };
+    return machine && { object: machine, rows: rowsOfMachine(machine), failed: [] };
   }
   const owner = await control.find<Owner>(kind === 'MachineSet' ? machineSets : machineDeployments, key);
-  return owner && { object: owner, rows: rowsOfOwner(owner) };
+  return owner && { object: owner, rows: rowsOfOwner(owner), failed: rowsOfFailed(owner) };
 }
 
 /** A set of a deployment is looked after by the workflow of the deployment. */
@@ -158,13 +162,17 @@ function rowsOfMachine({ metadata, spec, status }: Machine): Rows {
 
 function rowsOfOwner(owner: Owner): Rows {
   const { metadata, spec, status } = owner;
-  const { replicas = 0, availableReplicas = 0, failedMachines = [] } = status ?? {};
+  const { replicas = 0, availableReplicas = 0 } = status ?? {};
   return [
     ['Deleted', metadata.deletionTimestamp],
     ['Not valid', toldProblem(owner)],
     ['Machines', `${spec?.replicas ?? 0} desired, ${replicas} existing, ${availableReplicas} available`],
-    ...failedMachines.map(({ name, lastOperation }) => ['Failed', `${name}: ${lastOperation?.description}`] as const),
   ];
+}
+
+function rowsOfFailed({ status }: Owner): Rows {
+  const { failedMachines = [] } = status ?? {};
+  return failedMachines.map(({ name, lastOperation }) => ['Failed', `${name}: ${lastOperation?.description}`]);
 }
 
 function sinceText(time: string | undefined): string {

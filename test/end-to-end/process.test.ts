@@ -194,6 +194,25 @@ describe('millwright describe', () => {
     expect(after.output).toMatch(/Last operation +Create Failed, since .*: MachineClass "missing" does not exist/);
   });
 
+  it('names the failed machines of a deployment, whether or not its workflow is open', async () => {
+    await createDeployment('failing');
+    const command = ['describe', 'mcd', 'failing', '-n', namespace, ...servers];
+    const millwright = await start();
+    await eventually(async () => {
+      const { status } = await client.get(machineDeployments, { namespace, name: 'failing' });
+      return status?.failedMachines?.length === 1;
+    });
+
+    const open = await outcomeOf(command);
+    await millwright.kill('SIGKILL');
+    const silent = await outcomeOf(command);
+
+    expect(open.output).toMatch(/^Doing +.*since/m);
+    for (const { output } of [open, silent]) {
+      expect(output).toMatch(/^Failed +failing-\S+: .*MachineClass "missing" does not exist/m);
+    }
+  });
+
   it('tells of what there is not', async () => {
     const { code, output } = await outcomeOf(['describe', 'mcd', 'nothing', '-n', namespace, ...servers]);
 
