@@ -22,7 +22,7 @@ it('answers deleting when the deletion of a VM takes longer than 20 seconds', as
     const userData = { namespace: 'garden', name: 'node', key: 'userData' };
     await provider.ensureVm({ ...request, userData, token: 'uid-1-1' }, context);
 
-    expect(await provider.deleteVm(request, context)).toEqual({ state: 'deleting' });
+    expect(await provider.deleteVm(request, context)).toEqual({ state: 'deleting', nodeNames: ['machine-1'] });
 
     const deletions = (await cloud.calls()).filter(({ operation }) => operation === 'delete');
     expect(deletions).toHaveLength(1);
