@@ -358,6 +358,16 @@ describe('removeNode', () => {
     }
   });
 
+  it('leaves the node alone that another VM has registered under the name', async () => {
+    const machine = await newMachine();
+    const { metadata } = await newNode({});
+    await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
+    await activities.removeNode(refOf(machine), metadata.name, 'cloud:///ours');
+    expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
+    await activities.removeNode(refOf(machine), metadata.name, 'cloud:///theirs');
+    expect(await client.find(nodes, metadata)).toBeUndefined();
+  });
+
   it('leaves the finalizers of others', async () => {
     const machine = await newMachine();
     const { metadata } = await newNode({ finalizers: ['example.com/other', finalizers.node] });

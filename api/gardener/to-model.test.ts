@@ -111,6 +111,12 @@ describe('toMachineSnapshot', () => {
     expect(toMachineSnapshot({ metadata, spec: { creationTimeout: 'soon' } }, defaults).limits).toEqual(defaults);
   });
 
+  it('keeps durations between nothing and a year, so that none of them stops a workflow', () => {
+    const spec = { creationTimeout: '1000000h', drainTimeout: '-1h' };
+    const { limits } = toMachineSnapshot({ metadata, spec }, defaults);
+    expect(limits).toMatchObject({ creationSeconds: 365 * 24 * 3600, drainSeconds: 0 });
+  });
+
   it('[mcm 32] watches no condition when the Machine says so', () => {
     const { limits } = toMachineSnapshot({ metadata, spec: { nodeConditions: '' } }, defaults);
     expect(limits.nodeConditions.filter((type) => type !== '')).toEqual([]);

@@ -95,6 +95,17 @@ describe('wrong input reaches no cloud and is visible', () => {
     await untilRunning(ref);
   });
 
+  it('a Machine whose name is too long for the label of its node', async () => {
+    const ref = await millwright.createMachine(`long-${'x'.repeat(59)}`);
+
+    await untilRefused(ref, /metadata\.name has 64 characters/);
+
+    await millwright.control.delete(machines, ref);
+    await until('it is gone', async () =>
+      (await millwright.control.find(machines, ref)) === undefined ? true : undefined,
+    );
+  });
+
   it('a class that is missing, until it is made', async () => {
     const ref = await millwright.createMachine('classless', { class: { kind: 'MachineClass', name: 'later' } });
 
