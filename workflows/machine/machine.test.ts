@@ -1,0 +1,266 @@
+/** The life of a machine on a real Temporal server, with a Kubernetes and a cloud that the tests play. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import { Client, type WorkflowHandle } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { DrainActivities } from '../../activities/drain.ts';
+import type { MachineActivities } from '../../activities/machines.ts';
+import type { FailureCode } from '../../api/failures.ts';
+import type { ClassReading, MachineSnapshot, NodeView, StatusChange } from '../../api/model.ts';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm } from '../../api/provider.ts';
+import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { describeQuery, observedSignal, retryNowSignal } from './messages.ts';
+
+const userData = { namespace: 'n', name: 'pool', key: 'userData' };
+const vm: Vm = { state: 'running', providerID: 'played:///vm-1', nodeName: 'node-1', addresses: [] };
+
+let connection: NativeConnection;
+let client: Client;
+let bundle: { code: string };
+
+beforeAll(async () => {
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+  await ensureSearchAttributes(connection, 'default');
+  client = new Client({ connection });
+  bundle = await loadWorkflowBundle();
+});
+afterAll(() => connection.close());
+
+/** The objects as their API servers have them. */
+let machine: MachineSnapshot;
+let node: NodeView;
+let reading: ClassReading;
+/** What the cloud does when it is asked for the VM, and what it was asked. */
+let ensureVm: (request: EnsureVmRequest) => Vm;
+let asked: EnsureVmRequest[];
+let deletions: DeleteVmRequest[];
+/** Names of the steps in Kubernetes, and what was written into the status. */
+let steps: (keyof MachineActivities)[];
+let written: StatusChange[];
+/** What adding the finalizer finds. */
+let onFinalizer: () => Partial<MachineSnapshot>;
+
+let handle: WorkflowHandle;
+let taskQueue: string;
+let end: () => Promise<void>;
+
+/** Changes the Machine as a write to the API server does. */
+function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
+  machine = { ...machine, ...change, resourceVersion: String(Number(machine.resourceVersion) + 1) };
+  return machine;
+}
+
+function refuse(type: FailureCode): never {
+  throw ApplicationFailure.create({ type, message: `the cloud says ${type}`, nonRetryable: true });
+}
+
+beforeEach(async () => {
+  machine = {
+    uid: randomUUID(),
+    resourceVersion: '100',
+    createdAt: new Date().toISOString(),
+    managed: false,
+    finalizers: [],
+    prioritized: false,
+    phase: '',
+    class: { kind: 'MachineClass', name: 'small' },
+    forceDeletion: false,
+    limits: { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: [] },
+    conditions: {},
+  };
+  node = { state: 'absent' };
+  reading = {
+    version: '1',
+    cloud: {
+      provider: 'played',
+      class: { namespace: 'n', name: 'small', generation: 1 },
+      providerSpec: { zone: 'a' },
+      credentials: [],
+    },
+    userData: { ...userData, personal: false },
+  };
+  ensureVm = () => vm;
+  onFinalizer = () => ({ managed: true, finalizers: [...machine.finalizers, 'ours'] });
+  asked = [];
+  deletions = [];
+  steps = [];
+  written = [];
+  taskQueue = `machine-test-${randomUUID()}`;
+  const workers = await Promise.all([
+    Worker.create({ connection, taskQueue, workflowBundle: bundle, activities: playKubernetes() }),
+    Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'played'), activities: playCloud() }),
+  ]);
+  const runs = workers.map((worker) => worker.run());
+  end = async () => {
+    await client.workflow
+      .getHandle(handle.workflowId)
+      .terminate()
+      .catch(() => undefined); // most have ended
+    for (const worker of workers) worker.shutdown();
+    await Promise.all(runs);
+  };
+});
+afterEach(() => end());
+
+function playKubernetes(): MachineActivities & DrainActivities {
+  const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
+    return async (...args: A): Promise<R> => {
+      steps.push(name);
+      return step(...args);
+    };
+  };
+  return {
+    observeMachine: noted('observeMachine', () => ({ machine, node })),
+    addFinalizer: noted('addFinalizer', () => touch(onFinalizer())),
+    storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
+      touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),
+    ),
+    writeStatus: noted('writeStatus', (_ref, _version, change) => {
+      written.push(change);
+      return touch({ phase: change.phase });
+    }),
+    syncNode: noted('syncNode', (_ref, _seen, change) => ({ machine: touch({ phase: change.phase }), node })),
+    deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
+    removeNode: noted('removeNode', () => true),
+    removeFinalizer: noted('removeFinalizer', () => true),
+    readClass: noted('readClass', () => reading),
+    ensureUserData: noted('ensureUserData', () => userData),
+    removeUserData: noted('removeUserData', () => true),
+    drainNode: async () => ({ kind: 'drained' }),
+  };
+}
+
+function playCloud(): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
+  return {
+    async ensureVm(request) {
+      asked.push(request);
+      return ensureVm(request);
+    },
+    async deleteVm(request) {
+      deletions.push(request);
+      return { state: 'gone', nodeNames: [] };
+    },
+  };
+}
+
+async function start(): Promise<void> {
+  const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: machine.uid };
+  handle = await client.workflow.start('machine', { taskQueue, workflowId: `${taskQueue}/m`, args: [ref] });
+}
+
+/** Tells the workflow what a watcher would. */
+async function observe(): Promise<void> {
+  await latest().signal(observedSignal, { machine, node });
+}
+
+/** The workflow in whichever run it is. */
+const latest = () => client.workflow.getHandle(handle.workflowId);
+const waitingFor = async () => (await latest().query(describeQuery)).waitingFor;
+
+/** Waits until so many calls for the VM have come to nothing. */
+async function untilRefused(calls: number): Promise<void> {
+  await eventually(() => asked.length >= calls);
+  await eventually(async () => (await waitingFor()) === 'a change that helps, or the next try');
+}
+
+async function tryAgain(): Promise<void> {
+  const before = asked.length;
+  await latest().signal(retryNowSignal);
+  await untilRefused(before + 1);
+}
+
+describe('a Machine that is deleted before its finalizer is on', () => {
+  it.each([
+    {
+      when: 'is left to others when it is seen so',
+      prepare: () => touch({ deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] }),
+      looks: ['observeMachine'],
+    },
+    {
+      when: 'is left to others when the finalizer comes too late',
+      prepare: () => {
+        onFinalizer = () => ({ deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] });
+      },
+      looks: ['observeMachine', 'addFinalizer'],
+    },
+  ])('$when', async ({ prepare, looks }) => {
+    prepare();
+    await start();
+    await handle.result();
+    expect(steps).toEqual(looks);
+    expect([asked, deletions, written]).toEqual([[], [], []]);
+  });
+});
+
+describe('a creation', () => {
+  it('that fails leaves the identity of its VM for the deletion, as the cloud may not list it yet', async () => {
+    ensureVm = () => ({ ...vm, state: 'failed', message: 'no host' });
+    await start();
+    await eventually(() => machine.phase === 'Failed');
+
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await handle.result();
+
+    expect(written.find(({ phase }) => phase === 'Failed')?.operation?.description).toContain('no host');
+    expect(deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+    expect(steps.at(-1)).toBe('removeFinalizer');
+  });
+
+  it('ends at its timeout although the cloud never names the node', async () => {
+    touch({ limits: { ...machine.limits, creationSeconds: 3 } });
+    ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
+    await start();
+    await eventually(async () => (await waitingFor()) === 'the cloud to name the node');
+
+    await eventually(() => machine.phase === 'Failed');
+
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(machine.createdAt) + 3_000);
+    expect(written.at(-1)?.operation).toMatchObject({
+      state: 'Failed',
+      errorCode: 'DeadlineExceeded',
+      description: 'node (not named yet) did not become healthy within 3 s',
+    });
+  });
+
+  it('[invariant 1] asks for the same under the same token in a new run, while a VM may have come of it', async () => {
+    ensureVm = () => refuse(asked.length <= 2 ? 'ResourceExhausted' : 'Internal');
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+    await tryAgain();
+    reading = { ...reading, version: '2', cloud: { ...reading.cloud!, providerSpec: { zone: 'b' } } };
+
+    const first = (await handle.describe()).runId;
+    for (let count = 0; count < 500; count++) await observe();
+    await latest().signal(retryNowSignal);
+    await eventually(async () => (await latest().describe()).runId !== first);
+    await untilRefused(5);
+
+    expect(asked.map(({ token }) => token)).toEqual([0, 1, 2, 2, 2].map((ordinal) => `${machine.uid}-${ordinal}`));
+    expect(asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, false, false, true, true]);
+    expect(new Set(asked.map(({ providerSpec }) => JSON.stringify(providerSpec)))).toEqual(new Set(['{"zone":"a"}']));
+  });
+
+  it('[invariant 1] takes a corrected class after a lost answer, under another token, and remembers the loss', async () => {
+    ensureVm = () => refuse(asked.length === 1 ? 'Internal' : 'ResourceExhausted');
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+
+    reading = { ...reading, version: '2', cloud: { ...reading.cloud!, providerSpec: { zone: 'b' } } };
+    await tryAgain();
+
+    expect(asked).toMatchObject([
+      { token: `${machine.uid}-0`, providerSpec: { zone: 'a' }, outcomeUnknown: false },
+      { token: `${machine.uid}-0`, providerSpec: { zone: 'a' }, outcomeUnknown: true },
+      { token: `${machine.uid}-1`, providerSpec: { zone: 'b' }, outcomeUnknown: true },
+    ]);
+  });
+});
