@@ -16,10 +16,14 @@ import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { installCrds } from './crds.ts';
-import { type MillwrightProcess, startMillwright } from './millwright.ts';
+import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
 import { until } from './until.ts';
 
 export interface InstallationOptions {
+  /** Of the cluster of the Machines. Default: the first API server of the test stack. */
+  readonly kubeconfig?: string;
+  /** Default: the Temporal server of the test stack. */
+  readonly temporalAddress?: string;
   /** Flags for the process, beside those that say where everything is. */
   readonly flags?: readonly string[];
   readonly cloud?: Partial<SimulatedCloudOptions>;
@@ -45,9 +49,9 @@ export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 
 /** Starts a simulated cloud and `millwright run` for a new namespace, with a Secret `pool` and a class `small`. */
 export async function startInstallation(options: InstallationOptions = {}) {
-  const kubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
+  const kubeconfig = options.kubeconfig ?? fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
   const targetKubeconfig = options.targetKubeconfig ?? kubeconfig;
-  const temporalAddress = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+  const temporalAddress = options.temporalAddress ?? fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
   const namespace = `test-${randomBytes(4).toString('hex')}`;
   const control = clientOf(kubeconfig);
   const target = targetKubeconfig === kubeconfig ? control : clientOf(targetKubeconfig);
@@ -67,7 +71,8 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
   const processes: MillwrightProcess[] = [];
   /** Starts a Millwright process for the namespace. */
-  async function start(flags: readonly string[] = options.flags ?? []): Promise<MillwrightProcess> {
+  async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
+    const { flags = [] } = options;
     const clusters =
       options.processKubeconfig === undefined
         ? { kubeconfig, targetKubeconfig }
@@ -75,7 +80,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
             kubeconfig: options.processKubeconfig,
             targetKubeconfig: options.targetKubeconfig ?? options.processKubeconfig,
           };
-    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, flags });
+    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, command, flags });
     processes.push(millwright);
     return millwright;
   }
