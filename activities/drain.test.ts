@@ -233,6 +233,21 @@ describe('a drain', () => {
     await start({ nodeName: 'no-such-node', force: true }).ended;
   });
 
+  it.each([{}, { force: true }])(
+    'leaves the node of another VM alone, which has taken its name (%j)',
+    async (change) => {
+      await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
+      await newPod('theirs');
+      await start({ ...change, providerID: 'cloud:///ours' }).ended;
+      expect((await client.get(nodes, { name: nodeName })).spec).not.toHaveProperty('unschedulable');
+      expect(await stateOf('theirs')).toBe('running');
+
+      await start({ ...change, providerID: 'cloud:///theirs', force: true }).ended;
+      expect((await client.get(nodes, { name: nodeName })).spec).toMatchObject({ unschedulable: true });
+      expect(await stateOf('theirs')).toBe('gone');
+    },
+  );
+
   it('may be repeated: what is terminating is waited for and not evicted again', async () => {
     await newPod('slow');
     await client.delete(pods, { namespace, name: 'slow' });

@@ -1,7 +1,7 @@
 /** Empties a node: cordon, evict all pods through the Eviction API, and see them go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { nodeConditionTypes, terminatingReasons } from '../api/gardener/names.ts';
-import { toKubernetesTime } from '../api/gardener/to-model.ts';
+import { isOfAnother, toKubernetesTime } from '../api/gardener/to-model.ts';
 import type { ObjectRef } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, type Pod, pods } from '../kube/core.ts';
@@ -25,6 +25,8 @@ const defaultMaxEvictRetries = 360;
 export interface DrainRequest {
   readonly ref: ObjectRef;
   readonly nodeName: string;
+  /** Of the machine's VM. A Node of this name with another one belongs to another VM and is left alone. */
+  readonly providerID?: string;
   /** From this time on, RFC 3339, pods are deleted with a grace period of 0 instead of evicted. */
   readonly deadline: string;
   /** Delete them so at once. */
@@ -60,7 +62,7 @@ export function createDrainActivities(deps: DrainDeps) {
     /**
      * Cordons the node, says on it why, and evicts its pods, all in parallel, but for those of DaemonSets and mirror
      * pods; then waits until they are gone. Past the deadline, or when forced, it deletes them without grace and does
-     * not wait. A node that is gone is drained. Comes back early when a budget begins or ceases to hold it up.
+     * not wait. A node that is gone, or is that of another VM, is drained. Comes back early when a budget begins or ceases to hold it up.
      */
     drainNode(request: DrainRequest): Promise<DrainOutcome> {
       return drain(deps, request, currentCall());
@@ -85,17 +87,20 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
   return { kind: 'drained' };
 }
 
-/** Keeps new pods away and tells why. Answers false when there is no such node. */
+/** Keeps new pods away and tells why. Answers false when the machine has no such node. */
 async function cordon(
   target: KubeClient,
-  { nodeName: name, wasUnhealthy }: DrainRequest,
+  { nodeName: name, providerID, wasUnhealthy }: DrainRequest,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    const node = await target.patch(nodes, { name }, mergePatch({ spec: { unschedulable: true } }), { signal });
+    const node = await target.find(nodes, { name }, { signal });
+    if (node === undefined || isOfAnother(node, providerID)) return false;
+    const metadata = { uid: node.metadata.uid };
+    await target.patch(nodes, { name }, mergePatch({ metadata, spec: { unschedulable: true } }), { signal });
     const condition = terminatingCondition(node, wasUnhealthy);
     if (condition === undefined) return true;
-    const patch = strategicMergePatch({ metadata: { uid: node.metadata.uid }, status: { conditions: [condition] } });
+    const patch = strategicMergePatch({ metadata, status: { conditions: [condition] } });
     await target.patch(nodes, { name }, patch, { signal, subresource: 'status' });
     return true;
   } catch (error) {

@@ -13,7 +13,7 @@ import { timeIn, writeStatus } from './status.ts';
  */
 export async function drain(life: Life): Promise<PhaseOutcome> {
   if (life.machine.phase !== 'Terminating') await startDeletion(life);
-  const { nodeName } = life.machine;
+  const { nodeName, providerID } = life.machine;
   if (life.drained || life.skipDrain || nodeName === undefined || life.node.state === 'absent') return done;
 
   const force = isForceWanted(life);
@@ -23,6 +23,7 @@ export async function drain(life: Life): Promise<PhaseOutcome> {
   const { maxEvictRetries } = life.machine.limits;
   return drainUntilWish(life, {
     ...{ ref: life.ref, nodeName, deadline, force },
+    ...(providerID !== undefined && { providerID }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(maxEvictRetries !== undefined && { maxEvictRetries }),
     ...(blockedBy !== undefined && { blockedBy }),
