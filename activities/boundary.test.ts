@@ -31,7 +31,16 @@ describe('toFailure', () => {
   it('hands on how long the cloud asks to wait', () => {
     const failure = failureOf(new ProviderError('Unavailable', 'throttled', { retryAfterMs: 7000 }));
 
-    expect(failure.nextRetryDelay).toBe(7000);
+    expect(failure).toMatchObject({ nextRetryDelay: 7000, nonRetryable: false, details: [{ retryAfterMs: 7000 }] });
+  });
+
+  it.each([
+    ['that has lasted long', undefined, 15_000],
+    ['after which the cloud asks for a long pause', 10_000, 0],
+  ])('leaves it to the workflow, which shows it, to try a call again %s', (_, retryAfterMs, elapsedMs) => {
+    const error = new ProviderError('Unavailable', 'throttled', { retryAfterMs });
+
+    expect(toFailure(error, running, elapsedMs)).toMatchObject({ nonRetryable: true });
   });
 
   const answers = [

@@ -20,11 +20,12 @@ export function boundary(context: Context): ActivityInterceptors {
   return {
     inbound: {
       async execute(input, next) {
+        const startMs = performance.now();
         const stopBeating = keepAlive(context);
         try {
           return await next(input);
         } catch (error) {
-          throw toFailure(error, context.cancellationSignal);
+          throw toFailure(error, context.cancellationSignal, performance.now() - startMs);
         } finally {
           stopBeating();
         }
@@ -54,18 +55,28 @@ function keepAlive(context: Context): () => void {
   return () => clearInterval(timer);
 }
 
-/** What an activity fails with. `signal` is the activity's own: what it aborts is a cancellation, not a failure. */
-export function toFailure(error: unknown, signal: AbortSignal): Error {
+/**
+ * The longest that a call to a cloud, with the pause after it, is tried again without anybody hearing of it, ms. After
+ * that the workflow tries again, which shows the error, waits as long as the cloud asks for and can be told not to.
+ */
+const quietMs = 10_000;
+
+/**
+ * What an activity fails with after `elapsedMs`. `signal` is the activity's own: what it aborts is a cancellation, not a
+ * failure.
+ */
+export function toFailure(error: unknown, signal: AbortSignal, elapsedMs = 0): Error {
   if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error;
   if (signal.aborted && isAbort(error)) {
     return signal.reason instanceof CancelledFailure ? signal.reason : new CancelledFailure('the call was cancelled');
   }
   const { code, message, retryAfterMs, ...details } = judge(error);
+  const isSlow = error instanceof ProviderError && elapsedMs + (retryAfterMs ?? 0) >= quietMs;
   return ApplicationFailure.create({
     type: code,
     message,
-    nonRetryable: !failures[code].transient,
-    details: [details],
+    nonRetryable: isSlow || !failures[code].transient,
+    details: [{ ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) }],
     ...(retryAfterMs !== undefined && { nextRetryDelay: retryAfterMs }),
   });
 }

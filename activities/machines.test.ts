@@ -186,7 +186,7 @@ describe('writeStatus', () => {
       operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
       timeoutActive: true,
       lastKnownState: 'state',
-      event: { type: 'Normal', reason: 'VmCreated' },
+      event: { reason: 'VmCreated' },
     };
     expect(await activities.writeStatus(ref, await versionOf(ref), change)).toMatchObject({
       phase: 'Pending',
@@ -201,7 +201,7 @@ describe('writeStatus', () => {
       {
         type: 'Normal',
         reason: 'VmCreated',
-        action: 'Create',
+        action: 'VmCreated',
         note: 'Creating machine on cloud provider',
         regarding: {
           apiVersion: 'machine.sapcloud.io/v1alpha1',
@@ -411,7 +411,7 @@ describe('removeFinalizer', () => {
 });
 
 describe('a Machine that is gone, or whose name another one has', () => {
-  const change: StatusChange = { phase: 'Failed', event: { type: 'Warning', reason: 'Odd' } };
+  const change: StatusChange = { phase: 'Failed', event: { reason: 'VmFailed' } };
   const calls: [string, (ref: ObjectRef, seen: MachineSnapshot) => Promise<unknown>][] = [
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],

@@ -4,6 +4,7 @@
  */
 
 import { phaseByNode } from '../api/attention.ts';
+import { type MachineEvent, machineEvents } from '../api/events.ts';
 import type { Machine } from '../api/gardener/machine.ts';
 import { annotations, apiVersion, finalizers, labels, priorities } from '../api/gardener/names.ts';
 import { isOfAnother, toMachineSnapshot, toNodeSnapshot, toNodeView, toStatusPatch } from '../api/gardener/to-model.ts';
@@ -61,15 +62,16 @@ export function createMachineActivities(deps: MachineDeps) {
     const patch = toStatusPatch(change, new Date(), conditions);
     const machine = await patchStatus(ref, version, patch);
     if (machine !== null && change.event !== undefined) {
-      const { namespace, name, uid } = ref;
-      events.record({
-        ...change.event,
-        regarding: { apiVersion, kind: 'Machine', namespace, name, uid },
-        action: change.operation?.type ?? 'Update',
-        note: change.operation?.description ?? change.phase,
-      });
+      const { reason, note = change.operation?.description ?? change.phase } = change.event;
+      recordEvent(ref, reason, note);
     }
     return machine;
+  }
+
+  /** The action is the reason: an error that repeats is one Event, whatever was written with it. */
+  function recordEvent({ namespace, name, uid }: ObjectRef, reason: MachineEvent, note: string): void {
+    const regarding = { apiVersion, kind: 'Machine', namespace, name, uid };
+    events.record({ type: machineEvents[reason].type, reason, action: reason, note, regarding });
   }
 
   async function patchStatus(ref: ObjectRef, resourceVersion: string, patch: object): Promise<Machine | null> {
@@ -172,7 +174,8 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** The last step of a life. */
     async removeFinalizer(ref: ObjectRef): Promise<true> {
-      await update(control, machines, ref, withoutFinalizer, quick());
+      const left = await update(control, machines, ref, withoutFinalizer, quick());
+      if (left?.metadata.uid === ref.uid) recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
       return true;
     },
   };

@@ -3,6 +3,7 @@
  * folder makes these from its objects. Plain types: workflow code imports this file, and the values live in histories.
  */
 
+import type { MachineEvent } from './events.ts';
 import type { FailureCode } from './failures.ts';
 import type { ClassRef, SecretRef } from './provider.ts';
 
@@ -135,11 +136,16 @@ export interface SetView {
   readonly active: number;
   /** Active ones that are Running or Available. */
   readonly available: number;
+  /** Active ones that have not been available yet: nobody counts on them. */
+  readonly starting: number;
   /** Active ones that are Failed and to be replaced. */
   readonly failed: number;
   /** Those that were deleted because they had Failed, and are not gone yet. */
   readonly replacing: number;
 }
+
+/** How machines of older templates make way for those of the present one. */
+export type UpdateStrategy = 'RollingUpdate' | 'Recreate' | 'InPlaceUpdate';
 
 /** A MachineDeployment with its sets, or a MachineSet without a deployment with itself as its only set. */
 export interface OwnerView {
@@ -157,8 +163,12 @@ export interface OwnerView {
   /** Why nothing may be done for it but to delete it: what is wrong with its spec, with the field and the fix. */
   readonly problem?: string;
   readonly replicas: number;
+  /** How machines of older templates make way; a set has none. */
+  readonly strategy: UpdateStrategy;
   /** Machines that may exist above replicas; 0 for a set. */
   readonly maxSurge: number;
+  /** Machines below replicas that may be available while others make way; 0 for a set. */
+  readonly maxUnavailable: number;
   /** Reason of the condition Progressing; a set has none. */
   readonly progress?: string;
   /** Name and template hash that the set of the present template has or would get. */
@@ -198,8 +208,8 @@ export interface StatusChange {
   /** Whether a time-out is running against the phase. */
   readonly timeoutActive?: boolean;
   readonly lastKnownState?: string;
-  /** An Event on the Machine that goes with the change. */
-  readonly event?: { readonly type: 'Normal' | 'Warning'; readonly reason: string };
+  /** An Event on the Machine that goes with the change. Its note is the operation's description unless one is given. */
+  readonly event?: { readonly reason: MachineEvent; readonly note?: string };
 }
 
 /** A MachineClass and its Secrets, as far as they concern the creation and deletion of a VM. No secret is in it. */

@@ -78,10 +78,22 @@ export const Vm = z.object({
 });
 export type Vm = z.infer<typeof Vm>;
 
+const resourceKind = z.enum(['vm', 'disk', 'nic', 'port', 'ip']);
+
 /** Input of `deleteVm`: every VM, disk, NIC, port and address that carries the Machine's UID goes. */
 export const DeleteVmRequest = z.object({
   ...cloudScope,
   machine: MachineIdentity,
+  untagged: z
+    .object({
+      kind: resourceKind,
+      id: nonEmpty.describe('As `listVms` has told it.'),
+    })
+    .optional()
+    .describe(
+      'Set by the sweep for a resource without a UID tag: only this one goes, and what belongs to it, if it still ' +
+        'carries the tags of the class and no UID. `machine.uid` is then `none`, which no resource carries.',
+    ),
   providerID: nonEmpty.optional().describe('Provider ID where one is known. VMs are found by UID all the same.'),
   outcomeUnknown: z
     .boolean()
@@ -112,7 +124,7 @@ export type ListVmsRequest = z.infer<typeof ListVmsRequest>;
 
 /** A resource that a provider has made for a Machine. */
 export const CloudResource = z.object({
-  kind: z.enum(['vm', 'disk', 'nic', 'port', 'ip']),
+  kind: resourceKind,
   id: nonEmpty.describe('Provider ID of a VM, the cloud’s own id of anything else.'),
   uid: z.string().optional().describe('Machine UID from the tags. Left out where there is none.'),
   name: z.string().describe('Name in the cloud, empty where it has none.'),
@@ -125,13 +137,21 @@ export type CloudResource = z.infer<typeof CloudResource>;
 export const VmPage = z.object({ items: z.array(CloudResource), nextPage: z.string().optional() });
 export type VmPage = z.infer<typeof VmPage>;
 
-/** Input of `validateClass`: nothing is created and no cloud is asked for more than it takes to judge. */
+/** Input of `validateClass`: nothing is created and no cloud is asked. */
 export const ValidateClassRequest = z.object(cloudScope);
 export type ValidateClassRequest = z.infer<typeof ValidateClassRequest>;
 
 /** Result of `validateClass`. */
 export const ClassVerdict = z.object({
   problems: z.array(z.string()).describe('Each names the field, its value and the fix. Empty: the class is valid.'),
+  listScope: z
+    .string()
+    .optional()
+    .describe(
+      'Text that is equal for classes whose `listVms` sees the same: made of the endpoint or region, the tags and the ' +
+        'name of what holds the credentials. No secret. Classes of equal scope are swept as one; a class without one ' +
+        'is swept by itself.',
+    ),
 });
 export type ClassVerdict = z.infer<typeof ClassVerdict>;
 
@@ -158,12 +178,12 @@ export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
 /**
  * The cloud activities of one provider. Every one may be repeated after a crash at any line. They fail with an
  * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are
- * `[{ cloudCode?: string, requestId?: string }]`; transient codes are retryable, the others are not.
+ * `[{ cloudCode?: string, requestId?: string, retryAfterMs?: number }]`; transient codes are retryable, the others are not.
  */
 export interface ProviderActivities {
   /** Finds the Machine's VM by UID, creates it when there is none, and returns when the cloud has accepted it. */
   ensureVm(request: EnsureVmRequest): Promise<Vm>;
-  /** Deletes everything that carries the Machine's UID. Succeeds when there is nothing. */
+  /** Deletes everything that carries the Machine's UID. Succeeds when there is nothing; `NotFound` says the same. */
   deleteVm(request: DeleteVmRequest): Promise<VmDeletion>;
   listVms(request: ListVmsRequest): Promise<VmPage>;
   validateClass(request: ValidateClassRequest): Promise<ClassVerdict>;

@@ -25,7 +25,7 @@ export interface EventRecord {
 export interface EventRecorder {
   /**
    * Queues an event. Never throws, never waits; under load or without an API server events are dropped. Repeats of
-   * (type, action, reason, object, note) within 6 minutes count up one Event. Unlike with client-go another note is
+   * (type, action, reason, object, note) within 15 minutes count up one Event. Unlike with client-go another note is
    * another Event, as the note of one that is counted up would go on telling what is no longer so.
    */
   record(event: EventRecord): void;
@@ -42,9 +42,12 @@ export interface EventRecorderOptions {
   readonly logger: Logger;
 }
 
-/** As client-go: a series ends after six quiet minutes. */
-const seriesMs = 6 * 60_000;
-/** As client-go, per object: 25 events at once, then one in five minutes. */
+/** A series ends after a quarter of an hour; six minutes in client-go. What is refused may be tried every ten. */
+const seriesMs = 15 * 60_000;
+/**
+ * As client-go, per object: 25 events at once, then one in five minutes. Repeats have as many of their own, so that an
+ * error that goes on leaves room for the event that it is over.
+ */
 const burst = 25;
 const perSecond = 1 / 300;
 const maxQueue = 1000;
@@ -89,8 +92,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     return entry;
   }
 
-  function takeToken({ regarding }: EventRecord): boolean {
-    const key = JSON.stringify(regarding);
+  function takeToken({ record: { regarding }, count }: Series): boolean {
+    const key = JSON.stringify([regarding, count > 1]);
     const bucket = buckets.get(key) ?? createTokenBucket(perSecond, burst);
     remember(buckets, key, bucket);
     const now = performance.now();
@@ -155,7 +158,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   return {
     record(record) {
       const entry = remembered(record, new Date());
-      if (!takeToken(record) || queue.size >= maxQueue) return;
+      if (!takeToken(entry) || queue.size >= maxQueue) return;
       queue.add(entry);
       sending ??= sendAll();
     },

@@ -5,6 +5,7 @@ import { acceptanceDoc } from './acceptance.ts';
 import { apiDoc } from './api.ts';
 import { cliDoc } from './cli.ts';
 import { crdFiles } from './crds.ts';
+import { eventsDoc } from './events.ts';
 import { failuresDoc } from './failures.ts';
 import { providerContractDoc } from './provider-contract.ts';
 
@@ -18,6 +19,7 @@ export function generatedFiles(): Record<string, string> {
     'docs/acceptance.md': acceptanceDoc(findTestTitles(root)),
     'docs/reference/api.md': apiDoc(),
     'docs/reference/cli.md': cliDoc(),
+    'docs/reference/events.md': eventsDoc(),
     'docs/reference/failures.md': failuresDoc(),
     'docs/reference/provider-contract.md': providerContractDoc(),
   };

@@ -1,13 +1,13 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
 import type { ClassReading } from '../../api/model.ts';
 import { readVmDeletion } from './answer.ts';
-import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
-import { kubernetes, type Life, now, untilAnswered } from './life.ts';
+import { type Failure, isActivityFailure, toFailure, toOperationText, withProvider } from './failure.ts';
+import { kubernetes, type Life, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
 import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
-import { showProgress } from './progress.ts';
+import { forgetError, showProgress, showRetry } from './progress.ts';
 import { cloudActivities } from './provision.ts';
-import { remedy, timeIn, writeStatus } from './status.ts';
+import { remedy, timeIn, writeRefusal, writeStatus } from './status.ts';
 
 /**
  * Deletes everything that carries the Machine's UID from the cloud, then the Node, then what was made for the Machine,
@@ -36,9 +36,12 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   const { name } = life.machine.class;
   const reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
   life.reading = reading;
-  if (reading.cloud === undefined) return refused(life, doing, classMissing(reading));
+  if (reading.cloud === undefined) {
+    const failure = classMissing(reading);
+    return refused(life, doing, failure, failure.message);
+  }
 
-  showProgress(life, { doing, waitingFor: 'the cloud' });
+  showRetry(life, { doing, waitingFor: 'the cloud' });
   await announce(life);
   const { provider, credentials, ...scope } = reading.cloud;
   const { namespace, uid } = life.ref;
@@ -54,13 +57,15 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
     });
     const deletion = readVmDeletion(answer);
     if ('code' in deletion) return await refused(life, doing, deletion);
+    forgetError(life);
     life.leftNodes = [...new Set([...life.leftNodes, ...deletion.nodeNames])];
     if (deletion.state === 'gone') return undefined;
     showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
     return waitFor(firstAskPauseMs);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
-    return refused(life, doing, withProvider(toFailure(error), provider));
+    const failure = withProvider(toFailure(error), provider);
+    return failure.code === 'NotFound' ? undefined : refused(life, doing, failure);
   }
 }
 
@@ -72,27 +77,24 @@ async function announce(life: Life): Promise<void> {
   await writeStatus(life, { phase: 'Terminating', operation });
 }
 
-async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
+async function refused(
+  life: Life,
+  doing: string,
+  failure: Failure,
+  text = toOperationText(failure),
+): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
-  const pauseMs = retryPauseMs(code, 'deletion');
+  const pauseMs = retryPauseMs(failure, 'deletion');
   showProgress(life, {
     doing,
     waitingFor: 'a change that helps, or the next try',
     until: timeIn(pauseMs),
     blockedOn,
-    lastError: { code, message, at: now() },
+    error: failure,
     unblock: remedy[blockedOn] ?? 'See the last error.',
   });
-  await writeStatus(life, {
-    phase: 'Terminating',
-    operation: {
-      type: 'Delete',
-      state: 'Failed',
-      description: `Initiate VM deletion: ${message}`,
-      errorCode: code,
-    },
-    event: { type: 'Warning', reason: 'FailedDelete' },
-  });
+  const operation = { type: 'Delete', state: 'Failed', description: `Initiate VM deletion: ${text}` } as const;
+  await writeRefusal(life, { phase: 'Terminating', reason: 'FailedDelete', code, message, operation });
   return waitFor(pauseMs);
 }
 

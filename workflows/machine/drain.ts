@@ -4,8 +4,8 @@ import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
 import { endIfCancelled, type Life, now } from './life.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
-import { showPhase, showProgress } from './progress.ts';
-import { timeIn, writeStatus } from './status.ts';
+import { forgetError, showPhase, showProgress } from './progress.ts';
+import { timeIn, writeRefusal, writeStatus } from './status.ts';
 
 /**
  * Evicts all pods until the drain timeout; then, or when an operator or the label force-deletion asks for it, deletes
@@ -51,6 +51,7 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
   };
   try {
     const outcome = await scope.run(() => drainActivities(life).drainNode(request));
+    forgetError(life);
     if (outcome.kind === 'drained') {
       life.drained = true;
       return done;
@@ -82,6 +83,7 @@ function drainActivities(life: Life) {
 async function startDeletion(life: Life): Promise<void> {
   const { nodeName, phase } = life.machine;
   life.wasUnhealthy = phase === 'Failed' || phase === 'Unknown';
+  forgetError(life); // of its creation or its node, which do not matter any more
   showProgress(life, { doing: 'starting the deletion' });
   await writeStatus(life, {
     phase: 'Terminating',
@@ -91,22 +93,23 @@ async function startDeletion(life: Life): Promise<void> {
       description: nodeName ? 'Initiate node drain' : 'Initiate VM deletion',
     },
     timeoutActive: false,
-    event: { type: 'Normal', reason: 'Deleting' },
+    event: { reason: 'Deleting' },
   });
 }
 
 async function drainFailed(life: Life, error: TemporalFailure): Promise<PhaseOutcome> {
-  const { code, message } = toFailure(error);
-  const pauseMs = retryPauseMs('Unavailable', 'deletion');
+  const failure = toFailure(error);
+  const { code, message } = failure;
+  const pauseMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
   showProgress(life, {
     doing: 'draining the node',
     waitingFor: 'the next try',
     until: timeIn(pauseMs),
     blockedOn: 'Drain',
-    lastError: { code, message, at: now() },
+    error: failure,
   });
-  const description = `Initiate node drain: ${message}`;
-  await writeStatus(life, { phase: 'Terminating', operation: { type: 'DrainNode', state: 'Failed', description } });
+  const operation = { type: 'DrainNode', state: 'Failed', description: `Initiate node drain: ${message}` } as const;
+  await writeRefusal(life, { phase: 'Terminating', reason: 'FailedDrain', code, message, operation });
   return waitFor(pauseMs);
 }
 

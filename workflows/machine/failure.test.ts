@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 import { type FailureCode, failures } from '../../api/failures.ts';
 import { blockers } from '../../api/names.ts';
-import { toFailure } from './failure.ts';
+import { isSameError, toFailure } from './failure.ts';
 
 function failed(cause: Error): ActivityFailure {
   return new ActivityFailure('Activity task failed', 'ensureVm', '1', 'NON_RETRYABLE_FAILURE', 'worker', cause);
@@ -14,6 +14,14 @@ describe('toFailure', () => {
     const { outcomeUnknown, blockedOn } = failures[code];
     expect(failure).toEqual({ code, message: 'no', outcomeUnknown, blockedOn });
     expect(Object.keys(blockers)).toContain(blockedOn);
+  });
+
+  it('says how long the cloud asks to be left alone', () => {
+    const failureOf = (retryAfterMs: unknown) =>
+      toFailure(failed(ApplicationFailure.create({ type: 'Unavailable', message: 'no', details: [{ retryAfterMs }] })));
+
+    expect(failureOf(30_000)).toMatchObject({ retryAfterMs: 30_000 });
+    for (const odd of [-1, 0, '30', null]) expect(failureOf(odd)).not.toHaveProperty('retryAfterMs');
   });
 
   it.each(['TypeError', 'toString', '', undefined])(
@@ -45,5 +53,18 @@ describe('toFailure', () => {
   it('has a message also where there is no cause', () => {
     const failure = toFailure(new ActivityFailure('gone', 'ensureVm', '1', 'NON_RETRYABLE_FAILURE', 'worker'));
     expect(failure).toMatchObject({ code: 'Unknown', message: 'gone', outcomeUnknown: true });
+  });
+});
+
+describe('isSameError', () => {
+  const error = { code: 'ResourceExhausted', message: 'no room in zone 1a (request 7f-31)' } as const;
+
+  it('[mcm 28] overlooks ids, times and numbers', () => {
+    expect(isSameError(error, { ...error, message: 'no room in zone 1a (request 8c-90)' })).toBe(true);
+  });
+
+  it('tells codes and words apart', () => {
+    expect(isSameError(error, { ...error, code: 'Unavailable' })).toBe(false);
+    expect(isSameError(error, { ...error, message: 'no quota in zone 1a (request 7f-31)' })).toBe(false);
   });
 });

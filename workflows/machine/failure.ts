@@ -15,6 +15,8 @@ export interface Failure {
   readonly message: string;
   readonly outcomeUnknown: boolean;
   readonly blockedOn: Blocker;
+  /** How long the cloud asks to be left alone. */
+  readonly retryAfterMs?: number;
 }
 
 /**
@@ -35,7 +37,27 @@ export function toFailure(error: TemporalFailure): Failure {
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];
-  return { code, message: cause?.message ?? error.message, outcomeUnknown, blockedOn };
+  const retryAfterMs = cause instanceof ApplicationFailure ? retryAfterOf(cause) : undefined;
+  return {
+    ...{ code, message: cause?.message ?? error.message, outcomeUnknown, blockedOn },
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  };
+}
+
+function retryAfterOf({ details }: ApplicationFailure): number | undefined {
+  const { retryAfterMs }: { retryAfterMs?: unknown } = Object(details?.[0]);
+  return typeof retryAfterMs === 'number' && retryAfterMs > 0 ? retryAfterMs : undefined;
+}
+
+/** An error of the cloud as machine-controller-manager writes it into `lastOperation`, where others look for the code. */
+export function toOperationText({ code, message }: Pick<Failure, 'code' | 'message'>): string {
+  return `machine codes error: code = [${code}] message = [${message}]`;
+}
+
+/** Whether two errors differ in no more than words with digits: times, counts, ids of requests. */
+export function isSameError(a: Pick<Failure, 'code' | 'message'>, b: Pick<Failure, 'code' | 'message'>): boolean {
+  const gist = (message: string) => message.replace(/\S*\d\S*/g, '#');
+  return a.code === b.code && gist(a.message) === gist(b.message);
 }
 
 /** A failure of a provider's activity, with the provider in it where that may be what is wrong. */

@@ -1,7 +1,7 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { isHealthy, sameConditions } from '../../api/attention.ts';
 import type { Life } from './life.ts';
-import { followNode, isJoinable, isNodeDeleted, removeUserData, syncNode } from './node.ts';
+import { ailment, followNode, isJoinable, isNodeDeleted, removeUserData, syncNode } from './node.ts';
 import { again, done, firstAskPauseMs, isPastCreation, type PhaseOutcome, waitFor } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';
 import { creationDeadlineMs, failIfLate, timeIn } from './status.ts';
@@ -48,7 +48,7 @@ function whatFor({ machine, node, isUninitialized }: Life): string {
     const isHealthyByNow = isHealthy(node, machine.limits.nodeConditions);
     return isHealthyByNow && node.startingUp
       ? `the critical components of node ${node.name} to be ready: a taint says that they are not`
-      : `node ${node.name} to become healthy`;
+      : `node ${node.name} to become healthy: ${ailment(node, machine.limits)}`;
   }
   return machine.nodeName === undefined ? 'the cloud to name the node' : `node ${machine.nodeName} to register`;
 }
@@ -64,7 +64,7 @@ async function joined(life: Life): Promise<PhaseOutcome> {
       description: `Machine ${life.ref.name} successfully joined the cluster after ${ageSeconds} s`,
     },
     timeoutActive: false,
-    event: { type: 'Normal', reason: 'NodeJoined' },
+    event: { reason: 'NodeJoined' },
   });
   if (!isWritten) return again; // it changed its mind in between
   delete life.attempt;

@@ -9,6 +9,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { MachineActivities } from '../../activities/machines.ts';
+import type { FailureCode } from '../../api/failures.ts';
 import {
   type ClassReading,
   isNewer,
@@ -22,7 +23,7 @@ import type { EnsureVmRequest } from '../../api/provider.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
 import type { machine } from './machine.ts';
 import { forceDeletionSignal, lookSignal, observedSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
-import { type Progress, showProgress } from './progress.ts';
+import { forgetError, type Progress, showProgress } from './progress.ts';
 
 /** Local activities: a few requests each. What takes longer than this waits in a workflow timer, not in a task. */
 export const kubernetes = proxyLocalActivities<MachineActivities>({
@@ -93,7 +94,14 @@ export interface Life extends CarriedLife {
   deletionAnnounced: boolean;
   /** Grows with everything that may be worth another look. */
   news: number;
-  progress: Progress & { readonly since: string };
+  progress: Progress;
+  /** The refusal that the Machine's status tells of, and when it was written, ms since the epoch. */
+  refusal?: {
+    readonly reason: string;
+    readonly code: FailureCode;
+    readonly message: string;
+    readonly writtenAt: number;
+  };
   /** What looks at news at once, although something else is being waited for. */
   onNews?: () => void;
 }
@@ -182,7 +190,10 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
       // Short, and its effect must not be lost from sight: deletion waits for it to end.
       const answer = await CancellationScope.nonCancellable(step);
       if (answer === null) throw new MachineGone();
-      if (pauseMs > firstPauseMs) life.outageEndMs = Date.now();
+      if (pauseMs > firstPauseMs) {
+        life.outageEndMs = Date.now();
+        forgetError(life);
+      }
       return answer;
     } catch (error) {
       if (!isActivityFailure(error)) throw error;
@@ -192,7 +203,7 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
         doing,
         waitingFor: 'a Kubernetes API server to answer',
         blockedOn: 'KubernetesApi',
-        lastError: { code, message, at: now() },
+        error: { code, message },
         unblock: 'Check that the API servers answer Millwright and that its account may do this.',
       });
       await newsSince(life, before, pauseMs);

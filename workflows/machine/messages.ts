@@ -1,5 +1,6 @@
 /** Signals and queries of the machine workflow. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { FailureCode } from '../../api/failures.ts';
 import type { MachineObservation, MachinePhase } from '../../api/model.ts';
 import type { Blocker } from '../../api/names.ts';
 
@@ -27,7 +28,14 @@ export interface MachineDescription {
   readonly waitingFor?: string;
   readonly until?: string;
   readonly blockedOn?: Blocker;
-  readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+  /** The last error, how often it has come in a row and since when. What is done since has not succeeded yet. */
+  readonly lastError?: {
+    readonly code: FailureCode;
+    readonly message: string;
+    readonly at: string;
+    readonly since: string;
+    readonly times: number;
+  };
   /** What would unblock it, an imperative sentence. */
   readonly unblock?: string;
   readonly providerID?: string;

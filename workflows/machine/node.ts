@@ -1,6 +1,6 @@
 /** What the phases do about a machine's Node. */
 import { isHealthy } from '../../api/attention.ts';
-import type { StatusChange } from '../../api/model.ts';
+import type { MachineLimits, NodeSnapshot, StatusChange } from '../../api/model.ts';
 import { kubernetes, type Life, now, takeMachine, untilAnswered } from './life.ts';
 import { again, type PhaseOutcome } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';
@@ -9,6 +9,13 @@ import { showPhase, showProgress } from './progress.ts';
 export function isJoinable({ machine, node, isUninitialized }: Life): boolean {
   if (node.state !== 'present' || node.deleting || node.startingUp || isUninitialized) return false;
   return isHealthy(node, machine.limits.nodeConditions);
+}
+
+/** What keeps a Node from being healthy: `Ready is Unknown, DiskPressure is True`. */
+export function ailment({ conditions }: NodeSnapshot, { nodeConditions }: MachineLimits): string {
+  const bad = nodeConditions.filter((type) => (conditions[type] ?? 'False') !== 'False');
+  const types = conditions['Ready'] === 'True' ? bad : ['Ready', ...bad];
+  return types.map((type) => `${type} is ${conditions[type] ?? 'not told'}`).join(', ');
 }
 
 /** Whether somebody deleted the Node: its Machine goes with it. */

@@ -8,26 +8,32 @@ const minute = 60 * second;
 
 describe('retryPauseMs', () => {
   it('waits ten minutes for capacity', () => {
-    expect(retryPauseMs('ResourceExhausted', 'creation')).toBe(10 * minute);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation')).toBe(10 * minute);
   });
 
   it.each(['Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'] as const)(
     '[mcm 27] comes back after 5 s for %s',
     (code) => {
-      expect(retryPauseMs(code, 'creation')).toBe(5 * second);
-      expect(retryPauseMs(code, 'deletion')).toBe(5 * second);
+      expect(retryPauseMs({ code }, 'creation')).toBe(5 * second);
+      expect(retryPauseMs({ code }, 'deletion')).toBe(5 * second);
     },
   );
 
   it('comes back after 5 s for a VM whose set-up did not succeed', () => {
-    expect(retryPauseMs('Uninitialized', 'creation')).toBe(5 * second);
+    expect(retryPauseMs({ code: 'Uninitialized' }, 'creation')).toBe(5 * second);
   });
 
   it('[mcm 27] waits for all others 3 minutes when creating and 10 when deleting', () => {
     const special = ['ResourceExhausted', 'Uninitialized', 'Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'];
     const others = codes.filter((code) => !special.includes(code));
-    expect(others.map((code) => retryPauseMs(code, 'creation'))).toEqual(others.map(() => 3 * minute));
-    expect(others.map((code) => retryPauseMs(code, 'deletion'))).toEqual(others.map(() => 10 * minute));
+    expect(others.map((code) => retryPauseMs({ code }, 'creation'))).toEqual(others.map(() => 3 * minute));
+    expect(others.map((code) => retryPauseMs({ code }, 'deletion'))).toEqual(others.map(() => 10 * minute));
+  });
+
+  it('waits as long as the cloud asks for, when that is longer, and never longer than ten minutes', () => {
+    expect(retryPauseMs({ code: 'Unavailable', retryAfterMs: 45 * second }, 'creation')).toBe(45 * second);
+    expect(retryPauseMs({ code: 'Unavailable', retryAfterMs: second }, 'deletion')).toBe(5 * second);
+    expect(retryPauseMs({ code: 'PermissionDenied', retryAfterMs: 60 * minute }, 'creation')).toBe(10 * minute);
   });
 });
 

@@ -34,15 +34,25 @@ export function isPastCreation(phase: MachinePhase): boolean {
 const seconds = 1_000;
 const minutes = 60 * seconds;
 
+/** The longest wait between two tries, whatever the cloud asks for. */
+const longestPauseMs = 10 * minutes;
+
 /**
  * How long to wait after a failed call to the cloud until the next, ms; news ends the wait at once. The figures are
  * machine-controller-manager's: 10 minutes without capacity, 5 s for what is transient and for the set-up of a VM that
- * exists, else 3 minutes when creating and 10 when deleting.
+ * exists, else 3 minutes when creating and 10 when deleting. Longer where the cloud asks for it.
  */
-export function retryPauseMs(code: FailureCode, during: 'creation' | 'deletion'): number {
+export function retryPauseMs(
+  { code, retryAfterMs = 0 }: { readonly code: FailureCode; readonly retryAfterMs?: number },
+  during: 'creation' | 'deletion',
+): number {
+  return Math.min(Math.max(pauseByCodeMs(code, during), retryAfterMs), longestPauseMs);
+}
+
+function pauseByCodeMs(code: FailureCode, during: 'creation' | 'deletion'): number {
   if (failures[code].transient) return 5 * seconds;
   if (during === 'creation' && code === 'Uninitialized') return 5 * seconds;
-  if (during === 'deletion' || code === 'ResourceExhausted') return 10 * minutes;
+  if (during === 'deletion' || code === 'ResourceExhausted') return longestPauseMs;
   return 3 * minutes;
 }
 

@@ -2,6 +2,7 @@
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import { blockers, searchAttributes } from '../../api/names.ts';
+import { type Failure, isSameError } from './failure.ts';
 import type { Life } from './life.ts';
 import type { MachineDescription } from './messages.ts';
 
@@ -10,28 +11,46 @@ const phaseKey = keyword(searchAttributes.phase);
 const blockedOnKey = keyword(searchAttributes.blockedOn);
 const providerKey = keyword(searchAttributes.provider);
 
-/** What a phase is doing now. What it leaves out is no longer true, except the last error. */
+type LastError = NonNullable<MachineDescription['lastError']>;
+
+/** What `describe` says beside what the Machine does. */
 export type Progress = Pick<
   MachineDescription,
-  'doing' | 'waitingFor' | 'until' | 'blockedOn' | 'lastError' | 'unblock'
+  'doing' | 'since' | 'waitingFor' | 'until' | 'blockedOn' | 'lastError' | 'unblock'
 >;
 
+/** What a phase is doing now. What it leaves out is no longer true, except the last error. */
+type Step = Omit<Progress, 'since' | 'lastError'> & { readonly error?: Pick<Failure, 'code' | 'message'> };
+
 /** Shows what is being done, in `describe` and in the details of the Temporal UI. Writes no event. */
-export function showProgress(life: Life, progress: Progress): void {
-  const { doing, since, lastError } = life.progress;
+export function showProgress(life: Life, { error, ...step }: Step): void {
+  const { doing, since, lastError: before } = life.progress;
+  const lastError = error === undefined ? before : countError(error, before);
   life.progress = {
-    ...progress,
-    ...(lastError !== undefined && progress.lastError === undefined && { lastError }),
-    since: doing === progress.doing ? since : new Date().toISOString(),
+    ...step,
+    ...(lastError !== undefined && { lastError }),
+    since: doing === step.doing ? since : new Date().toISOString(),
   };
   setCurrentDetails(toMarkdown(describe(life)));
 }
 
 /** The same for another try: what blocked it the last time still does, for all that anybody knows. */
-export function showRetry(life: Life, doing: string): void {
-  const { blockedOn, unblock } = life.progress;
-  const isRetry = life.machine.phase === 'CrashLoopBackOff' && blockedOn !== undefined;
-  showProgress(life, { doing, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
+export function showRetry(life: Life, step: Step): void {
+  const { blockedOn, unblock, lastError } = life.progress;
+  const isRetry = lastError !== undefined && blockedOn !== undefined;
+  showProgress(life, { ...step, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
+}
+
+/** The last error is of the past: what failed has succeeded, or is not wanted any more. */
+export function forgetError(life: Life): void {
+  const { lastError: _, ...rest } = life.progress;
+  life.progress = rest;
+}
+
+function countError({ code, message }: Pick<Failure, 'code' | 'message'>, before: LastError | undefined): LastError {
+  const at = new Date().toISOString();
+  const isSame = before !== undefined && isSameError({ code, message }, before);
+  return { code, message, at, since: isSame ? before.since : at, times: isSame ? before.times + 1 : 1 };
 }
 
 /** Answer of the query `describe`. */
@@ -67,6 +86,10 @@ export function showPhase(life: Life): void {
   upsertSearchAttributes(pairs);
 }
 
+function errorText({ code, message, at, since, times }: LastError): string {
+  return `${code} at ${at}${times > 1 ? ` (${times} times since ${since})` : ''}: ${message}`;
+}
+
 function toMarkdown(shown: MachineDescription): string {
   const { blockedOn, lastError } = shown;
   const rows: [string, string | undefined][] = [
@@ -74,7 +97,7 @@ function toMarkdown(shown: MachineDescription): string {
     ['Doing', `${shown.doing}, since ${shown.since}`],
     ['Waiting for', shown.waitingFor && `${shown.waitingFor}${shown.until ? `, until ${shown.until}` : ''}`],
     ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
-    ['Last error', lastError && `${lastError.code} at ${lastError.at}: ${lastError.message}`],
+    ['Last error', lastError && errorText(lastError)],
     ['To unblock', shown.unblock],
     ['Provider ID', shown.providerID],
     ['Node', shown.nodeName],

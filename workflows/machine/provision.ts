@@ -4,11 +4,11 @@ import { failures } from '../../api/failures.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities, Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
-import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
-import { type CreationAttempt, kubernetes, type Life, now, takeMachine, untilAnswered } from './life.ts';
+import { type Failure, isActivityFailure, toFailure, toOperationText, withProvider } from './failure.ts';
+import { type CreationAttempt, kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import { done, firstAskPauseMs, isPastCreation, nextAskPauseMs, type PhaseOutcome, retryPauseMs } from './phase.ts';
-import { showProgress, showRetry } from './progress.ts';
+import { forgetError, showProgress, showRetry } from './progress.ts';
 import { creationRefused, fail, writeStatus } from './status.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function provision(life: Life): Promise<PhaseOutcome> {
   if (isKnown && (Date.now() < life.askAt || isJoinable(life))) return done;
 
   const doing = isKnown ? 'asking the cloud about the VM' : 'creating the VM';
-  showRetry(life, doing);
+  showRetry(life, { doing });
   const vm = await ensureVm(life, doing);
   if ('kind' in vm) return vm;
 
@@ -47,7 +47,9 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   try {
     const answer = readVm(await cloudActivities(attempt.provider).ensureVm({ ...attempt.request, ...state }));
     noteCloud(life, false);
-    return 'code' in answer ? await refused(life, doing, answer) : answer;
+    if ('code' in answer) return await refused(life, doing, answer);
+    forgetError(life);
+    return answer;
   } catch (error) {
     if (isCancellation(error)) life.outcomeUnknown = true;
     if (!isActivityFailure(error)) throw error;
@@ -61,10 +63,12 @@ async function refused(life: Life, doing: string, failure: Failure): Promise<Pha
   noteCloud(life, failures[failure.code].transient);
   if (life.machine.providerID === undefined) {
     noteRefusal(life, failure);
-    return creationRefused(life, doing, failure);
+    return creationRefused(life, doing, failure, `Cloud provider message - ${toOperationText(failure)}`);
   }
   scheduleAsk(life);
-  showProgress(life, { doing, lastError: { code: failure.code, message: failure.message, at: now() } });
+  showProgress(life, { doing, error: failure });
+  const note = `${failure.code}: ${failure.message}`;
+  await writeStatus(life, { phase: life.machine.phase, event: { reason: 'FailedLookup', note } });
   return done;
 }
 
@@ -162,7 +166,7 @@ async function writePending(life: Life, { lastKnownState }: Vm): Promise<void> {
   const operation = { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' } as const;
   await writeStatus(life, {
     phase: 'Pending',
-    ...(phase !== 'Pending' && { operation, timeoutActive: true, event: { type: 'Normal', reason: 'VmCreated' } }),
+    ...(phase !== 'Pending' && { operation, timeoutActive: true, event: { reason: 'VmCreated' } }),
     ...(lastKnownState !== undefined && { lastKnownState }),
   });
 }
@@ -170,6 +174,6 @@ async function writePending(life: Life, { lastKnownState }: Vm): Promise<void> {
 /** A VM that is not set up is asked about as often as machine-controller-manager does, any other less and less. */
 function scheduleAsk(life: Life): void {
   life.askPauseMs = life.askPauseMs === 0 ? firstAskPauseMs : nextAskPauseMs(life.askPauseMs);
-  const pauseMs = life.isUninitialized ? retryPauseMs('Uninitialized', 'creation') : life.askPauseMs;
+  const pauseMs = life.isUninitialized ? retryPauseMs({ code: 'Uninitialized' }, 'creation') : life.askPauseMs;
   life.askAt = Date.now() + pauseMs;
 }

@@ -1,8 +1,8 @@
 /** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
 import { phaseByNode, sameConditions } from '../../api/attention.ts';
-import type { StatusChange } from '../../api/model.ts';
+import type { MachinePhase, StatusChange } from '../../api/model.ts';
 import type { Life } from './life.ts';
-import { followNode, isNodeDeleted, syncNode } from './node.ts';
+import { ailment, followNode, isNodeDeleted, syncNode } from './node.ts';
 import { again, type PhaseOutcome, waitFor } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';
 
@@ -13,17 +13,18 @@ export async function run(life: Life): Promise<PhaseOutcome> {
   const phase = phaseByNode(machine, node);
   const isInStep = node.state !== 'present' || (node.managed && sameConditions(node.conditions, machine.conditions));
   if (phase === machine.phase && isInStep) return rest(life);
-  await syncNode(life, { phase, ...(phase !== machine.phase && healthChange(life.ref.name, phase)) });
+  await syncNode(life, { phase, ...(phase !== machine.phase && healthChange(life, phase)) });
   return again; // what was read just now may say something else
 }
 
 function rest(life: Life): PhaseOutcome {
-  const { phase, nodeName } = life.machine;
+  const { phase, providerID } = life.machine;
   if (phase === 'Unknown') {
     showProgress(life, {
       doing: 'watching an unhealthy node',
-      waitingFor: `node ${nodeName} to become healthy`,
+      waitingFor: `node ${nodeState(life)} to become healthy`,
       blockedOn: 'NodeHealth',
+      unblock: `See in the cloud whether VM ${providerID} is there and runs. Delete the Machine to have another one.`,
     });
   } else {
     showProgress(life, { doing: phase === 'Failed' ? 'waiting to be replaced' : 'running' });
@@ -32,7 +33,14 @@ function rest(life: Life): PhaseOutcome {
   return waitFor();
 }
 
-function healthChange(name: string, phase: string): Pick<StatusChange, 'operation' | 'timeoutActive' | 'event'> {
+/** Name of the Node, and what is wrong with it as far as anybody can see. */
+function nodeState({ machine, node }: Life): string {
+  if (node.state === 'present') return `${node.name} (${ailment(node, machine.limits)})`;
+  return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
+}
+
+function healthChange(life: Life, phase: MachinePhase): Pick<StatusChange, 'operation' | 'timeoutActive' | 'event'> {
+  const { name } = life.ref;
   if (phase === 'Running') {
     return {
       operation: {
@@ -41,7 +49,7 @@ function healthChange(name: string, phase: string): Pick<StatusChange, 'operatio
         description: `Machine ${name} successfully re-joined the cluster`,
       },
       timeoutActive: false,
-      event: { type: 'Normal', reason: 'NodeHealthy' },
+      event: { reason: 'NodeHealthy' },
     };
   }
   return {
@@ -51,6 +59,6 @@ function healthChange(name: string, phase: string): Pick<StatusChange, 'operatio
       description: `Machine ${name} is unhealthy - changing MachineState to ${phase}`,
     },
     timeoutActive: true,
-    event: { type: 'Warning', reason: 'NodeUnhealthy' },
+    event: { reason: 'NodeUnhealthy', note: `Node ${nodeState(life)} is not healthy` },
   };
 }

@@ -1,11 +1,22 @@
 /** Writes of a Machine's status, each with what it means for the search attributes. */
-import type { FailureCode } from '../../api/failures.ts';
-import type { MachineOperation, StatusChange } from '../../api/model.ts';
-import type { Failure } from './failure.ts';
+import type { MachineEvent } from '../../api/events.ts';
+import type { MachineOperation, MachinePhase, StatusChange } from '../../api/model.ts';
+import { type Failure, isSameError } from './failure.ts';
 import { kubernetes, type Life, look, now, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import { again, failed, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';
+
+/** A refusal as it stands on the Machine: what goes into its status, and the Event that tells of it. */
+export interface Refusal extends Pick<Failure, 'code' | 'message'> {
+  readonly phase: MachinePhase;
+  readonly reason: MachineEvent;
+  readonly operation: MachineOperation;
+  readonly timeoutActive?: boolean;
+}
+
+/** As machine-controller-manager: an error that goes on is written again after that long, so that it does not look old. */
+const refusalAgeMs = 30 * 60_000;
 
 /** Writes a status and shows the new phase. An Event goes with every change of phase. */
 export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseSince'>): Promise<void> {
@@ -18,27 +29,47 @@ export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseS
 }
 
 /**
+ * Writes that a step was refused, with an Event that carries the code. The same refusal again, but for the id of its
+ * request and the like, writes no status and counts up its Event.
+ */
+export async function writeRefusal(life: Life, { phase, reason, operation, timeoutActive, ...error }: Refusal) {
+  const told = life.refusal?.reason === reason && isSameError(life.refusal, error) ? life.refusal : undefined;
+  const event = { reason, note: `${error.code}: ${told?.message ?? error.message}` };
+  if (told !== undefined && phase === life.machine.phase && Date.now() < told.writtenAt + refusalAgeMs) {
+    return writeStatus(life, { phase, event });
+  }
+  await writeStatus(life, { phase, operation, event, ...(timeoutActive !== undefined && { timeoutActive }) });
+  life.refusal = { reason, code: error.code, message: told?.message ?? error.message, writtenAt: Date.now() };
+}
+
+/**
  * A creation step was refused: says so on the Machine, in `describe` and in the UI, and waits for news or a while. Past
  * the creation timeout the machine has failed instead; but not because of an outage of the cloud, which no other machine
  * would help.
  */
-export async function creationRefused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
+export async function creationRefused(
+  life: Life,
+  doing: string,
+  failure: Failure,
+  description = failure.message,
+): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
-  const late = await failIfLate(life, () => failure);
+  const late = await failIfLate(life, () => ({ code, message, description }));
   if (late !== undefined) return late;
 
-  const pauseMs = Math.min(retryPauseMs(code, 'creation'), creationDeadlineMs(life) - Date.now());
+  const pauseMs = Math.min(retryPauseMs(failure, 'creation'), creationDeadlineMs(life) - Date.now());
   showProgress(life, {
     doing,
     waitingFor: 'a change that helps, or the next try',
     until: timeIn(pauseMs),
     blockedOn,
-    lastError: { code, message, at: now() },
+    error: failure,
     unblock: remedy[blockedOn] ?? 'See the last error.',
   });
-  const operation: MachineOperation = { type: 'Create', state: 'Failed', description: message, errorCode: code };
-  const event = { type: 'Warning', reason: 'FailedCreate' } as const;
-  await writeStatus(life, { phase: 'CrashLoopBackOff', operation, timeoutActive: true, event });
+  const operation: MachineOperation = { type: 'Create', state: 'Failed', description, errorCode: code };
+  await writeRefusal(life, {
+    ...{ phase: 'CrashLoopBackOff', reason: 'FailedCreate', code, message, operation, timeoutActive: true },
+  });
   return waitFor(pauseMs);
 }
 
@@ -51,10 +82,7 @@ export function creationDeadlineMs({ machine, outageEndMs }: Life): number {
  * Past the creation timeout the machine has failed, and its owner replaces it. Before that everything is read live: what
  * is known may be older than an outage that nobody noticed.
  */
-export async function failIfLate(
-  life: Life,
-  reason: () => { code: FailureCode; message: string },
-): Promise<PhaseOutcome | undefined> {
+export async function failIfLate(life: Life, reason: () => FinalError): Promise<PhaseOutcome | undefined> {
   if (Date.now() < creationDeadlineMs(life)) return undefined;
   await look(life);
   const hasNode = life.machine.providerID !== undefined && isJoinable(life);
@@ -62,18 +90,18 @@ export async function failIfLate(
   return fail(life, reason(), 'CreationTimeout');
 }
 
+/** Why a machine will not make it, with the description of its last operation where that is not the message. */
+type FinalError = Pick<Failure, 'code' | 'message'> & { readonly description?: string };
+
 /** Writes that the machine will not make it. */
-export async function fail(
-  life: Life,
-  { code, message }: { code: FailureCode; message: string },
-  reason: string,
-): Promise<PhaseOutcome> {
-  showProgress(life, { doing: 'waiting to be replaced', lastError: { code, message, at: now() } });
+export async function fail(life: Life, error: FinalError, reason: MachineEvent): Promise<PhaseOutcome> {
+  const { code, message, description = message } = error;
+  showProgress(life, { doing: 'waiting to be replaced', error });
   await writeStatus(life, {
     phase: 'Failed',
-    operation: { type: 'Create', state: 'Failed', description: message, errorCode: code },
+    operation: { type: 'Create', state: 'Failed', description, errorCode: code },
     timeoutActive: false,
-    event: { type: 'Warning', reason },
+    event: { reason, note: `${code}: ${message}` },
   });
   return failed;
 }
@@ -89,5 +117,6 @@ export const remedy: Partial<Record<string, string>> = {
   MachineSpec: 'Correct the Machine; the change is picked up at once.',
   Credentials: 'Correct the credentials in the Secret of the MachineClass; the change is picked up at once.',
   CloudCapacity: 'Raise the quota or choose another machine type or zone, then send the signal retryNow.',
+  CloudApi: 'An outage needs nothing: it is tried again. Once the cause is away, the signal retryNow tries at once.',
   ProviderWorker: 'Start a worker for this provider, or correct `provider` in the MachineClass.',
 };

@@ -15,7 +15,7 @@ export async function validate(life: Life): Promise<PhaseOutcome> {
   }
   if (life.machine.providerID !== undefined || isPastCreation(life.machine.phase)) return done;
 
-  showRetry(life, doing);
+  showRetry(life, { doing });
   const refuse = (blockedOn: 'MachineSpec' | 'Class', message: string) =>
     creationRefused(life, doing, { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn });
   const problem = nameProblem(life.ref.name) ?? classReferenceProblem(life.machine.class);

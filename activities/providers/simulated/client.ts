@@ -10,7 +10,8 @@ export interface CloudAccess {
   readonly token: string;
 }
 
-const requestTimeoutMs = 30_000;
+/** Three times what the slowest call of this cloud takes where nothing is wrong. */
+const requestTimeoutMs = 15_000;
 
 // One pool for all calls: 64 connections bound what a fleet can have in flight.
 const agent = new Agent({ connections: 64 });
@@ -33,6 +34,12 @@ export async function listVms(
   return read(CloudVmPage, await call(access, 'GET', `/v1/vms?${query}`, signal));
 }
 
+/** A VM by its id in the cloud; undefined when there is none. */
+export async function findVm(access: CloudAccess, id: string, signal: AbortSignal): Promise<CloudVm | undefined> {
+  const vm = await call(access, 'GET', `/v1/vms/${encodeURIComponent(id)}`, signal);
+  return vm === undefined ? undefined : read(CloudVm, vm);
+}
+
 /** Asks for the deletion of a VM. Succeeds when there is none. */
 export async function deleteVm(access: CloudAccess, id: string, signal: AbortSignal): Promise<void> {
   await call(access, 'DELETE', `/v1/vms/${encodeURIComponent(id)}`, signal);
@@ -40,10 +47,10 @@ export async function deleteVm(access: CloudAccess, id: string, signal: AbortSig
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** The JSON of the answer. Throws ProviderError, or what `signal` aborts with. */
+/** The JSON of the answer; undefined for a VM that is not there. Throws ProviderError, or what `signal` aborts with. */
 async function call(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   const answer = await send(access, method, path, signal, body);
-  if (method === 'DELETE' && answer.status === 404) return undefined;
+  if (answer.status === 404 && path.startsWith('/v1/vms/')) return undefined;
   if (answer.status >= 300) throw toProviderError(answer);
   return answer.body;
 }

@@ -22,7 +22,7 @@ describe('toProviderError', () => {
         cloudCode,
         requestId: 'r-1',
         retryAfterMs: 3000,
-        message: `the cloud answered ${status}: no`,
+        message: `the cloud answered ${status}: ${cloudCode}: no`,
       });
     });
   }

@@ -29,7 +29,8 @@ export function toProviderError(answer: ErrorAnswer): ProviderError {
   const body = ErrorBody.safeParse(answer.body).data?.error;
   const code = codes[body?.code ?? ''] ?? (answer.status > 500 ? 'Unavailable' : 'Unknown');
   const retryAfterSeconds = Number(answer.retryAfter);
-  return new ProviderError(code, `the cloud answered ${answer.status}: ${body?.message ?? 'no message'}`, {
+  const words = body === undefined ? 'no message' : `${body.code}: ${body.message}`;
+  return new ProviderError(code, `the cloud answered ${answer.status}: ${words}`, {
     cloudCode: body?.code,
     requestId: answer.requestId,
     retryAfterMs: retryAfterSeconds > 0 ? retryAfterSeconds * 1000 : undefined,

@@ -1,0 +1,32 @@
+/**
+ * Events on a Machine: every change of phase, and every refusal with its code. Plain values: workflow code imports this
+ * file. docs/reference/events.md is made from it.
+ */
+
+interface EventMeaning {
+  readonly type: 'Normal' | 'Warning';
+  /** What has happened, and where that is one, the phase that the Machine is in since. */
+  readonly when: string;
+}
+
+/** Reasons of Events on a Machine, in the order of its life. */
+export const machineEvents = {
+  FailedCreate: {
+    type: 'Warning',
+    when: 'A step of the creation was refused and is tried again: phase CrashLoopBackOff.',
+  },
+  VmCreated: { type: 'Normal', when: 'The cloud has accepted the VM: phase Pending until its Node is healthy.' },
+  FailedLookup: { type: 'Warning', when: 'The cloud did not say how the VM is whose Node is waited for.' },
+  VmFailed: { type: 'Warning', when: 'The VM will never run: phase Failed.' },
+  CreationTimeout: { type: 'Warning', when: 'The Node was not healthy before the creation timeout: phase Failed.' },
+  NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time: phase Running.' },
+  NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing: phase Unknown.' },
+  NodeHealthy: { type: 'Normal', when: 'The Node is healthy again: phase Running.' },
+  Deleting: { type: 'Normal', when: 'The deletion begins: phase Terminating.' },
+  FailedDrain: { type: 'Warning', when: 'Draining the Node failed and is tried again.' },
+  FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
+  Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone, and the Machine with them.' },
+} as const satisfies Record<string, EventMeaning>;
+
+/** Reason of an Event on a Machine. */
+export type MachineEvent = keyof typeof machineEvents;
