@@ -10,7 +10,7 @@ describe('a Machine', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ scenario: 'deletion' });
   }, 120_000);
   afterEach(async () => {
     await millwright.cloud.setFaults();

@@ -15,7 +15,7 @@ describe('wrong input reaches no cloud and is visible', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ scenario: 'wrong-input' });
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();

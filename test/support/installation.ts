@@ -15,11 +15,14 @@ import { machineClasses, machineDeployments, machines } from '../../kube/gardene
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
+import { recordHistories } from '../replay/record.ts';
 import { installCrds } from './crds.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
 import { until } from './until.ts';
 
 export interface InstallationOptions {
+  /** Name under which `npm run record` keeps what its workflows did, as test/histories/<scenario>. */
+  readonly scenario?: string;
   /** Of the cluster of the Machines. Default: the first API server of the test stack. */
   readonly kubeconfig?: string;
   /** Default: the Temporal server of the test stack. */
@@ -183,6 +186,9 @@ export async function startInstallation(options: InstallationOptions = {}) {
     async stop(): Promise<void> {
       for (const millwright of processes) await millwright.stop();
       await cloud.stop();
+      if (options.scenario !== undefined) {
+        await recordHistories({ client: temporal, installation: namespace, scenario: options.scenario });
+      }
       await connection.close();
       await control.close();
       if (target !== control) await target.close();

@@ -1,0 +1,68 @@
+/** Running jest as `npm test`, `npm run test:long` and `npm run record` do. */
+import { once } from 'node:events';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { z } from 'zod';
+import { spawnGuarded } from '../deploy/local/process.ts';
+import type { Outcome } from './steps.ts';
+
+/** The part of jest's JSON that is looked at. */
+const JestResults = z.object({
+  numPassedTests: z.int(),
+  numFailedTests: z.int(),
+  numPendingTests: z.int(),
+  numTodoTests: z.int(),
+  /** Files that could not even be loaded. */
+  numRuntimeErrorTestSuites: z.int(),
+  testResults: z.array(z.object({ name: z.string(), status: z.string() })),
+});
+
+export interface JestOutcome extends Outcome {
+  /** Absolute paths of the test files in which nothing failed. */
+  readonly passedFiles: readonly string[];
+}
+
+/** Runs jest with these arguments and shows what it says; `env` is added to the environment. */
+export async function runJest(
+  resultsFile: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<JestOutcome> {
+  await mkdir('.cache', { recursive: true });
+  await rm(resultsFile, { force: true });
+  const code = await show(['node_modules/jest/bin/jest.js', '--json', '--outputFile', resultsFile, ...args], {
+    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
+    ...env,
+  });
+  const text = await readFile(resultsFile, 'utf8').catch(() => undefined);
+  if (text === undefined) {
+    console.error(`jest has ended (${code}) without results`);
+    return { passed: 0, failed: 1, skipped: 0, passedFiles: [] };
+  }
+  const results = JestResults.parse(JSON.parse(text));
+  const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
+  return {
+    passed: results.numPassedTests,
+    // For example an obsolete snapshot under --ci, or a teardown that throws.
+    failed: failed === 0 && code !== 0 ? 1 : failed,
+    skipped: results.numPendingTests + results.numTodoTests,
+    passedFiles: results.testResults.filter(({ status }) => status === 'passed').map(({ name }) => name),
+  };
+}
+
+/** Runs a script with our Node, its output shown; resolves with how it ended. */
+export async function show(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number | string> {
+  const child = spawnGuarded('TERM', process.execPath, args, {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, ...env },
+  });
+  const [code, signal] = await once(child, 'exit');
+  return code ?? signal;
+}
+
+/** Prints the line with which every run ends, and has the process fail when something did or nothing was tested. */
+export function conclude(outcomes: readonly Outcome[]): void {
+  const sum = (key: keyof Outcome) => outcomes.reduce((total, outcome) => total + outcome[key], 0);
+  const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')];
+  if (failed > 0 || passed === 0) process.exitCode = 1;
+  console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
+}
