@@ -1,38 +1,101 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { WorkflowHandle } from '@temporalio/client';
+import { type Attention, attention } from '../../api/attention.ts';
+import type { Machine } from '../../api/gardener/machine.ts';
+import { finalizers } from '../../api/gardener/names.ts';
+import { toMachineSnapshot, toNodeView } from '../../api/gardener/to-model.ts';
 import { refOf } from '../../controllers/objects.ts';
+import { events, type Node, nodes, secrets } from '../../kube/core.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import type { KubeObject, Resource } from '../../kube/types.ts';
 import { workflowId } from '../../temporal/workflows.ts';
+import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
-import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
-const count = 5;
-/** Of this many resyncs, one a second. */
-const windowMs = 10_000;
+/** Machines that nobody touches, and those that are changed while there are no controllers: 100 in all. */
+const restingCount = 93;
+const changedCount = 7;
+const count = restingCount + changedCount;
+/** More than one resync of the controllers. */
+const windowMs = 61_000;
+/** After a start everything is looked at once, and what may be a stray 4 s later. */
+const startWindowMs = 5_000;
+/** Above the last of the timeouts of kubelets: they report once and no more. */
+const never = 2 ** 31 - 1;
+const defaults = { creationSeconds: 1200, drainSeconds: 60, nodeConditions: [] };
+
+const isWrite = ({ method }: SeenRequest) => method !== 'GET';
+const isOfLease = ({ url }: SeenRequest) => url.pathname.includes('/leases');
+/** A watch lasts minutes, and one object is read before the next one begins. */
+const isWatching = ({ isWatch, url }: SeenRequest) => isWatch || url.searchParams.get('limit') === '1';
+const versionOf = (kind: string, { metadata }: KubeObject): [string, string] => [
+  `${kind}/${metadata.name}`,
+  metadata.resourceVersion,
+];
+const inWords = ({ method, url, headers }: SeenRequest) => `${headers['user-agent']} ${method} ${url.pathname}`;
 
 describe('machines at rest', () => {
-  let millwright: WatchedInstallation;
+  let millwright: Installation;
+  let proxy: FaultProxy;
+  let dir: string;
+  let controllers: MillwrightProcess;
+  let worker: MillwrightProcess;
+
+  const start = async (command: 'controllers' | 'worker') => {
+    const { namespace, processes } = millwright;
+    const started = await startMillwright({ namespace, kubeconfig: join(dir, 'kubeconfig'), command });
+    processes.push(started);
+    return started;
+  };
+  async function startControllers(): Promise<void> {
+    controllers = await start('controllers');
+    await until('they lead', async () => (controllers.logs().includes('controllers started') ? true : undefined));
+  }
 
   beforeAll(async () => {
-    millwright = await startWatchedInstallation();
-    await millwright.createDeployment('pool', count);
-    await millwright.untilMachines(count, 'Running');
-    await until('nothing happens any more', async () => {
-      const before = await footprint();
-      await sleep(2_000);
-      return same(before, await footprint()) ? true : undefined;
-    });
-  }, 120_000);
+    proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
+    dir = await mkdtemp(join(tmpdir(), 'millwright-rest-'));
+    await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
+    millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never, leaseRenewMs: never } });
+    await Promise.all([
+      millwright.createDeployment('rest', restingCount),
+      millwright.createDeployment('changed', changedCount),
+    ]);
+    [worker] = await Promise.all([start('worker'), startControllers()]);
+    await millwright.untilMachines(count, 'Running', 240_000);
+    await untilQuiet();
+  }, 300_000);
   afterAll(async () => {
     await millwright?.stop();
+    await proxy?.close();
+    await rm(dir, { recursive: true, force: true });
   });
 
-  const writes = () =>
-    millwright.proxy.seen
-      .filter(({ method }) => method !== 'GET')
-      .map(({ method, url }) => `${method} ${url.pathname}`);
+  /** The resourceVersions of all objects of the installation, by `<plural>/<name>`; Events by what they are about. */
+  async function versions(): Promise<[string, string][]> {
+    const { control, namespace } = millwright;
+    const own: Resource<KubeObject>[] = [machines, machineSets, machineDeployments, machineClasses, secrets];
+    const lists = own.map(async (resource) => {
+      const { items } = await control.list(resource, { namespace });
+      return items.map((item) => versionOf(resource.plural, item));
+    });
+    const told = (await control.list(events, { namespace })).items;
+    return [
+      ...(await Promise.all(lists)).flat(),
+      ...told.map((event) => versionOf(`events/${event.regarding.name}`, event)),
+      ...(await millwright.nodes()).map((node) => versionOf('nodes', node)),
+    ];
+  }
 
   /** Runs of all workflows of the installation with the number of their events. */
-  async function histories(): Promise<Record<string, number>> {
+  async function histories(): Promise<[string, number][]> {
     const { temporal, namespace } = millwright;
     const ids = (await millwright.machines()).map((machine) => workflowId(namespace, 'Machine', refOf(machine)));
     for await (const { workflowId: id } of temporal.workflow.list({
@@ -40,47 +103,202 @@ describe('machines at rest', () => {
     })) {
       ids.push(id);
     }
-    const found = [...new Set(ids)].map(async (id) => {
+    const found = [...new Set(ids)].map(async (id): Promise<[string, number]> => {
       const { runId, historyLength } = await temporal.workflow.getHandle(id).describe();
-      return [`${id} ${runId}`, historyLength] as const;
+      return [`${id} ${runId}`, historyLength];
     });
-    return Object.fromEntries((await Promise.all(found)).toSorted());
+    return Promise.all(found);
   }
 
-  async function footprint() {
-    return { writes: writes(), histories: await histories() };
+  /** Everything that Millwright could have changed; with `part`, of objects whose names begin with it. */
+  async function footprint(part = ''): Promise<Record<string, string | number>> {
+    const all = [...(await versions()), ...(await histories())];
+    return Object.fromEntries(all.filter(([key]) => key.includes(`/${part}`)).toSorted());
   }
-  const same = (a: object, b: object) => JSON.stringify(a) === JSON.stringify(b);
 
-  it('[invariant 9] cost no write to the API and no event of Temporal', async () => {
+  async function untilQuiet(): Promise<void> {
+    await until('nothing happens any more', async () => {
+      const before = await footprint();
+      await sleep(2_000);
+      return JSON.stringify(await footprint()) === JSON.stringify(before) ? true : undefined;
+    });
+  }
+
+  it('[invariant 9] cost nothing for a minute: no write but to the Leases, no read, no event of Temporal', async () => {
     const before = await footprint();
+    const first = proxy.seen.length;
 
     await sleep(windowMs);
 
+    const seen = proxy.seen.slice(first);
     expect(await footprint()).toEqual(before);
-    expect(Object.keys(before.histories)).toHaveLength(count + 1);
-  }, 60_000);
+    expect(seen.filter((request) => !isOfLease(request) && !isWatching(request)).map(inWords)).toEqual([]);
+    const leases = seen.filter(isOfLease);
+    expect(leases.length).toBeGreaterThan(0);
+    expect(new Set(leases.map(({ url }) => url.pathname.split('/').at(-1)))).toEqual(
+      new Set(['machine-controller-manager', 'machine-controller']),
+    );
+    expect(Object.keys(before).filter((key) => key.includes('/machine/'))).toHaveLength(count);
+  }, 120_000);
 
-  it('[invariant 11] are told nothing when the controllers start again', async () => {
+  it('[invariant 11] are told nothing when the controllers and the worker start again', async () => {
     const before = await footprint();
-    await millwright.stopControllers();
-    const requests = millwright.proxy.seen.length;
+    await Promise.all([controllers.stop(), worker.stop()]);
+    const first = proxy.seen.length;
 
-    millwright.startControllers();
-    const watches = () => millwright.proxy.seen.slice(requests).filter(({ isWatch }) => isWatch);
-    await until('everything is watched again', async () => (watches().length >= 6 ? true : undefined));
-    await sleep(windowMs / 2);
+    [worker] = await Promise.all([start('worker'), startControllers()]);
+    await sleep(startWindowMs);
 
     expect(await footprint()).toEqual(before);
-  }, 60_000);
+    const writes = proxy.seen.slice(first).filter((request) => isWrite(request) && !isOfLease(request));
+    expect(writes.map(inWords)).toEqual([]);
+  }, 120_000);
 
-  it('[invariant 11] are told nothing when the workers start again', async () => {
-    const before = await footprint();
-    await millwright.stopWorkers();
+  describe('of which some are changed while there are no controllers', () => {
+    interface Change {
+      /** What `attention` says of the machine then. */
+      readonly raises: readonly Attention[];
+      make(name: string): Promise<unknown>;
+      /** Whether the machine has come to what it should. */
+      isDone(machine: Machine | undefined, node: Node | undefined): boolean;
+    }
 
-    await millwright.startWorkers();
-    await sleep(windowMs / 2);
+    const machineKey = (name: string) => ({ namespace: millwright.namespace, name });
+    const withoutFinalizers = mergePatch({ metadata: { finalizers: null } });
+    /** Every reason that there is for attention. */
+    const changes: readonly Change[] = [
+      {
+        raises: ['deletion'],
+        make: (name) => millwright.control.delete(machines, machineKey(name)),
+        isDone: (machine, node) => machine === undefined && node === undefined,
+      },
+      {
+        raises: ['nodeDeleting'],
+        make: (name) => millwright.target.delete(nodes, { name }),
+        isDone: (machine, node) => machine === undefined && node === undefined,
+      },
+      {
+        raises: ['nodeMissing'],
+        async make(name) {
+          await millwright.target.patch(nodes, { name }, withoutFinalizers);
+          await millwright.target.delete(nodes, { name });
+        },
+        isDone: (machine) => machine !== undefined && phaseOf(machine) === 'Unknown',
+      },
+      {
+        raises: ['nodeConditions', 'nodeHealth'],
+        make: (name) => report(name, 'Ready', 'False'),
+        isDone: (machine) =>
+          machine?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'False') === true &&
+          phaseOf(machine) === 'Unknown',
+      },
+      {
+        raises: ['finalizer'],
+        make: (name) => millwright.control.patch(machines, machineKey(name), withoutFinalizers),
+        isDone: (machine) => machine?.metadata.finalizers?.includes(finalizers.machine) === true,
+      },
+      {
+        raises: ['nodeUnmanaged'],
+        make: (name) => millwright.target.patch(nodes, { name }, withoutFinalizers),
+        isDone: (_, node) => node?.metadata.finalizers?.includes(finalizers.node) === true,
+      },
+      {
+        raises: ['phase', 'nodeHealth'],
+        make: (name) => {
+          const patch = mergePatch({ status: { currentStatus: { phase: 'Pending' } } });
+          return millwright.control.patch(machines, machineKey(name), patch, { subresource: 'status' });
+        },
+        isDone: (machine) => machine !== undefined && phaseOf(machine) === 'Running',
+      },
+    ];
 
-    expect(await footprint()).toEqual(before);
-  }, 60_000);
+    /** Writes a condition as a kubelet does. Nodes have the names of their machines. */
+    async function report(name: string, type: string, status: string): Promise<void> {
+      const lastHeartbeatTime = new Date().toISOString().replace(/\.\d+/, '');
+      const condition = { type, status, reason: 'Test', message: 'test', lastHeartbeatTime };
+      const patch = strategicMergePatch({ status: { conditions: [condition] } });
+      await millwright.target.patch(nodes, { name }, patch, { subresource: 'status' });
+    }
+
+    /** Machines that are not at rest, with the reasons. */
+    async function restless(): Promise<Record<string, Attention[]>> {
+      const byName = new Map((await millwright.nodes()).map((node) => [node.metadata.name, node]));
+      const found = (await millwright.machines()).map((machine): [string, Attention[]] => {
+        const { name } = machine.metadata;
+        const node = toNodeView(byName.get(name), name, machine.spec?.providerID);
+        return [name, attention(toMachineSnapshot(machine, defaults), node)];
+      });
+      return Object.fromEntries(found.filter(([, reasons]) => reasons.length > 0));
+    }
+
+    /** The run of a machine's workflow that is the latest now. */
+    async function runOf(machine: Machine): Promise<WorkflowHandle> {
+      const id = workflowId(millwright.namespace, 'Machine', refOf(machine));
+      const { runId } = await millwright.temporal.workflow.getHandle(id).describe();
+      return millwright.temporal.workflow.getHandle(id, runId);
+    }
+
+    /** Names of the signals that a run was sent, in order. */
+    async function signalsOf(run: WorkflowHandle): Promise<string[]> {
+      const { events: history } = await run.fetchHistory();
+      return (history ?? []).flatMap(
+        ({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName ?? [],
+      );
+    }
+
+    it('[invariant 11] are not told of it, those that were changed are, and none of them is lost', async () => {
+      const { control, target, cloud } = millwright;
+      const all = await millwright.machines();
+      const changed = all.filter(({ metadata }) => metadata.name.startsWith('changed-'));
+      const resting = all.filter(({ metadata }) => metadata.name.startsWith('rest-'));
+      const runs = await Promise.all(changed.map(runOf));
+      const told = await Promise.all(runs.map(signalsOf));
+      const { vmsEver } = await cloud.stats();
+      await controllers.stop();
+
+      // What is nobody's business:
+      const [noted, beaten] = resting.map(({ metadata }) => metadata.name);
+      const annotated = mergePatch({ metadata: { annotations: { 'example.com/note': 'changed' } } });
+      await control.patch(machines, machineKey(noted ?? ''), annotated);
+      await control.patch(machineClasses, machineKey('small'), annotated);
+      await control.patch(machineDeployments, machineKey('rest'), annotated);
+      await report(beaten ?? '', 'MemoryPressure', 'False');
+      // what is:
+      for (const [index, { make }] of changes.entries()) await make(changed[index]?.metadata.name ?? '');
+      await millwright.scale('changed', changedCount + 1);
+      expect(await restless()).toEqual(
+        Object.fromEntries(changes.map(({ raises }, index) => [changed[index]?.metadata.name, raises])),
+      );
+      const before = await footprint('rest');
+
+      await startControllers();
+
+      const isDone = async (name: string, change: Change) =>
+        change.isDone(await control.find(machines, machineKey(name)), await target.find(nodes, { name }));
+      for (const [index, change] of changes.entries()) {
+        await until(
+          `what raised ${change.raises} is done`,
+          async () => ((await isDone(changed[index]?.metadata.name ?? '', change)) ? true : undefined),
+          { timeoutMs: 120_000, describe: () => millwright.story() },
+        );
+      }
+      // Of the seven 2 are replaced and 2 have unhealthy nodes; the eighth is new.
+      await until('the deployment has what it should', async () => {
+        const phases = (await millwright.machines()).map(phaseOf);
+        const running = phases.filter((phase) => phase === 'Running').length;
+        return phases.length === count + 1 && running === count - 1 ? true : undefined;
+      });
+      await untilQuiet();
+
+      expect(await footprint('rest')).toEqual(before);
+      expect((await cloud.stats()).vmsEver).toBe(vmsEver + 3);
+      for (const [index, run] of runs.entries()) {
+        const signals = (await signalsOf(run)).slice(told[index]?.length);
+        expect([changes[index]?.raises, signals]).toEqual([
+          changes[index]?.raises,
+          expect.arrayContaining(['observed']),
+        ]);
+      }
+    }, 240_000);
+  });
 });
