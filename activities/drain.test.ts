@@ -61,7 +61,7 @@ function start(
     if (outcome.kind === 'unblocked') await call(rest);
     if (outcome.kind === 'blocked') await call({ ...rest, blockedBy: outcome.budget });
   };
-  const ended = call({ ref, nodeName, deadline, force: false, ...change });
+  const ended = call({ ref, nodeName, deadline, force: false, maxEvictRetries: 360, ...change });
   ended.catch(() => undefined); // each test says what it expects
   const begun = { ended, beats, outcomes, cancel };
   started.push(begun);

@@ -19,9 +19,6 @@ export interface DrainDeps {
   readonly evictionRetryMs: number;
 }
 
-/** As machine-controller-manager's flag machine-max-evict-retries: 2 hours of tries, its default drain timeout. */
-const defaultMaxEvictRetries = 360;
-
 export interface DrainRequest {
   readonly ref: ObjectRef;
   readonly nodeName: string;
@@ -33,8 +30,8 @@ export interface DrainRequest {
   readonly force: boolean;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
   readonly wasUnhealthy?: boolean;
-  /** How often an eviction that a budget refuses is asked for again before the pod is deleted. Default: 360. */
-  readonly maxEvictRetries?: number;
+  /** How often an eviction that a budget refuses is asked for again before the pod is deleted. */
+  readonly maxEvictRetries: number;
   /** The PodDisruptionBudget, `<namespace>/<name>`, because of which the last call has come back. */
   readonly blockedBy?: string;
 }
@@ -140,7 +137,7 @@ async function evictAll(
   const waiter = createWaiter();
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
   const evictions = knownEvictions(items.filter(isEvictable), request, Date.now() + evictionRetryMs);
-  const remove = remover(target, request.maxEvictRetries ?? defaultMaxEvictRetries, signal);
+  const remove = remover(target, request.maxEvictRetries, signal);
   try {
     await watch.waitForSync(signal);
     while (Date.now() < deadlineMs) {

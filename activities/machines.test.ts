@@ -13,7 +13,12 @@ import { mergePatch } from '../kube/patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
 import { createMachineActivities, type MachineActivities } from './machines.ts';
 
-const defaults: MachineLimits = { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: ['DiskPressure'] };
+const defaults: MachineLimits = {
+  creationSeconds: 1200,
+  drainSeconds: 7200,
+  maxEvictRetries: 360,
+  nodeConditions: ['DiskPressure'],
+};
 const suffix = randomBytes(4).toString('hex');
 const events: EventRecord[] = [];
 let client: KubeClient;

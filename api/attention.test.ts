@@ -25,7 +25,7 @@ const machine: MachineSnapshot = {
   providerID: 'simulated://1',
   nodeName: 'node-1',
   forceDeletion: false,
-  limits: { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: watched },
+  limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: watched },
   conditions: { Ready: 'True', DiskPressure: 'False' },
 };
 const node: NodeSnapshot & { state: 'present' } = {

@@ -14,7 +14,7 @@ const machine: MachineSnapshot = {
   providerID: 'simulated://1',
   nodeName: 'node-1',
   forceDeletion: false,
-  limits: { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: ['DiskPressure'] },
+  limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: ['DiskPressure'] },
   conditions: { Ready: 'True' },
 };
 

@@ -42,7 +42,7 @@ export interface MachineLimits {
   /** From the deletion of the Machine until its pods are deleted instead of evicted. */
   readonly drainSeconds: number;
   /** How often an eviction that a budget refuses is tried again before the pod is deleted. */
-  readonly maxEvictRetries?: number;
+  readonly maxEvictRetries: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
 }

@@ -26,6 +26,7 @@ export const controllersFlags = [
   ...temporalFlags,
   'machineCreationTimeout',
   'machineDrainTimeout',
+  'machineMaxEvictRetries',
   'nodeConditions',
 ] as const;
 

@@ -28,6 +28,7 @@ describe('parseOptions', () => {
       installation: undefined,
       machineCreationTimeout: 1200,
       machineDrainTimeout: 7200,
+      machineMaxEvictRetries: 360,
       nodeConditions: ['KernelDeadlock', 'ReadonlyFilesystem', 'DiskPressure', 'NetworkUnavailable'],
       bootstrapTokenAuthExtraGroups: '',
       leaderElect: true,

@@ -152,6 +152,12 @@ export const flags = {
     description: 'From the deletion of a Machine until its pods are deleted instead of evicted.',
     schema: duration,
   },
+  machineMaxEvictRetries: {
+    value: 'number',
+    default: '360',
+    description: 'How often an eviction that a PodDisruptionBudget refuses is tried again before the pod is deleted.',
+    schema: wholeNumber(0, 2 ** 31 - 1),
+  },
   nodeConditions: {
     value: 'names',
     default: 'KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable',

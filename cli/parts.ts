@@ -84,6 +84,7 @@ function machineLimits(options: Options<(typeof controllersFlags)[number]>): Mac
   return {
     creationSeconds: options.machineCreationTimeout,
     drainSeconds: options.machineDrainTimeout,
+    maxEvictRetries: options.machineMaxEvictRetries,
     nodeConditions: options.nodeConditions,
   };
 }

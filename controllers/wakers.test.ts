@@ -25,7 +25,7 @@ const workflow = {
 };
 const installation = { client: { workflow } as unknown as Client, name: 'i' };
 const look = (id: string) => void sent.push(`look ${id}`);
-const defaults = { creationSeconds: 60, drainSeconds: 60, nodeConditions: [] };
+const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
 
 async function send(what: string, id: string): Promise<void> {
   if (refuse !== undefined) throw refuse;

@@ -15,7 +15,12 @@ import {
   toStatusPatch,
 } from './to-model.ts';
 
-const defaults: MachineLimits = { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: ['DiskPressure'] };
+const defaults: MachineLimits = {
+  creationSeconds: 1200,
+  drainSeconds: 7200,
+  maxEvictRetries: 360,
+  nodeConditions: ['DiskPressure'],
+};
 const metadata = {
   name: 'm',
   namespace: 'n',

@@ -20,7 +20,6 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
   const deployment = metadata.labels?.[labels.name];
   const revision = metadata.labels?.[labels.templateHash];
   const own = metadata.finalizers ?? [];
-  const retries = spec?.maxEvictRetries ?? defaults.maxEvictRetries;
   return {
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
@@ -39,7 +38,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     limits: {
       creationSeconds: secondsOr(defaults.creationSeconds, spec?.creationTimeout),
       drainSeconds: secondsOr(defaults.drainSeconds, spec?.drainTimeout),
-      ...(retries !== undefined && { maxEvictRetries: Math.max(retries, 0) }),
+      maxEvictRetries: Math.max(spec?.maxEvictRetries ?? defaults.maxEvictRetries, 0),
       nodeConditions: spec?.nodeConditions?.split(',').map((type) => type.trim()) ?? defaults.nodeConditions,
     },
     conditions: toStatuses(status?.conditions),

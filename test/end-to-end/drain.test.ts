@@ -14,14 +14,18 @@ describe('a drain', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 } });
+    millwright = await startInstallation({
+      flags: ['--machine-max-evict-retries', '1'],
+      cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
+    });
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();
   });
 
   async function running(name: string, spec: object = {}): Promise<ObjectRef> {
-    const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'small' }, ...spec });
+    const patient = { class: { kind: 'MachineClass', name: 'small' }, maxEvictRetries: 360 };
+    const ref = await millwright.createMachine(name, { ...patient, ...spec });
     await untilPhase(ref, 'Running');
     return ref;
   }
@@ -193,7 +197,7 @@ describe('a drain', () => {
   it('[mcm 49] goes on when the budget allows it, and deletes a pod that it has refused too often', async () => {
     const { control, target, namespace } = millwright;
     const patient = await running('drain-patient');
-    const hasty = await running('drain-hasty', { maxEvictRetries: 1 });
+    const hasty = await running('drain-hasty', { maxEvictRetries: undefined }); // as the flag says
     const allowed = await runGuarded(patient);
     const refused = await runGuarded(hasty);
     for (const ref of [patient, hasty]) await control.delete(machines, ref);

@@ -29,7 +29,7 @@ const windowMs = 61_000;
 const startWindowMs = 5_000;
 /** Above the last of the timeouts of kubelets: they report once and no more. */
 const never = 2 ** 31 - 1;
-const defaults = { creationSeconds: 1200, drainSeconds: 60, nodeConditions: [] };
+const defaults = { creationSeconds: 1200, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
 
 const isWrite = ({ method }: SeenRequest) => method !== 'GET';
 const isOfLease = ({ url }: SeenRequest) => url.pathname.includes('/leases');

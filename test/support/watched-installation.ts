@@ -46,7 +46,7 @@ export async function startWatchedInstallation(options: Omit<InstallationOptions
       target: client,
       installation: { client: temporal, name: namespace },
       namespace,
-      defaults: { creationSeconds: 1200, drainSeconds: 60, nodeConditions: [] },
+      defaults: { creationSeconds: 1200, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] },
       leading: Promise.resolve(),
       logger: noLogger,
       resyncMs: 1_000,

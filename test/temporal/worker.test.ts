@@ -58,7 +58,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     installation: namespace,
     control,
     target: control,
-    defaults: { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: [] },
+    defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     bootstrapTokenExtraGroups: '',
     providers: ['simulated'],
     logger,

@@ -22,10 +22,9 @@ export async function drain(life: Life): Promise<PhaseOutcome> {
   const { wasUnhealthy, blockedBy } = life;
   const { maxEvictRetries } = life.machine.limits;
   return drainUntilWish(life, {
-    ...{ ref: life.ref, nodeName, deadline, force },
+    ...{ ref: life.ref, nodeName, deadline, force, maxEvictRetries },
     ...(providerID !== undefined && { providerID }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
-    ...(maxEvictRetries !== undefined && { maxEvictRetries }),
     ...(blockedBy !== undefined && { blockedBy }),
   });
 }

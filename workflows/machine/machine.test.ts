@@ -71,7 +71,7 @@ beforeEach(async () => {
     phase: '',
     class: { kind: 'MachineClass', name: 'small' },
     forceDeletion: false,
-    limits: { creationSeconds: 1200, drainSeconds: 7200, nodeConditions: [] },
+    limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     conditions: {},
   };
   node = { state: 'absent' };
@@ -242,10 +242,15 @@ describe('a creation', () => {
     await latest().signal(retryNowSignal);
     await eventually(async () => (await latest().describe()).runId !== first);
     await untilRefused(5);
-
     expect(asked.map(({ token }) => token)).toEqual([0, 1, 2, 2, 2].map((ordinal) => `${machine.uid}-${ordinal}`));
     expect(asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, false, false, true, true]);
     expect(new Set(asked.map(({ providerSpec }) => JSON.stringify(providerSpec)))).toEqual(new Set(['{"zone":"a"}']));
+
+    // Once that is refused, too, the next creation has a token that none had before.
+    ensureVm = () => refuse('ResourceExhausted');
+    await tryAgain();
+    await tryAgain();
+    expect(asked.at(-1)).toMatchObject({ token: `${machine.uid}-3`, providerSpec: { zone: 'b' } });
   });
 
   it('[invariant 1] takes a corrected class after a lost answer, under another token, and remembers the loss', async () => {

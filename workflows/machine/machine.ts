@@ -101,7 +101,7 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
       phase: '',
       class: { kind: '', name: '' },
       forceDeletion: false,
-      limits: { creationSeconds: 0, drainSeconds: 0, nodeConditions: [] },
+      limits: { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] },
       conditions: {},
     },
     node: { state: 'unknown' },
