@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { type MachineType, machineTypes, NodeTaint } from '../../../activities/providers/simulated/schema.ts';
-import { type Fault, type FaultKind, hasTags, type Operation } from './faults.ts';
+import { type FaultKind, hasTags, latencyMs, type Operation, type ShownFault } from './faults.ts';
 import { type CallRecord, type CloudState, type StoredVm, stateOf } from './state.ts';
 
 /** A request as the server has read it. */
@@ -80,7 +80,7 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
       return refused(outage.how === 'disconnect' ? 'lost' : failure(503, 'ServiceUnavailable', 'the cloud is down'));
     }
     const latency = faultOf(faults, 'latency');
-    if (latency) await sleep(between(latency.ms, latency.maxMs));
+    if (latency) await sleep(latencyMs(latency));
     if (!tokens.includes(request.authorization?.replace(/^Bearer /, '') ?? '')) {
       return refused(failure(401, 'Unauthorized', 'the credentials are not accepted'));
     }
@@ -96,7 +96,7 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     return { answer: lost || answer === undefined ? ('lost' as const) : answer, effect };
   }
 
-  function act(operation: Operation, request: CloudRequest, id: string | undefined, faults: readonly Fault[]) {
+  function act(operation: Operation, request: CloudRequest, id: string | undefined, faults: readonly ShownFault[]) {
     if (operation === 'create') return create(request, faults);
     if (operation === 'list') return list(request.url.searchParams);
     const vm = state.vm(id ?? '');
@@ -109,7 +109,7 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     return { status: 202, body: toAnswer(deleted ?? vm) };
   }
 
-  function create({ body }: CloudRequest, faults: readonly Fault[]) {
+  function create({ body }: CloudRequest, faults: readonly ShownFault[]) {
     const { data, error } = CreateBody.safeParse(body);
     if (error)
       return failure(400, 'InvalidParameter', error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; '));
@@ -170,12 +170,8 @@ function tagsOf(query: URLSearchParams): Record<string, string> {
   );
 }
 
-function faultOf<K extends FaultKind>(faults: readonly Fault[], kind: K): Extract<Fault, { kind: K }> | undefined {
-  return faults.find((fault): fault is Extract<Fault, { kind: K }> => fault.kind === kind);
-}
-
-function between(ms: number, maxMs: number = ms): number {
-  return ms + Math.random() * Math.max(0, maxMs - ms);
+function faultOf<K extends FaultKind>(faults: readonly ShownFault[], kind: K) {
+  return faults.find((fault): fault is Extract<ShownFault, { kind: K }> => fault.kind === kind);
 }
 
 function failure(status: number, code: string, message: string) {

@@ -22,7 +22,19 @@ const conditions = {
 
 /** A fault. Those from `capacity` on meet create calls alone. */
 export const Fault = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('latency'), ms: milliseconds, maxMs: milliseconds.optional(), ...conditions }),
+  z
+    .strictObject({
+      kind: z.literal('latency'),
+      ms: milliseconds,
+      maxMs: milliseconds.optional().describe('Uniform from ms to this.'),
+      p99Ms: milliseconds
+        .optional()
+        .describe('Log-normal, with the long tail of a real cloud: half of the calls up to ms, one in 100 above this.'),
+      seed: z.int().default(1).describe('Another one is another sequence, with p99Ms.'),
+      ...conditions,
+    })
+    .refine(({ maxMs, p99Ms }) => maxMs === undefined || p99Ms === undefined, 'give maxMs or p99Ms, not both')
+    .refine(({ ms, p99Ms }) => p99Ms === undefined || (ms > 0 && p99Ms >= ms), 'give ms above 0 and p99Ms above it'),
   z.strictObject({ kind: z.literal('lostAnswer'), effect, ...conditions }),
   z.strictObject({
     kind: z.literal('hang'),
@@ -51,6 +63,9 @@ export const Fault = z.discriminatedUnion('kind', [
 export type Fault = z.output<typeof Fault>;
 export type FaultKind = Fault['kind'];
 
+/** A fault in a call, which is the `turn`-th that it shows in, from 1. */
+export type ShownFault = Fault & { readonly turn: number };
+
 /** A fault that is on, with how many calls have met it and in how many it showed. */
 export interface ActiveFault {
   readonly fault: Fault;
@@ -76,8 +91,28 @@ const ofCreation: readonly FaultKind[] = [
 ];
 
 /** Counts the call and answers with the faults that show in it. */
-export function faultsOf(active: readonly ActiveFault[], call: CallSubject): Fault[] {
-  return active.filter((entry) => meets(entry.fault, call) && isTurn(entry)).map(({ fault }) => fault);
+export function faultsOf(active: readonly ActiveFault[], call: CallSubject): ShownFault[] {
+  return active
+    .filter((entry) => meets(entry.fault, call) && isTurn(entry))
+    .map(({ fault, shown }) => ({ ...fault, turn: shown }));
+}
+
+/** How long a call takes, ms. With p99Ms the same for every run with the same seed. */
+export function latencyMs(latency: Extract<ShownFault, { kind: 'latency' }>): number {
+  const { ms, maxMs = ms, p99Ms, seed, turn } = latency;
+  if (p99Ms === undefined) return ms + Math.random() * Math.max(0, maxMs - ms);
+  // Box and Muller: a normal number from two uniform ones. 2.326 deviations above the mean is the 99th percentile.
+  const radius = Math.sqrt(-2 * Math.log(uniform(seed, 2 * turn)));
+  const normal = radius * Math.cos(2 * Math.PI * uniform(seed, 2 * turn + 1));
+  return ms * Math.exp((Math.log(p99Ms / ms) / 2.326) * normal);
+}
+
+/** The n-th number of a sequence, above 0 and below 1: a counter, scrambled by a 32 bit hash. */
+function uniform(seed: number, n: number): number {
+  let bits = Math.imul(seed, 0x85ebca6b) + Math.imul(n, 0x9e3779b9);
+  bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);
+  bits = Math.imul(bits ^ (bits >>> 15), 0x735a2d97);
+  return (((bits ^ (bits >>> 15)) >>> 0) + 0.5) / 2 ** 32;
 }
 
 function meets(fault: Fault, call: CallSubject): boolean {

@@ -1,7 +1,7 @@
 /** VMs, calls and faults of the simulated cloud, kept in a journal. Time alone moves a VM on: nothing ticks here. */
 import { randomUUID } from 'node:crypto';
 import type { CreateVmBody } from '../../../activities/providers/simulated/schema.ts';
-import { type ActiveFault, type CallSubject, type Fault, faultsOf, type Operation } from './faults.ts';
+import { type ActiveFault, type CallSubject, type Fault, faultsOf, type Operation, type ShownFault } from './faults.ts';
 import { openJournal } from './journal.ts';
 
 /** How long things take, in milliseconds. */
@@ -154,7 +154,7 @@ export function openState(directory: string, timing: Timing) {
       releases.clear();
     },
     /** The faults that show in this call. */
-    faultsIn(call: CallSubject): Fault[] {
+    faultsIn(call: CallSubject): ShownFault[] {
       const met = faults.length > 0 ? faultsOf(faults, call) : [];
       if (faults.length > 0) journal.append({ counted: call });
       return met;
