@@ -26,6 +26,7 @@ type DescribeOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
 type Owner = MachineDeployment | MachineSet;
+type LastError = NonNullable<(MachineDescription | OwnerDescription)['lastError']>;
 /** An object, and what it says by itself. */
 interface Subject {
   readonly object: Machine | Owner;
@@ -43,15 +44,18 @@ export async function describe(kind: WorkflowKind, name: string, options: Descri
   const { uid } = object.metadata;
   const id = workflowIdOf(kind, object, options);
   const answer = await ask(id, options);
-  const { state, description, reason } = { description: undefined, reason: undefined, ...answer };
+  const { state, description, reason, retries } = { description: undefined, reason: undefined, retries: [], ...answer };
   if (output === 'json') {
-    const workflow = { id, state, reason };
+    const workflow = { id, state, reason, retries };
     return JSON.stringify({ kind, namespace, name, uid, workflow, description, status: object.status }, null, 2);
   }
   return toText([
     [kind, `${namespace}/${name}`],
     ['Workflow', `${id}${aboutWorkflow(kind, answer)}`],
     ...(description === undefined ? rows : rowsOfDescription(description)),
+    ...retries.map(
+      ({ activity, attempt, failure }) => ['Retrying', `${activity}, try ${attempt}, after ${failure}`] as const,
+    ),
     ...failed,
   ]);
 }
@@ -126,7 +130,7 @@ function aboutWorkflow(kind: WorkflowKind, answer: Answer): string {
 
 function rowsOfDescription(description: MachineDescription | OwnerDescription): Rows {
   const { doing, since, lastError } = description;
-  const error = lastError && `${lastError.code} at ${lastError.at}: ${lastError.message}`;
+  const error = lastError && errorText(lastError);
   if ('replicas' in description) {
     const { desired, total, active, available } = description.replicas;
     return [
@@ -147,6 +151,11 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
     ['Provider ID', providerID],
     ['Node', nodeName],
   ];
+}
+
+function errorText({ code, message, at, ...rest }: LastError): string {
+  const often = 'times' in rest && rest.times > 1 ? ` (${rest.times} times since ${rest.since})` : '';
+  return `${code} at ${at}${often}: ${message}`;
 }
 
 function rowsOfMachine({ metadata, spec, status }: Machine): Rows {
