@@ -15,6 +15,8 @@ export interface Cluster {
   readonly url: string;
   readonly apiServer: ServerHandle;
   readonly controllerManager: ServerHandle | undefined;
+  /** File with an `audit.k8s.io/v1` Event in JSON a line for each request that was answered, if that was asked for. */
+  readonly auditLog: string | undefined;
 }
 
 export interface ClusterOptions {
@@ -26,6 +28,8 @@ export interface ClusterOptions {
   readonly apiServer: string;
   /** Program of kube-controller-manager, if one is wanted. */
   readonly controllerManager: string | undefined;
+  /** Whether the API server writes a line for each request to `auditLog`. */
+  readonly isAudited: boolean;
 }
 
 /** The ones that work without nodes and service accounts. */
@@ -40,7 +44,7 @@ const controllers = [
 /** Starts an API server on an etcd and, if asked, a controller manager. Resolves when both are ready. */
 export async function startCluster(
   start: StartServer,
-  { name, dir, etcdPort, ...programs }: ClusterOptions,
+  { name, dir, etcdPort, isAudited, ...programs }: ClusterOptions,
 ): Promise<Cluster> {
   await mkdir(dir, { recursive: true });
   const token = randomBytes(16).toString('hex');
@@ -50,6 +54,7 @@ export async function startCluster(
   const port = await freePort();
   const url = `https://127.0.0.1:${port}`;
   const certFile = join(dir, 'apiserver.crt'); // made by the API server when it is missing
+  const auditLog = isAudited ? join(dir, 'audit.log') : undefined;
 
   const apiServer = await start({
     name: `kube-apiserver of ${name}`,
@@ -66,6 +71,7 @@ export async function startCluster(
       // Tokens of service accounts can still be requested.
       ...[`--service-account-issuer=${url}`, `--service-account-key-file=${keyFile}`],
       `--service-account-signing-key-file=${keyFile}`,
+      ...(auditLog === undefined ? [] : await auditFlags(dir, auditLog)),
     ],
     logFile: join(dir, 'kube-apiserver.log'),
     ready: () => isReady(`${url}/readyz`, certFile, token),
@@ -76,11 +82,21 @@ export async function startCluster(
     kubeconfig,
     url,
     apiServer,
+    auditLog,
     controllerManager:
       programs.controllerManager === undefined
         ? undefined
         : await startControllerManager(start, programs.controllerManager, name, dir, kubeconfig),
   };
+}
+
+/** Who asked for what, without bodies. */
+async function auditFlags(dir: string, auditLog: string): Promise<string[]> {
+  const policyFile = join(dir, 'audit-policy.yaml');
+  const omitStages = ['RequestReceived', 'ResponseStarted'];
+  const policy = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages, rules: [{ level: 'Metadata' }] };
+  await writeFile(policyFile, stringify(policy));
+  return [`--audit-policy-file=${policyFile}`, `--audit-log-path=${auditLog}`];
 }
 
 async function startControllerManager(

@@ -16,6 +16,8 @@ export interface StackOptions {
   readonly clusters?: 1 | 2;
   /** Also run, beside each API server: garbage collection, namespaces, disruption budgets, ReplicaSets, Deployments. Default false. */
   readonly controllerManager?: boolean;
+  /** Whether the API servers write audit logs. Default false. */
+  readonly isAudited?: boolean;
 }
 
 /** The servers that Millwright works with: Temporal, etcd, one or two API servers, all on free ports of 127.0.0.1. */
@@ -62,6 +64,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       etcdPort,
       apiServer: programs['kube-apiserver'],
       controllerManager,
+      isAudited: options.isAudited ?? false,
     });
   const starting = [
     startTemporal(start, programs.temporal, dir, options.temporal?.dbFile),

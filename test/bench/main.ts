@@ -1,0 +1,113 @@
+/** `npm run bench`: what it costs to create, replace, delete and keep machines. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { type Figures, toTable } from './report.ts';
+import { startRequests } from './requests.ts';
+import { type Scenario, scenarios } from './scenarios.ts';
+import { type Processes, startUsage } from './usage.ts';
+import { createMs, joinMs, startWorld, type World } from './world.ts';
+
+const program = new Command('npm run bench --')
+  .description(
+    `Measures Millwright on servers of its own and a simulated cloud (${createMs} ms to create a VM, ${joinMs} ms to join).\n\n` +
+      Object.entries(scenarios)
+        .map(([name, { description }]) => `  ${name.padEnd(12)}${description}`)
+        .join('\n'),
+  )
+  .addArgument(new Argument('<scenario>', 'what to measure').choices(Object.keys(scenarios)))
+  .argument('<N>', 'number of machines', wholeNumber)
+  .option('--json', 'print one line of JSON instead of a table')
+  .option('--kubeconfig <path>', 'use a cluster that runs already and has the CRDs')
+  .option('--temporal-address <host:port>', 'use a Temporal server that runs already')
+  .option('--audit-log <path>', 'count requests in this audit log of that cluster')
+  .option('--namespace <name>', 'namespace of the machines (default: a new one)')
+  .option('--classes <first,second>', 'MachineClasses of that namespace, instead of those of a simulated cloud', pair)
+  .option('--foreign', 'start no Millwright: a controller that watches the namespace runs already')
+  .option('--user-agent <beginning>', 'whose requests are counted', 'millwright')
+  .addOption(
+    new Option('--process <name=pid...>', 'measure these processes, too').argParser(addProcess).default(new Map()),
+  )
+  .parse();
+
+interface BenchOptions {
+  readonly json?: true;
+  readonly kubeconfig?: string;
+  readonly temporalAddress?: string;
+  readonly auditLog?: string;
+  readonly namespace?: string;
+  readonly classes?: readonly [string, string];
+  readonly foreign?: true;
+  readonly userAgent: string;
+  readonly process: ReadonlyMap<string, readonly number[]>;
+}
+
+const [name, count] = program.processedArgs as [string, number];
+const options = program.opts<BenchOptions>();
+if (options.foreign && (!options.kubeconfig || !options.namespace || !options.classes)) {
+  program.error('--foreign needs --kubeconfig, --namespace and --classes: those that the controller works with');
+}
+
+tell('starting servers');
+const world = await startWorld({ ...options, isForeign: options.foreign ?? false });
+try {
+  const figures = await measure(world, name, scenarios[name] as Scenario);
+  console.log(options.json ? JSON.stringify(figures) : toTable(figures));
+} finally {
+  await world.stop();
+}
+
+async function measure(world: World, scenario: string, { prepare, act, aftermathMs = 0 }: Scenario): Promise<Figures> {
+  tell('preparing');
+  await prepare(world, count, tell);
+  const eventsBefore = await world.historyEvents();
+  const processes = (): Processes => ({ ...world.processes(), ...Object.fromEntries(options.process) });
+  const requests = world.auditLog === undefined ? undefined : await startRequests(world.auditLog, options.userAgent);
+  const usage = await startUsage(processes);
+
+  const since = performance.now();
+  await act(world, count, tell);
+  const wallSeconds = (performance.now() - since) / 1_000;
+  if (aftermathMs > 0) tell('watching what follows');
+  await sleep(aftermathMs);
+
+  const used = await usage();
+  const asked = await requests?.();
+  const eventsAfter = await world.historyEvents();
+  return {
+    scenario,
+    machines: count,
+    wallSeconds,
+    processes: used,
+    ...(asked && { requests: asked }),
+    ...(eventsBefore &&
+      eventsAfter && {
+        historyEvents: {
+          machines: eventsAfter.machines - eventsBefore.machines,
+          owners: eventsAfter.owners - eventsBefore.owners,
+        },
+      }),
+  };
+}
+
+/** Progress goes to the terminal alone, on one line where it is one. */
+function tell(what: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${what}`);
+}
+
+function wholeNumber(given: string): number {
+  const number = Number(given);
+  if (Number.isInteger(number) && number > 0) return number;
+  throw new InvalidArgumentError('give a whole number from 1.');
+}
+
+function pair(given: string): [string, string] {
+  const [first, second, ...more] = given.split(',');
+  if (first && second && more.length === 0) return [first, second];
+  throw new InvalidArgumentError('give two names with a comma between them.');
+}
+
+function addProcess(given: string, known: Map<string, number[]>): Map<string, number[]> {
+  const [, name, pid] = /^(.+)=(\d+)$/.exec(given) ?? [];
+  if (name === undefined) throw new InvalidArgumentError('give name=pid.');
+  return known.set(name, [...(known.get(name) ?? []), Number(pid)]);
+}

@@ -1,0 +1,40 @@
+/** The figures of one bench, for people and for machines. */
+import type { Requests } from './requests.ts';
+import type { Usage } from './usage.ts';
+
+/** One measurement. */
+export interface Figures {
+  readonly scenario: string;
+  readonly machines: number;
+  readonly wallSeconds: number;
+  readonly processes: Readonly<Record<string, Usage>>;
+  /** Left out where there is no audit log. */
+  readonly requests?: Requests;
+  /** Events in Temporal histories that were added. Left out where another controller ran. */
+  readonly historyEvents?: { readonly machines: number; readonly owners: number };
+}
+
+/** A table. What is added up over machines is divided by their number, too. */
+export function toTable(figures: Figures): string {
+  const { scenario, machines, wallSeconds, processes, requests, historyEvents } = figures;
+  const perMachine = (total: number) => `${total} (${(total / machines).toFixed(1)} a machine)`;
+  const rows: [string, string][] = [
+    ['wall time', `${wallSeconds.toFixed(1)} s`],
+    ...Object.entries(processes).map(([name, { cpuSeconds, peakMiB }]): [string, string] => [
+      name,
+      `${cpuSeconds.toFixed(1)} s of CPU, ${peakMiB.toFixed(0)} MiB at most`,
+    ]),
+  ];
+  if (requests) {
+    rows.push(['requests', perMachine(requests.total)], ['of them writes', perMachine(requests.writes)]);
+    rows.push(['writes of Events', perMachine(requests.events)]);
+    const kinds = Object.entries(requests.byKind).toSorted(([, a], [, b]) => b - a);
+    rows.push(...kinds.map(([kind, count]): [string, string] => [`  ${kind}`, `${count}`]));
+  }
+  if (historyEvents) {
+    rows.push(['history events of machines', perMachine(historyEvents.machines)]);
+    rows.push(['history events of owners', perMachine(historyEvents.owners)]);
+  }
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return [`${scenario} ${machines}`, '', ...rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`)].join('\n');
+}

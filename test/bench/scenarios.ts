@@ -1,0 +1,73 @@
+/** What is measured: each scenario prepares, then acts while the measurement runs. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { World } from './world.ts';
+
+export interface Scenario {
+  readonly description: string;
+  /** Brings the world to where it begins. Not measured. */
+  prepare(world: World, count: number, tell: (what: string) => void): Promise<void>;
+  /** What is measured. */
+  act(world: World, count: number, tell: (what: string) => void): Promise<void>;
+  /** Goes on measuring what follows for so long, ms; not in the wall time. */
+  readonly aftermathMs?: number;
+}
+
+/** How long nothing is done to machines at rest, ms. */
+const restMs = 60_000;
+/** How long a fleet is left alone so that it comes to rest, ms. */
+const settleMs = 5_000;
+
+async function createAll(world: World, count: number, tell: (what: string) => void): Promise<void> {
+  await world.startMillwright();
+  await world.createDeployment(count);
+  await world.untilMachines(count, 'first', (done) => tell(`${done} of ${count} machines run`));
+  await sleep(settleMs);
+}
+
+export const scenarios: Readonly<Record<string, Scenario>> = {
+  create: {
+    description: 'a MachineDeployment goes from 0 to N',
+    async prepare(world) {
+      await world.startMillwright();
+      await world.createDeployment(0);
+      await world.untilMachines(0, 'first', () => undefined);
+    },
+    async act(world, count, tell) {
+      await world.scale(count);
+      await world.untilMachines(count, 'first', (done) => tell(`${done} of ${count} machines run`));
+    },
+  },
+  rolling: {
+    description: 'N machines get a new template, with maxSurge 10 % and maxUnavailable 0',
+    prepare: createAll,
+    async act(world, count, tell) {
+      await world.changeTemplate();
+      await world.untilMachines(count, 'second', (done) => tell(`${done} of ${count} machines are replaced`));
+    },
+  },
+  'scale-down': {
+    description: 'a MachineDeployment goes from N to 0',
+    prepare: createAll,
+    async act(world, _, tell) {
+      await world.scale(0);
+      await world.untilMachines(0, 'first', (left) => tell(`${left} machines are left`));
+    },
+  },
+  idle: {
+    description: 'N machines at rest, for a minute',
+    prepare: createAll,
+    async act(_world, _count, tell) {
+      tell(`a minute of rest, until ${new Date(Date.now() + restMs).toLocaleTimeString()}`);
+      await sleep(restMs);
+    },
+  },
+  restart: {
+    description: 'N machines at rest while Millwright is killed and starts again; the wall time ends when it is ready',
+    prepare: createAll,
+    async act(world) {
+      await world.killMillwright();
+      await world.startMillwright();
+    },
+    aftermathMs: 20_000,
+  },
+};

@@ -1,0 +1,201 @@
+/** The servers, cloud and processes that a bench measures, and what it asks them. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
+import { labels } from '../../api/gardener/names.ts';
+import { searchAttributes } from '../../api/names.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
+import { startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { startStack } from '../../deploy/local/stack.ts';
+import { createKubeClient } from '../../kube/client.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { namespaces, secrets } from '../../kube/core.ts';
+import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { connectClient } from '../../temporal/connection.ts';
+import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import type { Processes } from './usage.ts';
+
+/** From the create call to its answer, ms: what the figures of docs/performance.md were measured with. */
+export const createMs = 200;
+/** From that answer to the registration of the Node, ms. */
+export const joinMs = 1_000;
+
+export interface WorldOptions {
+  /** Of a cluster that runs already, with the CRDs. Default: one is started. */
+  readonly kubeconfig?: string | undefined;
+  /** `host:port` of a Temporal server that runs already. Default: one is started. */
+  readonly temporalAddress?: string | undefined;
+  /** Audit log of that cluster. Without one its requests are not counted. */
+  readonly auditLog?: string | undefined;
+  /** Namespace of the machines. Default: a new one. Give it with `isForeign`, whose controller has to watch it. */
+  readonly namespace?: string | undefined;
+  /** A MachineClass of that namespace, and one that differs. Default: classes of a simulated cloud are made. */
+  readonly classes?: readonly [string, string] | undefined;
+  /** Another controller runs, which is not started and stopped here. */
+  readonly isForeign: boolean;
+}
+
+export type World = Awaited<ReturnType<typeof startWorld>>;
+
+const deployment = 'pool';
+
+/** Starts what is not there yet. */
+export async function startWorld(options: WorldOptions) {
+  const ending: (() => Promise<void>)[] = [];
+  const stop = async () => {
+    for (const end of ending.toReversed()) await end();
+  };
+  try {
+    return { ...(await open(options, ending)), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
+  const isOwnStack = options.kubeconfig === undefined || (options.temporalAddress === undefined && !options.isForeign);
+  const stack = isOwnStack ? await startStack({ isAudited: true }) : undefined;
+  if (stack) ending.push(() => stack.stop());
+  const kubeconfig = options.kubeconfig ?? stack?.kubeconfig ?? '';
+  const temporalAddress = options.temporalAddress ?? stack?.temporalAddress ?? '';
+  if (options.kubeconfig === undefined) await installCrds(kubeconfig);
+  const control = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'bench', qps: 500, burst: 1_000 });
+  ending.push(() => control.close());
+  const namespace = options.namespace ?? `bench-${randomBytes(3).toString('hex')}`;
+  if (options.namespace === undefined) await control.create(namespaces, { metadata: { name: namespace } });
+
+  const cloud = options.classes === undefined ? await startCloud() : undefined;
+  const classes = options.classes ?? (await createClasses(cloud?.url ?? ''));
+  const temporal = options.isForeign ? undefined : await connectTemporal();
+  const running: { millwright?: MillwrightProcess } = {};
+  ending.push(async () => running.millwright?.stop());
+
+  async function startCloud() {
+    const dir = await mkdtemp(join(tmpdir(), 'millwright-bench-'));
+    ending.push(() => rm(dir, { recursive: true, force: true }));
+    const started = await startSimulatedCloud({ dir, kubeconfig, bootMs: 0, joinMs, deleteMs: 100 });
+    ending.push(() => started.stop());
+    await started.setFaults({ kind: 'latency', operation: 'create', ms: createMs });
+    return started;
+  }
+
+  async function createClasses(endpoint: string): Promise<readonly [string, string]> {
+    const name = 'cloud';
+    const stringData = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
+    await control.create(secrets, { metadata: { namespace, name }, stringData });
+    for (const machineClass of ['first', 'second']) {
+      await control.create(machineClasses, {
+        metadata: { namespace, name: machineClass },
+        provider: 'simulated',
+        secretRef: { namespace, name },
+        providerSpec: { endpoint, machineType: 'small', tags: { cluster: namespace } },
+      });
+    }
+    return ['first', 'second'];
+  }
+
+  async function connectTemporal() {
+    const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
+    ending.push(() => connection.close());
+    return new Client({ connection });
+  }
+
+  return {
+    /** Where requests are counted from. */
+    auditLog: options.auditLog ?? (options.kubeconfig === undefined ? stack?.clusters[0].auditLog : undefined),
+
+    /** The processes that were started here. */
+    processes(): Processes {
+      const kube = options.kubeconfig === undefined && stack;
+      return {
+        ...(running.millwright && { Millwright: [running.millwright.pid] }),
+        ...(stack && options.temporalAddress === undefined && { Temporal: [stack.temporal.pid] }),
+        ...(kube && { 'kube-apiserver': [kube.clusters[0].apiServer.pid], etcd: [kube.etcd.pid] }),
+        ...(cloud && { 'simulated cloud': [cloud.pid] }),
+        bench: [process.pid],
+      };
+    },
+
+    /** Starts Millwright, and resolves when it is ready. Does nothing where another controller runs. */
+    async startMillwright(): Promise<void> {
+      if (options.isForeign) return;
+      const flags = ['--leader-elect', 'false'];
+      running.millwright = await startMillwright({ kubeconfig, namespace, temporalAddress, flags });
+    },
+
+    /** Kills Millwright as a crash would. */
+    async killMillwright(): Promise<void> {
+      await running.millwright?.kill('SIGKILL');
+    },
+
+    async createDeployment(replicas: number): Promise<void> {
+      const matchLabels = { [labels.name]: deployment };
+      await control.create(machineDeployments, {
+        metadata: { namespace, name: deployment },
+        spec: {
+          replicas,
+          selector: { matchLabels },
+          strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: '10%', maxUnavailable: 0 } },
+          template: { metadata: { labels: matchLabels }, spec: { class: { kind: 'MachineClass', name: classes[0] } } },
+        },
+      });
+    },
+
+    async scale(replicas: number): Promise<void> {
+      await control.patch(machineDeployments, { namespace, name: deployment }, mergePatch({ spec: { replicas } }));
+    },
+
+    /** Asks for machines of the other class. */
+    async changeTemplate(): Promise<void> {
+      const template = { spec: { class: { name: classes[1] } } };
+      await control.patch(machineDeployments, { namespace, name: deployment }, mergePatch({ spec: { template } }));
+    },
+
+    /**
+     * Waits until the deployment's status says that so many machines are as they should be, and a list proves it.
+     * @param tell - Is told how many are there yet.
+     */
+    async untilMachines(count: number, which: 'first' | 'second', tell: (done: number) => void): Promise<void> {
+      for (;;) {
+        const { metadata, status } = await control.get(machineDeployments, { namespace, name: deployment });
+        const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
+        tell(count === 0 ? replicas : Math.min(updatedReplicas, availableReplicas));
+        const says = [replicas, updatedReplicas, availableReplicas].every((number) => number === count);
+        const isSeen = (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
+        if (says && isSeen && (await isProven())) return;
+        await sleep(100);
+      }
+
+      async function isProven(): Promise<boolean> {
+        const { items } = await control.list(machines, { namespace });
+        const wanted = classes[which === 'first' ? 0 : 1];
+        const good = items.filter(
+          ({ spec, status }) => status?.currentStatus?.phase === 'Running' && spec?.class?.name === wanted,
+        );
+        return items.length === count && good.length === count;
+      }
+    },
+
+    /** Events in the histories of all machines so far, and of their owners; undefined where another controller runs. */
+    async historyEvents(): Promise<{ readonly machines: number; readonly owners: number } | undefined> {
+      if (temporal === undefined) return undefined;
+      const counted = { machines: 0, owners: 0 };
+      const query = `${searchAttributes.installation} = '${namespace}'`;
+      const runs = temporal.workflow.list({ query })[Symbol.asyncIterator]();
+      const countSome = async () => {
+        for (let run = await runs.next(); !run.done; run = await runs.next()) {
+          const { workflowId, runId, type } = run.value;
+          const { historyLength } = await temporal.workflow.getHandle(workflowId, runId).describe();
+          counted[type === 'machine' ? 'machines' : 'owners'] += historyLength;
+        }
+      };
+      await Promise.all(Array.from({ length: 20 }, countSome));
+      return counted;
+    },
+  };
+}
