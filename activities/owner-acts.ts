@@ -1,5 +1,6 @@
 /** What a step of an owner of machines does: sets and machines are made, scaled and deleted as planned. */
 import { replicasAnnotations } from '../api/gardener/bounds.ts';
+import type { Creation } from '../api/gardener/creations.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { apiVersion } from '../api/gardener/names.ts';
@@ -15,6 +16,7 @@ import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import type { KubeObject } from '../kube/types.ts';
 import { unlessChanged, update } from '../kube/update.ts';
+import { beginCreation, endCreation, isUnderWay } from './owner-creations.ts';
 import { addFinalizers, release, removeFinalizer } from './owner-finalizers.ts';
 import { inBatches, type Owner, type OwnerKind, ownSets, readAsPlanned, type Step } from './owner-step.ts';
 
@@ -50,9 +52,17 @@ async function growSets(step: Step, owner: Owner): Promise<Map<string, number>> 
     if (plan.createSet !== undefined) await createSet(step, deployment, plan.createSet);
     for (const change of plan.scale) await scaleSet(step, deployment, change, scaled);
   }
-  const wanted = plan.create.flatMap(({ set, names: machineNames }) => machineNames.map((name) => ({ set, name })));
-  await inBatches(step, wanted, ({ name }, set, now) => createMachine(step, name, set, now));
+  for (const creation of plan.create) await createMachines(step, creation);
   return scaled;
+}
+
+async function createMachines(step: Step, creation: Creation): Promise<void> {
+  const wanted = creation.names.map((name) => ({ set: creation.set, name }));
+  await beginCreation(step, creation);
+  await inBatches(step, wanted, async ({ name }, set, owner) => {
+    if (isUnderWay(creation, set)) await createMachine(step, name, set, owner);
+  });
+  await endCreation(step, creation);
 }
 
 /** A name that another template has taken counts one collision up: the next reading finds another name. */

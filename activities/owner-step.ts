@@ -88,11 +88,15 @@ export async function inBatches<T extends { readonly set: string }>(
   }
 }
 
-async function readSetAsPlanned({ deps, ref, kind, plan }: Step, name: string): Promise<MachineSet | undefined> {
-  const planned = plan.sets.find((each) => each.name === name);
+async function readSetAsPlanned(step: Step, name: string): Promise<MachineSet | undefined> {
+  const { deps, ref } = step;
   const set = await deps.control.find(machineSets, { namespace: ref.namespace, name });
-  if (planned === undefined || set === undefined) return undefined;
+  return set !== undefined && isAsPlanned(step, set) ? set : undefined;
+}
+
+/** Whether a set, as it is now, is the one that the step was planned for. */
+export function isAsPlanned({ ref, kind, plan }: Step, set: MachineSet): boolean {
+  const planned = plan.sets.find(({ name }) => name === set.metadata.name);
   const isOurs = kind === 'MachineSet' || controllerOf(set) === ref.uid;
-  const isSame = set.metadata.uid === planned.uid && (set.spec?.replicas ?? 0) === planned.replicas;
-  return isOurs && isSame ? set : undefined;
+  return isOurs && set.metadata.uid === planned?.uid && (set.spec?.replicas ?? 0) === planned.replicas;
 }

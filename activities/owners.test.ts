@@ -13,7 +13,7 @@ import type { KubeClient } from '../kube/client.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
+import { eventually, newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
 import { isEmpty, planOwner } from '../workflows/rollout/plan.ts';
 import { carryOut } from './owner-acts.ts';
 import { createOwnerActivities, type OwnerActivities, type OwnerKind } from './owners.ts';
@@ -84,6 +84,7 @@ async function newLoneSet(replicas: number): Promise<ObjectRef> {
   );
 }
 
+const creating = (text: string) => mergePatch({ metadata: { annotations: { [names.creating]: text } } });
 const sets = async (): Promise<MachineSet[]> => (await client.list(machineSets, { namespace })).items;
 const own = async (): Promise<Machine[]> => (await client.list(machines, { namespace })).items;
 
@@ -497,7 +498,7 @@ describe('actOnOwner', () => {
     if (set === undefined) throw new Error('there is no set');
     const { view } = await read(ref);
     const candidates = (await own()).map((machine) => candidate(machine, { set: set.metadata.name }));
-    const plan = { ...planOwner({ view, candidates: [] }, newName), remove: candidates };
+    const plan = { ...planOwner({ view, candidates: [], begun: [] }, newName), remove: candidates };
     await client.patch(machineSets, set.metadata, mergePatch({ spec: { replicas: 7 } }));
     const create = [{ set: set.metadata.name, uid: set.metadata.uid, names: ['more'] }];
     await activities.actOnOwner(ref, 'MachineDeployment', { ...plan, create });
@@ -550,6 +551,42 @@ describe('actOnOwner', () => {
 
     await activities.actOnOwner(ref, 'MachineDeployment', plan);
     expect(await own()).toHaveLength(60);
+  });
+
+  it('[invariant 5] creates no machine beside those of a step that was lost and is still under way', async () => {
+    const ref = await newDeployment({ replicas: 60 });
+    await activities.actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    const lost = planOwner(await read(ref), newName);
+    let resume = () => {};
+    const isHeld = new Promise<void>((resolve) => {
+      resume = resolve;
+    });
+    let made = 0;
+    const held: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        if (++made > 5) await isHeld;
+        return client.create(...request);
+      },
+    };
+    const underWay = activitiesOf(held).actOnOwner(ref, 'MachineDeployment', lost);
+    await eventually(async () => (await own()).length === 5);
+
+    // Another run takes over, which knows nothing but what it reads.
+    const reading = await read(ref);
+    const next = planOwner(reading, newName);
+    await activities.actOnOwner(ref, 'MachineDeployment', next);
+    expect(await own()).toHaveLength(60);
+    await client.delete(machines, { namespace, name: lost.create[0]?.names[50] ?? '' });
+    resume();
+    await underWay;
+
+    expect(await own()).toHaveLength(59);
+    expect((await sets())[0]?.metadata.annotations).not.toHaveProperty([names.creating]);
+    // What was planned before the other run began finds that one in its place, and does nothing.
+    await client.patch(machineSets, (await sets())[0]!.metadata, creating('pool-other'));
+    await activities.actOnOwner(ref, 'MachineDeployment', next);
+    expect(await own()).toHaveLength(59);
   });
 
   it('begins nothing once nobody waits for it any longer', async () => {

@@ -1,6 +1,7 @@
 /** What the workflow of a MachineDeployment, or of a MachineSet without one, reads and does in Kubernetes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toCandidates } from '../api/gardener/candidates.ts';
+import { toBegun } from '../api/gardener/creations.ts';
 import { toDeploymentView, toLoneSetView } from '../api/gardener/owner.ts';
 import type { ObjectRef, OwnerPlan, OwnerReading } from '../api/model.ts';
 import { machineSets, machines } from '../kube/gardener.ts';
@@ -33,13 +34,14 @@ export function createOwnerActivities(deps: OwnerDeps) {
       const owner = await readOwner(control, ref, kind);
       if (owner === undefined) return null;
       const { namespace } = ref;
-      const sets = owner.deployment === undefined ? [] : (await control.list(machineSets, { namespace })).items;
+      const sets =
+        owner.deployment === undefined ? [owner.set] : (await control.list(machineSets, { namespace })).items;
       const { items } = await control.list(machines, { namespace });
       const view =
         owner.deployment === undefined
           ? toLoneSetView(owner.set, items)
           : toDeploymentView(owner.deployment, sets, items);
-      return { view, candidates: toCandidates(view, items, maxCandidates) };
+      return { view, candidates: toCandidates(view, items, maxCandidates), begun: toBegun(view, sets, items) };
     },
 
     /** Does a step that was planned, see `carryOut`. */

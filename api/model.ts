@@ -246,6 +246,16 @@ export interface Candidate {
 export interface OwnerReading {
   readonly view: OwnerView;
   readonly candidates: readonly Candidate[];
+  readonly begun: readonly BegunCreation[];
+}
+
+/** Machines that somebody has begun to create in a set, and may still be creating. */
+export interface BegunCreation {
+  readonly set: string;
+  /** All their names as the set's annotation has them. */
+  readonly text: string;
+  /** Those of them that no machine has. */
+  readonly left: readonly string[];
 }
 
 /** What to do for an owner in one step. */
@@ -260,8 +270,16 @@ export interface OwnerPlan {
   readonly createSet?: { readonly name: string; readonly hash: string; readonly replicas: number };
   /** Change spec.replicas of sets. */
   readonly scale: readonly { readonly set: string; readonly resourceVersion: string; readonly replicas: number }[];
-  /** Machines to create, by name, so that a repeated step creates the same. */
-  readonly create: readonly { readonly set: string; readonly uid: string; readonly names: readonly string[] }[];
+  /**
+   * Machines to create, by name, so that a repeated step creates the same. `after`: the text of the creation that this
+   * one goes on with. Where another has begun since, nothing is created.
+   */
+  readonly create: readonly {
+    readonly set: string;
+    readonly uid: string;
+    readonly names: readonly string[];
+    readonly after?: string;
+  }[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
   /** Sets that somebody deleted and whose machines are gone: take our finalizer off. */

@@ -12,6 +12,8 @@ export const names = {
   machineUid: `${prefix}machine-uid`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
+  /** Annotation on a MachineSet while machines are created in it: their names, with commas. */
+  creating: `${prefix}creating`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */

@@ -120,7 +120,7 @@ export function createWorld({ replicas, maxSurge, limit }: { replicas: number; m
     const { deployment, sets, machines } = world;
     if (deployment === undefined) return undefined;
     const view = toDeploymentView(deployment, sets, machines);
-    return structuredClone({ view, candidates: toCandidates(view, machines, limit) });
+    return structuredClone({ view, candidates: toCandidates(view, machines, limit), begun: [] });
   }
 
   function act(plan: OwnerPlan): void {

@@ -322,9 +322,9 @@ describe('planOwner', () => {
   const lone: OwnerView = { ...unreported, kind: 'MachineSet' };
   const empty = { ...set, total: 0, active: 0, available: 0 };
 
-  function planFor(view: OwnerView, candidates: Candidate[] = []): OwnerPlan {
+  function planFor(view: OwnerView, candidates: Candidate[] = [], begun: OwnerReading['begun'] = []): OwnerPlan {
     let asked = 0;
-    return planOwner({ view, candidates }, (name) => `${name}-${(asked += 1)}`);
+    return planOwner({ view, candidates, begun }, (name) => `${name}-${(asked += 1)}`);
   }
 
   function candidate(name: string, traits: Partial<Candidate> = {}): Candidate {
@@ -333,6 +333,16 @@ describe('planOwner', () => {
 
   const created = (plan: OwnerPlan) => plan.create.flatMap(({ names: machines }) => machines);
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
+
+  it('[invariant 5] goes on with a creation that was begun, and only then takes other names', () => {
+    const begun = [{ set: 'pool-1', text: 'a,b,c', left: ['b', 'c'] }];
+    const lacking = (active: number) => ({ ...owner, sets: [{ ...set, total: active, active, available: active }] });
+    expect(planFor(lacking(0), [], begun).create).toEqual([
+      { set: 'pool-1', uid: set.uid, names: ['b', 'c', 'pool-1-1'], after: 'a,b,c' },
+    ]);
+    expect(created(planFor(lacking(2), [], begun))).toEqual(['b']);
+    expect(planFor(lacking(2)).create).toEqual([{ set: 'pool-1', uid: set.uid, names: ['pool-1-1'] }]);
+  });
 
   it('[mcm 70] makes the set of a new deployment with all its replicas, finalizers and a report in one step', () => {
     const plan = planFor({ ...unreported, managed: false, observed: false, sets: [] });

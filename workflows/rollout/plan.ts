@@ -12,7 +12,7 @@ export const maxPerStep = 100;
  * While a deployment is paused there is no new set, and its newest one takes the place of the one of the template.
  * @param newName makes a machine name for a set; it is asked once for each machine
  */
-export function planOwner({ view, candidates }: OwnerReading, newName: (set: string) => string): OwnerPlan {
+export function planOwner({ view, candidates, begun }: OwnerReading, newName: (set: string) => string): OwnerPlan {
   if (view.deleting) return planDeletion(view, candidates);
   if (view.problem !== undefined) return planRefusal(view, view.problem);
 
@@ -29,7 +29,7 @@ export function planOwner({ view, candidates }: OwnerReading, newName: (set: str
     addFinalizers: needs.includes('finalizer'),
     ...(isMissing && { createSet: { ...newSet(view), replicas: desired.get('') ?? 0 } }),
     scale,
-    create: planCreation(view, desired, newName),
+    create: planCreation(view, desired, begun, newName),
     remove: planRemoval(view, candidates),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
@@ -67,16 +67,26 @@ function isEmptied(set: SetView): boolean {
 /**
  * Machines that are on their way out still hold quota, addresses and names: they count until they are gone. Only a Failed
  * one that is being replaced does not make its replacement wait.
+ *
+ * The names of a creation that was begun are taken first: whoever has begun it, and may not have heard yet that nobody
+ * waits for it any more, then makes the same machines and none beside them.
  */
-function planCreation(view: OwnerView, desired: ReadonlyMap<string, number>, newName: (set: string) => string) {
+function planCreation(
+  view: OwnerView,
+  desired: ReadonlyMap<string, number>,
+  begun: OwnerReading['begun'],
+  newName: (set: string) => string,
+) {
   const room = view.sets.reduce((sum, set) => sum - set.total + set.replacing, view.replicas + view.maxSurge);
   let left = Math.min(maxPerStep, room);
-  const create: { set: string; uid: string; names: string[] }[] = [];
+  const create: OwnerPlan['create'][number][] = [];
   for (const set of view.sets) {
     const missing = Math.min((desired.get(set.name) ?? 0) - set.active, left);
     if (missing <= 0 || set.deleting || set.closed || !set.managed) continue;
     left -= missing;
-    create.push({ set: set.name, uid: set.uid, names: Array.from({ length: missing }, () => newName(set.name)) });
+    const before = begun.find((creation) => creation.set === set.name);
+    const names = Array.from({ length: missing }, (_, i) => before?.left[i] ?? newName(set.name));
+    create.push({ set: set.name, uid: set.uid, names, ...(before !== undefined && { after: before.text }) });
   }
   return create;
 }

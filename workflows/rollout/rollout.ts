@@ -13,7 +13,7 @@ import {
 } from '@temporalio/workflow';
 import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
 import { deploymentNeeds } from '../../api/attention.ts';
-import type { ObjectRef, OwnerPlan, OwnerReading, OwnerView } from '../../api/model.ts';
+import type { ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
 import { safeAlphabet } from '../../api/names.ts';
 import { hasSurplus } from '../../api/surplus.ts';
 import { toFailure } from '../machine/failure.ts';
@@ -35,18 +35,15 @@ const { observeOwner, actOnOwner } = proxyActivities<OwnerActivities>({
 
 /**
  * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do.
- * @param unsettled creations that a run before this one began, and whose outcome is not known
  */
-export async function rollout(ref: ObjectRef, unsettled: Creations = []): Promise<void> {
-  await own(ref, 'MachineDeployment', unsettled);
+export async function rollout(ref: ObjectRef): Promise<void> {
+  await own(ref, 'MachineDeployment');
 }
 
 /** Workflow type `machineSet`: the same for a MachineSet that no deployment owns. */
-export async function machineSet(ref: ObjectRef, unsettled: Creations = []): Promise<void> {
-  await own(ref, 'MachineSet', unsettled);
+export async function machineSet(ref: ObjectRef): Promise<void> {
+  await own(ref, 'MachineSet');
 }
-
-type Creations = OwnerPlan['create'];
 
 interface Owning {
   readonly ref: ObjectRef;
@@ -55,11 +52,6 @@ interface Owning {
   seen?: OwnerView;
   /** Somebody wants the next reading at once, whatever is waited for. */
   lookNow: boolean;
-  /**
-   * Creations of a step that failed: an attempt that nobody hears of any more may still carry them out. The next step
-   * takes their names first, so that it makes the same machines and none beside them.
-   */
-  unsettled: Creations;
   /** When the next step may begin, ms since the epoch. */
   nextStepMs: number;
   description: OwnerDescription;
@@ -71,8 +63,8 @@ const stepPauseMs = 250;
 /** A run gives way to the next one above this many events. */
 const maxEvents = 1_000;
 
-async function own(ref: ObjectRef, kind: OwnerKind, unsettled: Creations): Promise<void> {
-  const owning = startOwning(ref, kind, unsettled);
+async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
+  const owning = startOwning(ref, kind);
   for (;;) {
     delete owning.seen;
     owning.lookNow = false;
@@ -80,7 +72,7 @@ async function own(ref: ObjectRef, kind: OwnerKind, unsettled: Creations): Promi
     if (step === 'gone') return;
     if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     // The next run begins with a reading, which serves every wish that this one was told.
-    if (isLong()) await continueAsNew<typeof rollout>(ref, owning.unsettled);
+    if (isLong()) await continueAsNew<typeof rollout>(ref);
     if (step === 'refused') await condition(() => owning.lookNow, 5_000);
     if (step === 'waiting') await condition(() => owning.lookNow || isWorthAStep(owning.seen) || isLong());
   }
@@ -100,12 +92,10 @@ async function takeStep(owning: Owning): Promise<Step> {
     owning.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
     const needs = deploymentNeeds(reading.view);
-    const plan = planOwner(reading, nameGiver(owning.unsettled));
+    const plan = planOwner(reading, newName);
     show(owning, reading, needs, doingOf(reading.view, isEmpty(plan)));
     if (!isEmpty(plan)) {
-      owning.unsettled = plan.create;
       await actOnOwner(ref, kind, plan);
-      owning.unsettled = [];
       return 'acted';
     }
     return needs.length === 0 ? 'done' : 'waiting';
@@ -125,17 +115,13 @@ async function takeStep(owning: Owning): Promise<Step> {
  */
 function isWorthAStep(seen: OwnerView | undefined): boolean {
   if (seen === undefined) return false;
-  const asIfRead: OwnerReading = { view: seen, candidates: [] };
+  const asIfRead: OwnerReading = { view: seen, candidates: [], begun: [] };
   return hasSurplus(seen) || deploymentNeeds(seen).length === 0 || !isEmpty(planOwner(asIfRead, (set) => set));
 }
 
-/**
- * Gives names to machines of a set: those of unsettled creations, the last ones first, for creations are done in order;
- * then `<set>-` and five characters, as Kubernetes generates names, from the workflow's own seeded random.
- */
-function nameGiver(unsettled: Creations): (set: string) => string {
-  const left = new Map(unsettled.map(({ set, names }) => [set, [...names]]));
-  return (set) => left.get(set)?.pop() ?? `${set}-${Array.from({ length: 5 }, randomCharacter).join('')}`;
+/** `<set>-` and five characters, as Kubernetes generates names, from the workflow's own seeded random. */
+function newName(set: string): string {
+  return `${set}-${Array.from({ length: 5 }, randomCharacter).join('')}`;
 }
 
 function randomCharacter(): string {
@@ -150,14 +136,14 @@ function doingOf({ problem, paused, deleting }: OwnerView, isIdle: boolean): str
     : 'waiting for its machines';
 }
 
-function startOwning(ref: ObjectRef, kind: OwnerKind, unsettled: Creations): Owning {
+function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
   const description: OwnerDescription = {
     doing: 'starting',
     since: new Date().toISOString(),
     needs: [],
     replicas: { desired: 0, total: 0, active: 0, available: 0 },
   };
-  const owning: Owning = { ref, kind, unsettled, lookNow: false, nextStepMs: 0, description };
+  const owning: Owning = { ref, kind, lookNow: false, nextStepMs: 0, description };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
     ownerObservedSignal,

@@ -1,0 +1,29 @@
+/** Creations of machines as the annotation of their set has them: pure. */
+import type { BegunCreation, OwnerPlan, OwnerView } from '../model.ts';
+import { names } from '../names.ts';
+import type { Machine } from './machine.ts';
+import type { MachineSet } from './machine-set.ts';
+
+/** Machines that are created in one set in one step. */
+export type Creation = OwnerPlan['create'][number];
+
+/** What the annotation says while a creation is under way. */
+export function creationText(creation: Creation): string {
+  return creation.names.join(',');
+}
+
+/** What the annotation of a set says; empty while nothing is created. */
+export function creationTextOf({ metadata }: MachineSet): string {
+  return metadata.annotations?.[names.creating] ?? '';
+}
+
+/** What has begun in the sets of an owner. @param machines all of the namespace, read after the sets */
+export function toBegun(view: OwnerView, sets: readonly MachineSet[], machines: readonly Machine[]): BegunCreation[] {
+  const taken = new Set(machines.map(({ metadata }) => metadata.name));
+  return view.sets.flatMap(({ name, uid }) => {
+    const set = sets.find(({ metadata }) => metadata.uid === uid);
+    const text = set === undefined ? '' : creationTextOf(set);
+    if (text === '') return [];
+    return [{ set: name, text, left: text.split(',').filter((machine) => !taken.has(machine)) }];
+  });
+}
