@@ -1,7 +1,8 @@
 import { controllersCommand } from './controllers.ts';
 import { describeCommand } from './describe.ts';
 import { runCommand } from './run.ts';
+import { sweepCommand } from './sweep.ts';
 import { workerCommand } from './worker.ts';
 
 /** The commands of `millwright`, in the order of the help. */
-export const commands = [runCommand, controllersCommand, workerCommand, describeCommand] as const;
+export const commands = [runCommand, controllersCommand, workerCommand, describeCommand, sweepCommand] as const;

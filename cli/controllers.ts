@@ -1,11 +1,11 @@
 import { defineCommand } from './command.ts';
-import { controllersFlags, electionFlags, serverFlags } from './flags.ts';
+import { controllersFlags, leaderFlags, serverFlags } from './flags.ts';
 
 export const controllersCommand = defineCommand({
   name: 'controllers',
   description:
     'Run the controllers: they watch objects and wake workflows. Of several, one acts and the others stand by.',
-  flags: [...serverFlags, ...controllersFlags, ...electionFlags],
+  flags: [...serverFlags, ...controllersFlags, ...leaderFlags],
   async run(options) {
     const [{ serve }, { startControllersPart }] = await Promise.all([import('./serve.ts'), import('./parts.ts')]);
     await serve('controllers', options, [(deps) => startControllersPart(options, deps)]);

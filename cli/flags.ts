@@ -30,7 +30,7 @@ export const controllersFlags = [
   'nodeConditions',
 ] as const;
 
-/** Of whatever runs controllers: how one of several becomes the one that acts. */
+/** How one of several controllers becomes the one that acts. */
 export const electionFlags = [
   'leaderElect',
   'leaderElectLeaseDuration',
@@ -38,5 +38,14 @@ export const electionFlags = [
   'leaderElectRetryPeriod',
 ] as const;
 
+/** Of whatever runs controllers. */
+export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod'] as const;
+
 /** Of the workers. */
-export const workersFlags = [...controllersFlags, 'providers', 'bootstrapTokenAuthExtraGroups'] as const;
+export const workersFlags = [
+  ...controllersFlags,
+  'providers',
+  'bootstrapTokenAuthExtraGroups',
+  'orphanConfirmAfter',
+  'orphanMinimumAge',
+] as const;

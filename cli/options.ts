@@ -174,6 +174,25 @@ export const flags = {
         .regex(/^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$/, 'give groups that begin with system:bootstrappers:'),
     ).transform((groups) => groups.join(',')),
   },
+  machineSafetyOrphanVmsPeriod: {
+    value: 'duration',
+    default: '15m',
+    description:
+      'How often clouds are swept for VMs, disks and NICs that carry our tags and have no Machine. 0s: only on demand, and where a deleted class waits for it.',
+    schema: duration.refine((seconds) => seconds === 0 || seconds >= 1, 'give 0s, or at least 1s'),
+  },
+  orphanConfirmAfter: {
+    value: 'duration',
+    default: '2m',
+    description: 'A sweep looks again after this long, and deletes only what had no Machine both times.',
+    schema: duration,
+  },
+  orphanMinimumAge: {
+    value: 'duration',
+    default: '10m',
+    description: 'What a cloud has made more recently no sweep deletes.',
+    schema: duration,
+  },
   leaderElect: {
     value: 'true|false',
     default: 'true',
@@ -221,6 +240,12 @@ export const flags = {
     value: 'format',
     description: 'How it is logged: pretty or json. Default: pretty on a terminal, else json.',
     schema: z.enum(['pretty', 'json'], 'give pretty or json'),
+  },
+  dryRun: {
+    value: 'true|false',
+    default: 'false',
+    description: 'Whether to tell only what would be deleted.',
+    schema: trueOrFalse,
   },
   output: {
     short: 'o',

@@ -7,14 +7,14 @@ import { connectClient, connectWorkers } from '../temporal/connection.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { startWorkers } from '../temporal/worker.ts';
 import { startLeadership } from './election.ts';
-import type { controllersFlags, electionFlags, serverFlags, workersFlags } from './flags.ts';
+import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from './flags.ts';
 import type { Options } from './options.ts';
 import type { Part, PartDeps } from './serve.ts';
 import { temporalServer } from './servers.ts';
 
 /** Starts the controllers with a connection to Temporal of their own. They act once they lead. */
 export async function startControllersPart(
-  options: Options<(typeof serverFlags | typeof controllersFlags | typeof electionFlags)[number]>,
+  options: Options<(typeof serverFlags | typeof controllersFlags | typeof leaderFlags)[number]>,
   deps: PartDeps,
 ): Promise<Part> {
   const { control, target, logger } = deps;
@@ -32,6 +32,7 @@ export async function startControllersPart(
     installation: { client, name: installation },
     namespace: options.namespace,
     defaults: machineLimits(options),
+    sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
     leading: leadership.leading,
     logger,
   });
@@ -67,6 +68,10 @@ export async function startWorkersPart(
     target,
     defaults: machineLimits(options),
     bootstrapTokenExtraGroups: options.bootstrapTokenAuthExtraGroups,
+    sweep: {
+      confirmAfterSeconds: options.orphanConfirmAfter,
+      minimumAgeSeconds: options.orphanMinimumAge,
+    },
     providers: options.providers,
     logger,
   });

@@ -1,10 +1,10 @@
 import { defineCommand } from './command.ts';
-import { electionFlags, serverFlags, workersFlags } from './flags.ts';
+import { leaderFlags, serverFlags, workersFlags } from './flags.ts';
 
 export const runCommand = defineCommand({
   name: 'run',
   description: 'Run controllers and workers in one process. Of several, the controllers of one act.',
-  flags: [...serverFlags, ...workersFlags, ...electionFlags],
+  flags: [...serverFlags, ...workersFlags, ...leaderFlags],
   async run(options) {
     const [{ serve }, { startControllersPart, startWorkersPart }] = await Promise.all([
       import('./serve.ts'),

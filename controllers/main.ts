@@ -6,6 +6,7 @@ import type { KubeClient } from '../kube/client.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { StoreEvent } from '../kube/store.ts';
 import type { KubeObject } from '../kube/types.ts';
+import { ensureSweepSchedule } from '../temporal/schedules.ts';
 import {
   type Installation,
   listOpenWorkflows,
@@ -13,6 +14,7 @@ import {
   type WorkflowKind,
   workflowId,
 } from '../temporal/workflows.ts';
+import { createClassKeeper } from './classes.ts';
 import { createCountsWriter } from './counts.ts';
 import { createMachineWaker } from './machines.ts';
 import { keyOf, refOf } from './objects.ts';
@@ -27,6 +29,8 @@ export interface ControllersOptions {
   /** Namespace of the control cluster whose machines are looked after. */
   readonly namespace: string;
   readonly defaults: MachineLimits;
+  /** How often clouds are swept for what has no Machine; 0: only on demand. */
+  readonly sweepPeriodSeconds: number;
   /** Resolves when we are the one that acts. Until then caches are filled, and nothing is written or sent. */
   readonly leading: Promise<void>;
   readonly logger: Logger;
@@ -55,6 +59,7 @@ export function startControllers(options: ControllersOptions): Controllers {
   const machineWaker = createMachineWaker({ watches, installation, defaults, look });
   const ownerWaker = createOwnerWaker({ watches, installation, look });
   const writeCounts = createCountsWriter(control, watches);
+  const classKeeper = createClassKeeper({ control, watches, installation, namespace });
   const queue = (handle: (key: string) => Promise<void>, delayMs: number, concurrency = 20) =>
     createQueue({ handle, concurrency, delayMs, logger });
   const machineQueue = queue(machineWaker.handle, 0);
@@ -62,6 +67,9 @@ export function startControllers(options: ControllersOptions): Controllers {
   const countsQueue = queue(writeCounts, 250);
   const machineRechecks = queue(machineWaker.recheck, 0, 5);
   const ownerRechecks = queue(ownerWaker.recheck, 0, 5);
+  const classQueue = queue(classKeeper.handle, 500, 1);
+  const sweepSchedule = { namespace, periodSeconds: options.sweepPeriodSeconds };
+  const scheduleQueue = queue(() => ensureSweepSchedule(installation, sweepSchedule), 0, 1);
   const straySearch = queue(lookAtStrays, lookDelayMs, 1);
   const looks = queue((id) => lookLive(installation, id), lookDelayMs, 5);
   let isStarted = false;
@@ -75,6 +83,7 @@ export function startControllers(options: ControllersOptions): Controllers {
       else if (kind === 'Node') wake(watches.machines.list()); // until now all Nodes were unknown
       return;
     }
+    if (kind !== 'Node' && kind !== 'Secret') classQueue.add('all');
     const { metadata } = event.object;
     switch (kind) {
       case 'Machine':
@@ -156,6 +165,8 @@ export function startControllers(options: ControllersOptions): Controllers {
     if (wasSetBack) lookAtEverything();
     else wakeEverything();
     straySearch.add('open workflows');
+    classQueue.add('all');
+    scheduleQueue.add('orphan sweep');
     logger.info({ namespace, machines: watches.machines.size }, 'controllers started');
   }
 
@@ -163,6 +174,8 @@ export function startControllers(options: ControllersOptions): Controllers {
     if (!isStarted) return;
     for (const machine of watches.machines.list()) machineRechecks.add(keyOf(machine));
     for (const { metadata } of [...watches.deployments.list(), ...watches.sets.list()]) ownerRechecks.add(metadata.uid);
+    classQueue.add('all');
+    scheduleQueue.add('orphan sweep'); // Temporal's database may have been lost
   }, resyncMs);
   begin().catch((err: unknown) => logger.debug({ err }, 'controllers stopped before they had started'));
 
@@ -172,6 +185,7 @@ export function startControllers(options: ControllersOptions): Controllers {
       clearInterval(resync);
       await watches.stop();
       const queues = [machineQueue, ownerQueue, countsQueue, machineRechecks, ownerRechecks, straySearch, looks];
+      queues.push(classQueue, scheduleQueue);
       await Promise.all(queues.map((each) => each.stop()));
     },
   };

@@ -1,5 +1,6 @@
 /** What the controllers watch, each kind once, and how its objects are found. */
-
+import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { labels } from '../api/gardener/names.ts';
 import { controllerOf } from '../api/gardener/owner.ts';
 import { secretRefsOf } from '../api/gardener/to-model.ts';
@@ -33,6 +34,7 @@ export const byUid = 'uid';
 export function startWatches({ control, target, namespace, logger, onEvent }: WatchOptions) {
   const uid = ({ metadata }: KubeObject) => [metadata.uid];
   const controller = (object: KubeObject) => [controllerOf(object) ?? ''];
+  const templateClass = ({ spec }: MachineSet | MachineDeployment) => [spec?.template?.spec?.class?.name ?? ''];
 
   function watch<T extends KubeObject>(
     resource: Resource<T>,
@@ -49,8 +51,8 @@ export function startWatches({ control, target, namespace, logger, onEvent }: Wa
       [byClass]: ({ spec }) => [spec?.class?.name ?? ''],
       [byController]: controller,
     }),
-    sets: watch(machineSets, { [byUid]: uid, [byController]: controller }),
-    deployments: watch(machineDeployments, { [byUid]: uid }),
+    sets: watch(machineSets, { [byUid]: uid, [byController]: controller, [byClass]: templateClass }),
+    deployments: watch(machineDeployments, { [byUid]: uid, [byClass]: templateClass }),
     classes: watch(machineClasses, { [bySecret]: (object) => secretRefsOf(object).map(({ name }) => name) }),
     secrets: watch(secrets, {}, true),
     nodes: startReflector({

@@ -7,9 +7,11 @@ import { createMachineActivities } from '../activities/machines.ts';
 import { createOwnerActivities } from '../activities/owners.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
 import { providers } from '../activities/providers/registry.ts';
+import { createSweepActivities } from '../activities/sweep.ts';
 import { createVmActivities } from '../activities/vms.ts';
 import type { MachineLimits } from '../api/model.ts';
 import { providerTaskQueue } from '../api/names.ts';
+import type { SweepLimits } from '../api/sweep.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
@@ -33,6 +35,8 @@ export interface WorkersOptions {
   readonly defaults: MachineLimits;
   /** `auth-extra-groups` of bootstrap tokens: comma list, empty for none. */
   readonly bootstrapTokenExtraGroups: string;
+  /** How sure a sweep has to be before it deletes. */
+  readonly sweep: SweepLimits;
   /** Providers to serve, of `providerNames`. */
   readonly providers: readonly string[];
   readonly logger: Logger;
@@ -116,6 +120,7 @@ async function createInstallationWorker(options: WorkersOptions, events: EventRe
       ...createMachineActivities({ ...options, events }),
       ...createOwnerActivities({ ...options, events }),
       ...createDrainActivities({ ...options, evictionRetryMs }),
+      ...createSweepActivities({ ...options, events }),
     },
     // 110 to 150 KB each. What is not cached costs 9 ms of CPU when it is woken, and more than 3,000 make all slower.
     maxCachedWorkflows: 2_000,

@@ -1,3 +1,4 @@
 /** Every export is a workflow type, and its name is in histories. */
 export { machine } from './machine/machine.ts';
+export { orphanSweep } from './orphansweep/sweep.ts';
 export { machineSet, rollout } from './rollout/rollout.ts';

@@ -47,6 +47,7 @@ export async function startWatchedInstallation(options: Omit<InstallationOptions
       installation: { client: temporal, name: namespace },
       namespace,
       defaults: { creationSeconds: 1200, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] },
+      sweepPeriodSeconds: 0,
       leading: Promise.resolve(),
       logger: noLogger,
       resyncMs: 1_000,

@@ -60,6 +60,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     target: control,
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     bootstrapTokenExtraGroups: '',
+    sweep: { confirmAfterSeconds: 120, minimumAgeSeconds: 600 },
     providers: ['simulated'],
     logger,
     ...options,

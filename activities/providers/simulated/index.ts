@@ -12,7 +12,7 @@ import type {
 } from '../../../api/provider.ts';
 import { parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
-import { type CloudAccess, createVm, deleteVm, listVms } from './client.ts';
+import { type CloudAccess, createVm, deleteVm, findVm, listVms } from './client.ts';
 import { type CloudVm, SimulatedProviderSpec } from './schema.ts';
 
 const settleSeconds = 2;
@@ -26,19 +26,21 @@ const csiDriver = 'csi.simulated.millwright.dev';
 /** All that looking for VMs and deleting them needs, so that a class broken elsewhere holds no deletion up. */
 const Reach = z.object({ endpoint: SimulatedProviderSpec.shape.endpoint });
 
+/** What tells the VMs of this installation from others. */
+const Scope = z.object({ ...Reach.shape, tags: SimulatedProviderSpec.shape.tags });
+
 /** Makes the provider. Credentials: the key `token` of a Secret. */
 export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider {
-  async function readToken(credentials: readonly SecretRef[], signal: AbortSignal): Promise<string | undefined> {
+  /** The token, and the Secret that it is in. */
+  async function readToken(credentials: readonly SecretRef[], signal: AbortSignal) {
     const secrets = await Promise.all(credentials.map((ref) => readSecret(ref, signal)));
-    return secrets
-      .findLast((secret) => secret?.token)
-      ?.token?.toString()
-      .trim();
+    const holder = secrets.findLastIndex((secret) => secret?.token);
+    return { token: secrets[holder]?.token?.toString().trim(), holder: credentials[holder] };
   }
 
   async function reach(request: { providerSpec?: unknown; credentials: SecretRef[] }, signal: AbortSignal) {
     const { endpoint } = parseOrRefuse(Reach, request.providerSpec, 'providerSpec');
-    const token = await readToken(request.credentials, signal);
+    const { token } = await readToken(request.credentials, signal);
     if (token === undefined) throw new ProviderError('InvalidArgument', noToken(request.credentials));
     return { endpoint, token };
   }
@@ -91,21 +93,27 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
 
     async deleteVm(request, context) {
       const access = await reach(request, context.signal);
-      return deleteAll(access, request, context);
+      if (request.untagged === undefined) return deleteAll(access, request, context);
+      const { tags } = parseOrRefuse(Scope, request.providerSpec, 'providerSpec');
+      return deleteUntagged(access, { id: request.untagged.id, tags }, context.signal);
     },
 
     async listVms(request, { signal }) {
-      const spec = parseOrRefuse(SimulatedProviderSpec, request.providerSpec, 'providerSpec');
+      const { tags } = parseOrRefuse(Scope, request.providerSpec, 'providerSpec');
       const access = await reach(request, signal);
-      const { items, nextPage } = await listVms(access, { tags: spec.tags, page: request.page }, signal);
+      const { items, nextPage } = await listVms(access, { tags, page: request.page }, signal);
       return { items: items.map(toResource), ...(nextPage !== undefined && { nextPage }) };
     },
 
     async validateClass(request, { signal }) {
       const { error } = SimulatedProviderSpec.safeParse(request.providerSpec);
       const problems = error ? problemsOf(error, request.providerSpec, 'providerSpec') : [];
-      const token = await readToken(request.credentials, signal);
-      return { problems: token === undefined ? [...problems, noToken(request.credentials)] : problems };
+      const { token, holder } = await readToken(request.credentials, signal);
+      const scope = Scope.safeParse(request.providerSpec).data;
+      return {
+        problems: token === undefined ? [...problems, noToken(request.credentials)] : problems,
+        ...(scope && holder && { listScope: listScopeOf(scope, holder) }),
+      };
     },
 
     async volumeIds({ volumes }) {
@@ -169,6 +177,27 @@ async function deleteAll(access: CloudAccess, request: DeleteVmRequest, context:
     context.heartbeat({ vmsLeft: vms.length });
     await sleep(pollMs, undefined, { signal: context.signal });
   }
+}
+
+/** Deletes one VM without a UID tag. It may have got one since it was listed, or never have been this installation's. */
+async function deleteUntagged(
+  access: CloudAccess,
+  { id, tags }: { id: string; tags: Readonly<Record<string, string>> },
+  signal: AbortSignal,
+): Promise<VmDeletion> {
+  const vm = await findVm(access, id.slice(id.lastIndexOf('/') + 1), signal);
+  if (vm === undefined) return { state: 'gone', nodeNames: [] };
+  const isOurs = Object.entries(tags).every(([key, value]) => vm.tags[key] === value);
+  if (!isOurs || vm.tags[names.machineUid] !== undefined) {
+    throw new ProviderError('FailedPrecondition', `the VM ${id} is not an untagged one of this class any more`);
+  }
+  if (vm.state !== 'deleting') await deleteVm(access, vm.id, signal);
+  return { state: 'deleting', nodeNames: [vm.name] };
+}
+
+function listScopeOf({ endpoint, tags }: z.output<typeof Scope>, { namespace, name }: SecretRef): string {
+  const sorted = Object.entries(tags).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify([endpoint, `${namespace}/${name}`, sorted]);
 }
 
 function toVm(vm: CloudVm): Vm {

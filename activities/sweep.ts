@@ -1,0 +1,114 @@
+/** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
+import { apiVersion, finalizers, resources } from '../api/gardener/names.ts';
+import { secretRefsOf } from '../api/gardener/to-model.ts';
+import type {
+  Ownership,
+  ReleasableClass,
+  ResourceKey,
+  SweepLimits,
+  SweepNamespace,
+  SweepNotice,
+  SweepScope,
+} from '../api/sweep.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { EventRecorder } from '../kube/events.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
+import { currentCall } from './boundary.ts';
+import { removeFinalizer } from './owner-finalizers.ts';
+
+export interface SweepDeps {
+  /** Cluster of the classes and Machines. */
+  readonly control: KubeClient;
+  readonly events: EventRecorder;
+  readonly sweep: SweepLimits;
+}
+
+export type SweepActivities = ReturnType<typeof createSweepActivities>;
+
+export function createSweepActivities({ control, events, sweep }: SweepDeps) {
+  return {
+    /** The classes of a namespace as they are now, and how sure a sweep has to be. */
+    async readSweepScope({ namespace }: SweepNamespace): Promise<SweepScope> {
+      const { items } = await control.list(machineClasses, { namespace, signal: currentCall().signal });
+      const classes = items.map((machineClass) => {
+        const { metadata, provider = '', providerSpec } = machineClass;
+        const { name, uid, generation = 0, deletionTimestamp } = metadata;
+        return {
+          uid,
+          leaving: deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true,
+          provider,
+          class: { namespace, name, generation },
+          providerSpec,
+          credentials: secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace),
+        };
+      });
+      return { classes, limits: sweep };
+    },
+
+    /**
+     * Which of these resources have no Machine, by a list of all Machines that is read now. A Machine has what carries
+     * its UID, and the VM that it names by provider ID. A VM without a UID tag, as machine-controller-manager makes them,
+     * also belongs to the Machine of its name that has no provider ID yet.
+     */
+    async findOwnerless({ namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
+      const { items } = await control.list(machines, { namespace, signal: currentCall().signal });
+      const uids = new Set(items.map(({ metadata }) => metadata.uid));
+      const providerIDs = new Set(items.flatMap(({ spec }) => spec?.providerID || []));
+      const unnamed = new Set(items.filter(({ spec }) => !spec?.providerID).map(({ metadata }) => metadata.name));
+
+      const isNamed = ({ kind, id }: ResourceKey) => kind === 'vm' && providerIDs.has(id);
+      const isOwned = (resource: ResourceKey) => {
+        if (isNamed(resource)) return true;
+        return resource.uid === undefined
+          ? resource.kind === 'vm' && unnamed.has(resource.name)
+          : uids.has(resource.uid);
+      };
+      const adopted = asked.flatMap((resource) => {
+        const { uid } = resource;
+        return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
+      });
+      return { ownerless: asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i])), adopted };
+    },
+
+    /**
+     * Takes our finalizer off those of the classes that were deleted, were not changed since they were swept, and that
+     * nobody uses. Answers with their names.
+     */
+    async releaseClasses(
+      { namespace }: SweepNamespace,
+      releasable: readonly ReleasableClass[],
+    ): Promise<readonly string[]> {
+      const { signal } = currentCall();
+      const used = await usedClasses(namespace, signal);
+      const released: string[] = [];
+      for (const { name, uid, generation } of releasable) {
+        const machineClass = await control.find(machineClasses, { namespace, name }, { signal });
+        const { metadata } = machineClass ?? {};
+        const isSame = metadata?.uid === uid && (metadata.generation ?? 0) === generation;
+        if (!isSame || metadata.deletionTimestamp === undefined || used.has(name)) continue;
+        await removeFinalizer(control, machineClasses, { namespace, name, uid });
+        released.push(name);
+      }
+      return released;
+    },
+
+    /** Tells on a class what was done in its cloud, as Events. */
+    async tellSweep({ namespace }: SweepNamespace, notices: readonly SweepNotice[]): Promise<void> {
+      for (const { class: machineClass, reason, note } of notices) {
+        const regarding = { apiVersion, kind: resources.machineClasses.kind, namespace, ...machineClass };
+        events.record({ regarding, type: 'Warning', reason, note, action: 'Sweep' });
+      }
+    },
+  };
+
+  async function usedClasses(namespace: string, signal: AbortSignal): Promise<ReadonlySet<string | undefined>> {
+    const query = { namespace, signal };
+    const [owned, sets, deployments] = await Promise.all([
+      control.list(machines, query),
+      control.list(machineSets, query),
+      control.list(machineDeployments, query),
+    ]);
+    const templates = [...sets.items, ...deployments.items].map(({ spec }) => spec?.template?.spec?.class?.name);
+    return new Set([...owned.items.map(({ spec }) => spec?.class?.name), ...templates]);
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * What the orphan sweep passes between its workflow and the Kubernetes side. Plain types: workflow code imports this
+ * file, and the values live in histories.
+ */
+import type { Dialect } from './model.ts';
+import type { ClassRef, CloudResource, SecretRef } from './provider.ts';
+
+/** How sure a sweep has to be of what it deletes. */
+export interface SweepLimits {
+  /** Between the two looks that have to agree. */
+  readonly confirmAfterSeconds: number;
+  /** What the cloud made more recently is not judged. */
+  readonly minimumAgeSeconds: number;
+}
+
+/** A MachineClass as a sweep needs it. */
+export interface SweptClass {
+  readonly uid: string;
+  /** Whether it was deleted and our finalizer keeps it. */
+  readonly leaving: boolean;
+  readonly provider: string;
+  readonly class: ClassRef;
+  readonly providerSpec: unknown;
+  readonly credentials: readonly SecretRef[];
+}
+
+/** What a sweep works with. */
+export interface SweepScope {
+  readonly classes: readonly SweptClass[];
+  readonly limits: SweepLimits;
+}
+
+/** What a sweep keeps of a listed resource. */
+export type ListedResource = Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt'>;
+
+/** What it takes to tell whose a resource is. */
+export type ResourceKey = Omit<ListedResource, 'createdAt'>;
+
+/** Whose Machines a sweep asks for. */
+export interface SweepNamespace {
+  readonly dialect: Dialect;
+  readonly namespace: string;
+}
+
+/** Which of the resources that were asked about have a Machine. */
+export interface Ownership {
+  /** Places in the list of those that have none. */
+  readonly ownerless: readonly number[];
+  /**
+   * UIDs that no Machine has, of VMs whose provider ID a Machine has: it was restored, and has got a new UID. Whatever
+   * carries such a UID belongs to that Machine.
+   */
+  readonly adopted: readonly string[];
+}
+
+/** A class that may go as far as the cloud is concerned. */
+export interface ReleasableClass {
+  readonly name: string;
+  readonly uid: string;
+  /** metadata.generation that was swept. */
+  readonly generation: number;
+}
+
+/** What a sweep did to something that had no Machine, to be told on a class. */
+export interface SweepNotice {
+  readonly class: { readonly name: string; readonly uid: string };
+  readonly reason: 'OrphanDeleted' | 'OrphanNotDeleted';
+  readonly note: string;
+}

@@ -1,0 +1,166 @@
+/** The Schedule of the orphan sweep, and sweeps out of turn: their ids, and the only calls that are made for them. */
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type Client,
+  ScheduleAlreadyRunning,
+  type ScheduleDescription,
+  ScheduleNotFoundError,
+  ScheduleOverlapPolicy,
+  WorkflowNotFoundError,
+  type WorkflowStartOptions,
+} from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { searchAttributes } from '../api/names.ts';
+import {
+  progressQuery,
+  type SweepInput,
+  type SweepProgress,
+  type SweepReport,
+} from '../workflows/orphansweep/messages.ts';
+import type { Installation } from './workflows.ts';
+
+export type { GroupReport, NamedResource, SweepProgress, SweepReport } from '../workflows/orphansweep/messages.ts';
+export { keptReasons } from '../workflows/orphansweep/messages.ts';
+
+const installationKey = defineSearchAttributeKey(searchAttributes.installation, SearchAttributeType.KEYWORD);
+const workflowType = 'orphanSweep';
+/** A sweep that Temporal could not begin in time is left to the next one. */
+const catchupWindowMs = 60_000;
+
+/** Id of the Schedule, and with a time after it of its workflows. */
+export function sweepScheduleId(installation: string): string {
+  return `${installation}/orphan-sweep`;
+}
+
+/**
+ * Makes sure that the Schedule is there and is as wanted; reads alone when it is. Somebody may have paused it, which it
+ * stays. Without a period there is none.
+ * @param of.namespace of the control cluster whose Machines count
+ */
+export async function ensureSweepSchedule(
+  to: Installation,
+  { namespace, periodSeconds }: { readonly namespace: string; readonly periodSeconds: number },
+): Promise<void> {
+  const handle = to.client.schedule.getHandle(sweepScheduleId(to.name));
+  const wanted = scheduleOf(to, namespace, periodSeconds);
+  try {
+    const present = await handle.describe();
+    if (periodSeconds === 0) await handle.delete();
+    else if (!isAsWanted(present, wanted)) await handle.update(({ state }) => ({ ...wanted, state }));
+  } catch (error) {
+    if (!(error instanceof ScheduleNotFoundError)) throw error;
+    if (periodSeconds > 0) await create(to.client, to.name, wanted);
+  }
+}
+
+async function create(client: Client, installation: string, wanted: ReturnType<typeof scheduleOf>): Promise<void> {
+  try {
+    await client.schedule.create({ scheduleId: sweepScheduleId(installation), ...wanted });
+  } catch (error) {
+    if (!(error instanceof ScheduleAlreadyRunning)) throw error;
+  }
+}
+
+function scheduleOf(to: Installation, namespace: string, periodSeconds: number) {
+  return {
+    spec: { intervals: [{ every: periodSeconds * 1_000 }] },
+    action: {
+      type: 'startWorkflow' as const,
+      workflowType,
+      workflowId: sweepScheduleId(to.name),
+      ...startOptions(to, { dialect: 'gardener', namespace, dryRun: false }),
+    },
+    policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: catchupWindowMs },
+    typedSearchAttributes: [{ key: installationKey, value: to.name }],
+  };
+}
+
+function isAsWanted(present: ScheduleDescription, wanted: ReturnType<typeof scheduleOf>): boolean {
+  const { spec, action, policies } = present;
+  return isDeepStrictEqual(
+    [
+      spec.intervals?.map(({ every }) => every),
+      action.type,
+      action.workflowType,
+      action.taskQueue,
+      action.args,
+      policies.overlap,
+      policies.catchupWindow,
+    ],
+    [
+      wanted.spec.intervals.map(({ every }) => every),
+      'startWorkflow',
+      workflowType,
+      wanted.action.taskQueue,
+      wanted.action.args,
+      wanted.policies.overlap,
+      wanted.policies.catchupWindow,
+    ],
+  );
+}
+
+function startOptions(to: Installation, input: SweepInput) {
+  return {
+    taskQueue: to.name,
+    args: [input],
+    staticSummary: input.dryRun ? 'orphan sweep, dry run' : 'orphan sweep',
+    typedSearchAttributes: [{ key: installationKey, value: to.name }],
+  };
+}
+
+/**
+ * Starts a sweep out of turn, beside the one of the Schedule: they do each other no harm. One that was started so and is
+ * not over yet is taken as it is.
+ * @returns its workflow id
+ */
+export async function startSweep(to: Installation, input: SweepInput): Promise<string> {
+  const options = {
+    ...startOptions(to, input),
+    workflowId: `${sweepScheduleId(to.name)}/${input.dryRun ? 'dry-run' : 'now'}`,
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+  } satisfies WorkflowStartOptions;
+  await to.client.workflow.start(workflowType, options);
+  return options.workflowId;
+}
+
+/** How often a sweep that somebody watches is asked how far it is, ms. */
+const askEveryMs = 1_000;
+/** How long a worker may take to tell, ms. */
+const patienceMs = 5_000;
+
+/**
+ * Resolves with the report of the sweep with this id. What it says meanwhile goes to `onProgress`, and undefined when no
+ * worker answers.
+ */
+export async function followSweep(
+  client: Client,
+  workflowId: string,
+  onProgress: (progress: SweepProgress | undefined) => void,
+): Promise<SweepReport> {
+  const handle = client.workflow.getHandle(workflowId);
+  let isOver = false;
+  const result = handle.result().finally(() => {
+    isOver = true;
+  });
+  const asking = (async () => {
+    while (!isOver) {
+      const pause = new Promise((resolve) => setTimeout(resolve, askEveryMs));
+      const progress = await askProgress(client, workflowId);
+      if (!isOver) onProgress(progress);
+      await Promise.race([pause, result.catch(() => undefined)]);
+    }
+  })();
+  const [report] = await Promise.all([result as Promise<SweepReport>, asking]);
+  return report;
+}
+
+async function askProgress(client: Client, workflowId: string): Promise<SweepProgress | undefined> {
+  try {
+    const handle = client.workflow.getHandle(workflowId);
+    return await client.withDeadline(Date.now() + patienceMs, () => handle.query(progressQuery));
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) throw error;
+    return undefined;
+  }
+}

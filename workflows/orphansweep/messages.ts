@@ -1,0 +1,86 @@
+/** Input, report, query and signal of the orphan sweep. Controllers and the CLI import this file, too. */
+import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { SweepNamespace } from '../../api/sweep.ts';
+
+/** What a sweep is started with. */
+export interface SweepInput extends SweepNamespace {
+  /** Does everything but delete. */
+  readonly dryRun: boolean;
+}
+
+/** An operator wants a reading that Kubernetes has refused to be tried again now. Shortens no pause between two looks. */
+export const retryNowSignal = defineSignal('retryNow');
+/** How far the sweep is. */
+export const progressQuery = defineQuery<SweepProgress>('progress');
+
+/** Answer of the query `progress`. Times are RFC 3339. */
+export interface SweepProgress {
+  /** A phrase such as `listing what the clouds have`. */
+  readonly doing: string;
+  readonly since: string;
+  /** When it goes on by itself. */
+  readonly until?: string;
+  /** Groups of classes that see the same in a cloud. */
+  readonly groups: number;
+  readonly listed: number;
+  /** Resources seen so far. */
+  readonly seen: number;
+  /** Things without a Machine that are to be looked at again, or that are to go. */
+  readonly candidates: number;
+  readonly deleted: number;
+  readonly failed: number;
+  readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+}
+
+/** Why something is kept. */
+export const keptReasons = {
+  machine: 'has a Machine',
+  cameBack: 'had no Machine at first and has one now',
+  gone: 'had no Machine at first and has gone by itself',
+  seenOnce: 'had a Machine at first and has none now: the next sweep looks again',
+  young: 'is younger than the minimum age',
+  unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
+  deleting: 'has no Machine, and the cloud is still deleting it',
+  dryRun: 'has no Machine, and would go but for the dry run',
+} as const;
+export type KeptReason = keyof typeof keptReasons;
+
+/** A resource in a cloud, as a report names it. */
+export interface NamedResource {
+  readonly kind: string;
+  readonly id: string;
+  readonly uid?: string;
+  readonly name: string;
+}
+
+/** So many resources, of which the first are named. */
+export interface Tally {
+  readonly count: number;
+  /** At most 50; none of those that have a Machine. */
+  readonly resources: readonly NamedResource[];
+}
+
+/** What was found in one group of classes, whose `listVms` sees the same. */
+export interface GroupReport {
+  readonly provider: string;
+  readonly classes: readonly string[];
+  /** Why nothing is known of the group. Then nothing of it was touched. */
+  readonly error?: { readonly code: string; readonly message: string };
+  /** Resources listed in the last look. */
+  readonly seen: number;
+  readonly kept: readonly (Tally & { readonly reason: KeptReason })[];
+  readonly deleted: Tally;
+  /** What should have gone and did not. At most 50. */
+  readonly failed: readonly (NamedResource & { readonly code: string; readonly message: string })[];
+  readonly failedCount: number;
+}
+
+/** Result of a sweep. Times are RFC 3339. */
+export interface SweepReport {
+  readonly dryRun: boolean;
+  readonly startedAt: string;
+  readonly endedAt: string;
+  readonly groups: readonly GroupReport[];
+  /** Deleted classes that were let go, as nothing of theirs is left. */
+  readonly releasedClasses: readonly string[];
+}

@@ -1,0 +1,122 @@
+/** What a sweep deletes: a pure decision over what was listed twice, the same in tests and in replay. */
+import type { ListedResource } from '../../api/sweep.ts';
+import type { KeptReason } from './messages.ts';
+
+/** What goes in one call: everything that carries a UID, or one VM without. */
+export interface Orphan {
+  readonly key: string;
+  /** Left out for a VM without a UID tag. */
+  readonly uid?: string;
+  readonly resources: readonly ListedResource[];
+}
+
+/** A group of classes as one look at its cloud, and after it at the Machines, has found it. */
+export interface Look {
+  /** When the look began, ms since the epoch. Ages are counted to here. */
+  readonly atMs: number;
+  /** Resources that were listed. */
+  readonly seen: number;
+  /** Those of them without a Machine. */
+  readonly ownerless: readonly ListedResource[];
+  /** UIDs that belong to a Machine all the same, see `Ownership`. */
+  readonly adopted: readonly string[];
+  /** Of the things that the look before this one was suspicious of, those that were listed. */
+  readonly present: readonly string[];
+}
+
+/** A look, judged. Every resource that was seen is in one of these. */
+export interface JudgedLook {
+  /** How many have a Machine. */
+  readonly owned: number;
+  readonly orphans: readonly Orphan[];
+  readonly young: readonly Orphan[];
+  /** No VM, and no UID tag: nobody can tell whose they are. */
+  readonly unattributed: readonly ListedResource[];
+}
+
+/** What a resource goes with: all that has its UID. Without one, itself. */
+export function keyOf({ uid, id }: Pick<ListedResource, 'uid' | 'id'>): string {
+  return uid === undefined ? `id ${id}` : `uid ${uid}`;
+}
+
+/** Judges one look. A thing is as old as the youngest of its resources; one whose age is not known is young. */
+export function judge(look: Look, minimumAgeMs: number): JudgedLook {
+  const adopted = new Set(look.adopted);
+  const ownerless = look.ownerless.filter(({ uid }) => uid === undefined || !adopted.has(uid));
+  const isAttributed = ({ kind, uid }: ListedResource) => uid !== undefined || kind === 'vm';
+  const things = groupByKey(ownerless.filter(isAttributed));
+  const isOld = ({ resources }: Orphan) =>
+    resources.every(({ createdAt }) => look.atMs - Date.parse(createdAt) >= minimumAgeMs);
+  return {
+    owned: look.seen - ownerless.length,
+    orphans: things.filter(isOld),
+    young: things.filter((thing) => !isOld(thing)),
+    unattributed: ownerless.filter((resource) => !isAttributed(resource)),
+  };
+}
+
+function groupByKey(resources: readonly ListedResource[]): Orphan[] {
+  const things = new Map<string, Orphan>();
+  for (const resource of resources) {
+    const key = keyOf(resource);
+    const { uid } = resource;
+    const others = things.get(key)?.resources ?? [];
+    things.set(key, { key, ...(uid !== undefined && { uid }), resources: [...others, resource] });
+  }
+  return [...things.values()];
+}
+
+/** What is kept, and why. */
+export interface Kept {
+  readonly reason: KeptReason;
+  readonly resources: readonly ListedResource[];
+}
+
+/** What to do about a group. */
+export interface GroupPlan {
+  readonly remove: readonly Orphan[];
+  /** How many resources have a Machine. */
+  readonly owned: number;
+  readonly kept: readonly Kept[];
+}
+
+/** What a sweep does after its looks. A brake on many deletions would be another kind of decision. */
+export type SweepDecision =
+  | { readonly kind: 'nothing'; readonly groups: readonly GroupPlan[] }
+  | { readonly kind: 'remove'; readonly groups: readonly GroupPlan[] };
+
+/** The looks at one group: the second is there where the first had something to be suspicious of. */
+export interface GroupLooks {
+  readonly first: Look;
+  readonly second?: Look;
+}
+
+/** Decides what goes, over all groups that could be listed: what was an orphan in both looks at its group. */
+export function planSweep(looks: readonly GroupLooks[], minimumAgeMs: number): SweepDecision {
+  const groups = looks.map((group) => planGroup(group, minimumAgeMs));
+  return { kind: groups.some(({ remove }) => remove.length > 0) ? 'remove' : 'nothing', groups };
+}
+
+function planGroup({ first, second }: GroupLooks, minimumAgeMs: number): GroupPlan {
+  const before = judge(first, minimumAgeMs);
+  const now = second === undefined ? before : judge(second, minimumAgeMs);
+  const suspects = new Set(before.orphans.map(({ key }) => key));
+  const remove = second === undefined ? [] : now.orphans.filter(({ key }) => suspects.has(key));
+  const seenOnce = now.orphans.filter(({ key }) => second !== undefined && !suspects.has(key));
+  const still = new Set([...now.orphans, ...now.young].map(({ key }) => key));
+  const present = new Set(second?.present);
+  const changed = second === undefined ? [] : before.orphans.filter(({ key }) => !still.has(key));
+  const kept: Kept[] = [
+    { reason: 'cameBack', resources: resourcesOf(changed.filter(({ key }) => present.has(key))) },
+    { reason: 'gone', resources: resourcesOf(changed.filter(({ key }) => !present.has(key))) },
+    { reason: 'seenOnce', resources: resourcesOf(seenOnce) },
+    { reason: 'young', resources: resourcesOf(now.young) },
+    { reason: 'unattributed', resources: now.unattributed },
+  ];
+  return { remove, owned: now.owned, kept: kept.filter(({ resources }) => resources.length > 0) };
+}
+
+/** The resources of several things. */
+export function resourcesOf(things: readonly Orphan[]): ListedResource[] {
+  return things.flatMap(({ resources }) => resources);
+}

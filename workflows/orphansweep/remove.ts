@@ -1,0 +1,107 @@
+/** The deletions of a sweep, each right after a last look for its Machine. */
+import { sleep } from '@temporalio/workflow';
+import type { DeleteVmRequest } from '../../api/provider.ts';
+import type { ListedResource, SweepNotice } from '../../api/sweep.ts';
+import { readVmDeletion } from '../machine/answer.ts';
+import type { Failure } from '../machine/failure.ts';
+import { ask, cloudOf, concurrency, type Group, inParallel, scopeOf } from './groups.ts';
+import { withoutMachine } from './ownership.ts';
+import { judge, type Orphan } from './plan.ts';
+import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
+
+/** What became of the orphans of a group. */
+export interface Removal {
+  readonly deleted: Orphan[];
+  /** The cloud has accepted and is not done. */
+  readonly deleting: Orphan[];
+  /** They have a Machine again. */
+  readonly cameBack: Orphan[];
+  readonly failed: { readonly orphan: Orphan; readonly failure: Failure }[];
+}
+
+/** Deletes orphans, as many at once as one look for their Machines is fresh for. */
+export async function removeOrphans(
+  sweep: Sweep,
+  group: Group,
+  orphans: readonly Orphan[],
+  minimumAgeMs: number,
+): Promise<Removal> {
+  const removal: Removal = { deleted: [], deleting: [], cameBack: [], failed: [] };
+  for (let i = 0; i < orphans.length; i += concurrency) {
+    const batch = orphans.slice(i, i + concurrency);
+    const doomed = await stillOrphans(sweep, batch, minimumAgeMs);
+    removal.cameBack.push(...batch.filter(({ key }) => !doomed.has(key)));
+    const notices: SweepNotice[] = [];
+    await inParallel(
+      batch.filter(({ key }) => doomed.has(key)),
+      async (orphan) => {
+        notices.push(...(await removeOne(sweep, group, orphan, removal)));
+      },
+    );
+    if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.tellSweep(sweep.input, notices));
+  }
+  return removal;
+}
+
+/** Keys of those that have no Machine even now. */
+async function stillOrphans(sweep: Sweep, batch: readonly Orphan[], minimumAgeMs: number): Promise<Set<string>> {
+  const resources = batch.flatMap((orphan) => orphan.resources);
+  const answer = await withoutMachine(sweep, resources);
+  const look = { ...answer, atMs: Date.now(), seen: resources.length, present: [] };
+  const complete = new Map(batch.map(({ key, resources: { length } }) => [key, length]));
+  const { orphans } = judge(look, minimumAgeMs);
+  return new Set(orphans.filter(({ key, resources: left }) => left.length === complete.get(key)).map(({ key }) => key));
+}
+
+/** Between two questions whether the cloud is done, and how many are asked. */
+const askPauseMs = 5_000;
+const maxAsks = 12;
+
+async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Removal): Promise<SweepNotice[]> {
+  const [listing] = group.classes;
+  if (listing === undefined) return [];
+  const request = { ...scopeOf(listing), ...toDeletion(orphan, sweep.input.namespace), outcomeUnknown: false };
+  const about = { name: listing.class.name, uid: listing.uid };
+  for (let asks = 1; ; asks += 1) {
+    const { answer, failure } = await ask(group.provider, () => cloudOf(group.provider).deleteVm(request));
+    const deletion = failure ?? readVmDeletion(answer);
+    if ('code' in deletion) {
+      removal.failed.push({ orphan, failure: deletion });
+      show(sweep, { failed: sweep.progress.failed + 1 });
+      const note = `could not delete ${nameOf(orphan)}, which has no Machine: ${deletion.message}`;
+      return [{ class: about, reason: 'OrphanNotDeleted', note }];
+    }
+    if (deletion.state === 'deleting' && asks < maxAsks) {
+      await sleep(askPauseMs);
+      continue;
+    }
+    (deletion.state === 'gone' ? removal.deleted : removal.deleting).push(orphan);
+    show(sweep, { deleted: sweep.progress.deleted + 1 });
+    return [{ class: about, reason: 'OrphanDeleted', note: `deleted ${nameOf(orphan)}, which had no Machine` }];
+  }
+}
+
+/** By its UID all that carries it; a VM without one by its provider ID. */
+function toDeletion(
+  { uid, resources }: Orphan,
+  namespace: string,
+): Pick<DeleteVmRequest, 'machine' | 'providerID' | 'untagged'> {
+  const leading = leadingOf(resources);
+  const providerID = leading?.kind === 'vm' ? leading.id : undefined;
+  return {
+    machine: { uid: uid ?? 'none', namespace, name: leading?.name || 'unknown' },
+    ...(providerID !== undefined && { providerID }),
+    ...(uid === undefined && leading && { untagged: { kind: leading.kind, id: leading.id } }),
+  };
+}
+
+/** The VM, or what is there without one. */
+function leadingOf(resources: readonly ListedResource[]): ListedResource | undefined {
+  return resources.find(({ kind }) => kind === 'vm') ?? resources[0];
+}
+
+function nameOf({ resources }: Orphan): string {
+  const leading = leadingOf(resources);
+  const others = resources.length > 1 ? ` and ${resources.length - 1} more of its UID` : '';
+  return `${leading?.kind} ${leading?.id} (${leading?.name || 'without a name'}, made ${leading?.createdAt})${others}`;
+}

@@ -1,0 +1,141 @@
+/**
+ * The orphan sweep: what carries our tags in a cloud and has no Machine goes. Looked at twice, the cloud always before
+ * the Machines: a Machine exists before its VM does, so one that is being created is never taken for an orphan.
+ */
+import { sleep } from '@temporalio/workflow';
+import type { ListedResource, ReleasableClass } from '../../api/sweep.ts';
+import { readPage } from './answer.ts';
+import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
+import type { KeptReason, SweepInput, SweepReport } from './messages.ts';
+import { withoutMachine } from './ownership.ts';
+import { type GroupLooks, type GroupPlan, judge, keyOf, type Look, planSweep } from './plan.ts';
+import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progress.ts';
+import { type Removal, removeOrphans } from './remove.ts';
+import { reportOf } from './report.ts';
+
+/** Resources that are asked about with one list of the Machines. */
+const maxAsked = 5_000;
+
+/** Workflow type `orphanSweep`. Completes with a report; what failed is in it. */
+export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
+  const sweep = startSweep(input);
+  show(sweep, { doing: 'reading the classes' });
+  const { classes, limits } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
+  show(sweep, { doing: 'grouping the classes' });
+  const groups = await formGroups(classes);
+  const minimumAgeMs = limits.minimumAgeSeconds * 1_000;
+
+  show(sweep, { doing: 'listing what the clouds have', groups: groups.length });
+  await inParallel(groups, (group) => lookAt(sweep, group, 'first'));
+  await lookAgain(sweep, groups, limits.confirmAfterSeconds, minimumAgeMs);
+
+  const judged = groups.filter(wasListed);
+  const decision = planSweep(judged, minimumAgeMs);
+  const isToRemove = decision.kind === 'remove' && !input.dryRun;
+  const removals = isToRemove ? await removeAll(sweep, judged, decision.groups, minimumAgeMs) : [];
+  const report = reportOf(sweep, {
+    unlisted: groups.filter((group) => !wasListed(group)),
+    listed: judged.map((group, i) => ({ group, plan: decision.groups[i], removal: removals[i] })),
+  });
+  const releasedClasses = input.dryRun ? [] : await releaseClasses(sweep, judged, report);
+  return { ...report, releasedClasses, endedAt: new Date().toISOString() };
+}
+
+type ListedGroup = Group & GroupLooks;
+
+function wasListed(group: Group): group is ListedGroup {
+  return group.failure === undefined && group.first !== undefined;
+}
+
+/** The second look: at the groups that have something to be suspicious of, some time later. */
+async function lookAgain(sweep: Sweep, groups: readonly Group[], pauseSeconds: number, minimumAgeMs: number) {
+  const suspects = new Map<Group, ReadonlySet<string>>();
+  for (const group of groups.filter(wasListed)) {
+    const { orphans } = judge(group.first, minimumAgeMs);
+    if (orphans.length > 0) suspects.set(group, new Set(orphans.map(({ key }) => key)));
+  }
+  if (suspects.size === 0) return;
+  const candidates = [...suspects.values()].reduce((sum, keys) => sum + keys.size, 0);
+  const until = new Date(Date.now() + pauseSeconds * 1_000).toISOString();
+  show(sweep, { doing: 'waiting to look again at what has no Machine', candidates, until });
+  await sleep(pauseSeconds * 1_000);
+  show(sweep, { doing: 'looking again at what has no Machine' });
+  await inParallel([...suspects.keys()], (group) => lookAt(sweep, group, 'second', suspects.get(group)));
+}
+
+/** Lists a group, and then reads the Machines. A group that cannot be listed keeps no other from being. */
+async function lookAt(
+  sweep: Sweep,
+  group: Group,
+  which: 'first' | 'second',
+  suspects: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  const [listing] = group.classes;
+  if (listing === undefined || group.failure !== undefined) return;
+  const look = { atMs: Date.now(), seen: 0, ownerless: [], adopted: [], present: [] } as Mutable<Look>;
+  let waiting: ListedResource[] = [];
+  let page: string | undefined;
+  do {
+    const request = { ...scopeOf(listing), ...(page !== undefined && { page }) };
+    const { answer, failure } = await ask(group.provider, () => cloudOf(group.provider).listVms(request));
+    const listed = failure ?? readPage(answer, page);
+    if ('code' in listed) {
+      group.failure = listed;
+      return;
+    }
+    look.seen += listed.items.length;
+    if (which === 'first') show(sweep, { seen: sweep.progress.seen + listed.items.length });
+    look.present.push(...new Set(listed.items.map(keyOf).filter((key) => suspects.has(key))));
+    waiting.push(...listed.items);
+    page = listed.nextPage;
+    if (waiting.length > 0 && (page === undefined || waiting.length >= maxAsked)) {
+      const { ownerless, adopted } = await withoutMachine(sweep, waiting);
+      look.ownerless.push(...ownerless);
+      look.adopted.push(...adopted);
+      waiting = [];
+    }
+  } while (page !== undefined);
+  group[which] = look;
+  if (which === 'first') show(sweep, { listed: sweep.progress.listed + 1 });
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] extends readonly (infer Item)[] ? Item[] : T[K] };
+
+async function removeAll(
+  sweep: Sweep,
+  groups: readonly ListedGroup[],
+  plans: readonly GroupPlan[],
+  minimumAgeMs: number,
+): Promise<Removal[]> {
+  const candidates = plans.reduce((sum, { remove }) => sum + remove.length, 0);
+  show(sweep, { doing: 'deleting what has no Machine', candidates });
+  const removals: Removal[] = [];
+  for (const [i, group] of groups.entries()) {
+    removals.push(await removeOrphans(sweep, group, plans[i]?.remove ?? [], minimumAgeMs));
+  }
+  return removals;
+}
+
+/** What is kept for one of these needs no class of its own. */
+const settledReasons = new Set<KeptReason>(['machine', 'cameBack', 'gone']);
+
+/**
+ * Lets go of deleted classes of whose VMs nothing can be left: all that their group can see has a Machine, or another
+ * class, that stays, would find it as well.
+ */
+async function releaseClasses(
+  sweep: Sweep,
+  groups: readonly ListedGroup[],
+  report: SweepReport,
+): Promise<readonly string[]> {
+  const releasable = groups.flatMap(({ classes }): ReleasableClass[] => {
+    const leaving = classes.filter((swept) => swept.leaving);
+    const found = report.groups.find(({ classes: [name] }) => name === classes[0]?.class.name);
+    const isClean = found?.failedCount === 0 && found.kept.every(({ reason }) => settledReasons.has(reason));
+    if (!isClean && leaving.length === classes.length) return [];
+    return leaving.map(({ uid, class: { name, generation } }) => ({ name, uid, generation }));
+  });
+  if (releasable.length === 0) return [];
+  show(sweep, { doing: 'letting deleted classes go' });
+  return untilAnswered(sweep, () => kubernetes.releaseClasses(sweep.input, releasable));
+}
