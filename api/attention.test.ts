@@ -270,6 +270,7 @@ describe('deploymentNeeds', () => {
     total: 3,
     active: 3,
     available: 3,
+    starting: 0,
     failed: 0,
     replacing: 0,
   };
@@ -283,7 +284,9 @@ describe('deploymentNeeds', () => {
     deleting: false,
     observed: true,
     replicas: 3,
+    strategy: 'RollingUpdate',
     maxSurge: 1,
+    maxUnavailable: 0,
     progress: rolloutComplete,
     template: { setName: 'pool-a-1', hash: '1' },
     sets: [set],
@@ -306,7 +309,24 @@ describe('deploymentNeeds', () => {
     ['machines that run but for one that is Unknown', { ...owner, sets: [{ ...set, available: 2 }] }],
     ['a machine more that is on its way out', { ...owner, sets: [{ ...set, total: 4 }] }],
     ['an owner that is deleted and was released', { ...owner, deleting: true, managed: false, sets: [] }],
-    ['a paused one whose template has no set', { ...owner, paused: true, sets: [{ ...set, current: false }] }],
+    [
+      'a paused one whose template has no set',
+      { ...owner, paused: true, progress: 'DeploymentPaused', sets: [{ ...set, current: false }] },
+    ],
+    [
+      'a paused one in the middle of a rollout, surge and all',
+      {
+        ...owner,
+        paused: true,
+        progress: 'DeploymentPaused',
+        replicas: 5,
+        sets: [
+          { ...set, current: false },
+          { ...set, name: 'pool-a-2' },
+        ],
+      },
+    ],
+    ['a paused one that was late before', { ...owner, paused: true, progress: 'ProgressDeadlineExceeded' }],
     [
       'one that is not valid, and says so',
       { ...owner, problem: 'spec.selector is missing', managed: false, sets: [{ ...set, failed: 1 }] },
@@ -341,8 +361,10 @@ describe('deploymentNeeds', () => {
           { ...set, name: 'pool-a-2' },
         ],
       },
-      ['progress'],
+      ['replicas', 'progress'],
     ],
+    ['a pause that nobody reported', { ...owner, paused: true }, ['progress']],
+    ['the end of a pause', { ...owner, progress: 'DeploymentPaused' }, ['progress']],
     ['a rollout nobody reported', unreported, ['progress']],
     ['a deletion', { ...owner, deleting: true }, ['deletion']],
     ['a deletion that left a set', { ...owner, deleting: true, managed: false }, ['deletion']],
@@ -350,7 +372,7 @@ describe('deploymentNeeds', () => {
     [
       'a deleted set of the template: its machines are not counted on',
       { ...owner, sets: [{ ...set, deleting: true }] },
-      ['deletion', 'template', 'replicas'],
+      ['deletion', 'template'],
     ],
   ])('name %s', (_name, view, needs) => {
     expect(deploymentNeeds(view)).toEqual(needs);

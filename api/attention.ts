@@ -2,7 +2,8 @@
  * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close. While
  * they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
  */
-import type { ConditionStatuses, MachinePhase, MachineSnapshot, NodeView, OwnerView } from './model.ts';
+import type { ConditionStatuses, MachinePhase, MachineSnapshot, NodeView, OwnerView, SetView } from './model.ts';
+import { desiredReplicas } from './surplus.ts';
 
 /** Why a machine needs its workflow to act or to wait for something. */
 export type Attention =
@@ -78,7 +79,7 @@ export type OwnerNeed =
   | 'replicas' // a set or its machines are more or fewer than they should be
   | 'failed' // a Failed machine is to be replaced
   | 'observed' // a generation, a problem or annotations have not been taken note of
-  | 'progress'; // the rollout of the present template is not complete
+  | 'progress'; // the rollout of the present template is not complete, or it is not said that it is paused
 
 /** What has to be done for, or waited for by, the owner of machines. One that is not valid has to be told so. */
 export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
@@ -87,20 +88,28 @@ export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
 
   const sets = owner.sets.filter((set) => !set.deleting);
   const needs: OwnerNeed[] = [];
-  const desired = sets.reduce((sum, set) => sum + set.replicas, 0);
+  const desired = desiredReplicas(owner);
+  const isOff = (set: SetView) => set.replicas !== desired.get(set.name) || set.active !== set.replicas;
   if (!owner.managed || sets.some((set) => !set.managed)) needs.push('finalizer');
   if (owner.sets.some((set) => set.deleting && (set.managed || set.total > 0))) needs.push('deletion');
   if (!owner.paused && !sets.some((set) => set.current)) needs.push('template');
-  if (desired !== owner.replicas || sets.some((set) => set.active !== set.replicas)) needs.push('replicas');
+  if (sets.some(isOff)) needs.push('replicas');
   if (sets.some((set) => set.failed > 0)) needs.push('failed');
   if (!owner.observed || sets.some((set) => !set.observed || !set.annotated)) needs.push('observed');
-  if (owner.kind === 'MachineDeployment' && !owner.paused && isRolling(owner)) needs.push('progress');
+  if (owner.kind === 'MachineDeployment' && isRolling(owner)) needs.push('progress');
   return needs;
 }
 
-function isRolling({ progress, sets }: OwnerView): boolean {
+function isRolling({ paused, progress, sets }: OwnerView): boolean {
+  if (paused) return progress !== rolloutPaused && progress !== rolloutLate;
   return progress !== rolloutComplete || sets.some((set) => !set.current && set.total > 0);
 }
 
 /** Reason of the condition Progressing once a rollout is complete; the cluster autoscaler waits for it. */
 export const rolloutComplete = 'NewMachineSetAvailable';
+
+/** Its reason while the deployment is paused. */
+export const rolloutPaused = 'DeploymentPaused';
+
+/** Its reason once the progress deadline has passed; being paused says no more. */
+export const rolloutLate = 'ProgressDeadlineExceeded';

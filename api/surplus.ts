@@ -5,35 +5,149 @@
 import type { OwnerView, SetView } from './model.ts';
 
 /**
- * spec.replicas that each set should have, by name; under '' that of a set which does not exist yet. One that is being
- * deleted should have none, and is not in it.
+ * spec.replicas that each set should have now, by name; under '' that of a set which does not exist yet. One that is being
+ * deleted should have none, and is not in it. While machines of older templates make way it is what the bounds allow at
+ * this moment: whoever acts upon it at any time stays within them.
  */
 export function desiredReplicas(view: OwnerView): Map<string, number> {
-  let left = view.replicas;
-  const desired = new Map<string, number>();
   const sets = view.sets.filter((set) => !set.deleting);
-  const growing = growingSet(view, sets);
-  for (const set of sets.filter((each) => each !== growing).toReversed()) {
-    const kept = Math.min(set.active - set.failed, left);
-    desired.set(set.name, kept);
-    left -= kept;
-  }
-  return desired.set(growing?.name ?? '', left);
+  return isHeld(view) ? heldReplicas(view, sets) : rolledReplicas(view, sets);
 }
 
-/** The set that gets what the others do not keep: that of the template, or the newest while a new template waits. */
-function growingSet({ paused }: OwnerView, sets: readonly SetView[]): SetView | undefined {
-  return sets.find((set) => set.current) ?? (paused ? sets.at(-1) : undefined);
+/** Whether machines of older templates stay: while paused, and where they are updated in place. */
+export function isHeld({ paused, strategy }: OwnerView): boolean {
+  return paused || strategy === 'InPlaceUpdate';
+}
+
+/** Whether the set of the template has to wait until all machines of others are gone. */
+export function isWaitingForOthers(view: OwnerView): boolean {
+  return view.strategy === 'Recreate' && !isHeld(view) && hasOthers(view);
+}
+
+/**
+ * Machines that may be created at once. Those on their way out still hold quota, addresses and names: they count until
+ * they are gone. Only a Failed one that is being replaced does not make its replacement wait.
+ */
+export function roomFor({ sets, replicas, maxSurge }: OwnerView): number {
+  return replicas + maxSurge - sumOf(sets, (set) => set.total - set.replacing);
 }
 
 /** Machines of each set that are to go beside the Failed ones, by name. Of an owner that is being deleted all of them. */
 export function surplusOf(view: OwnerView): Map<string, number> {
   const desired = view.deleting ? new Map<string, number>() : desiredReplicas(view);
-  return new Map(view.sets.map((set) => [set.name, set.active - set.failed - (desired.get(set.name) ?? 0)]));
+  return new Map(view.sets.map((set) => [set.name, stayingOf(set) - (desired.get(set.name) ?? 0)]));
 }
 
 /** Whether machines are to go. */
 export function hasSurplus(view: OwnerView): boolean {
   if (view.problem !== undefined && !view.deleting) return false;
   return view.sets.some((set) => set.failed > 0) || [...surplusOf(view).values()].some((over) => over > 0);
+}
+
+/** Active machines but for the Failed ones that go whatever else happens. */
+function stayingOf({ active, failed }: SetView): number {
+  return active - failed;
+}
+
+/** Machines that were available and may be again: what is Unknown now comes back when its network does. */
+function unavailableOf(set: SetView): number {
+  return stayingOf(set) - set.starting - set.available;
+}
+
+function sumOf(sets: readonly SetView[], count: (set: SetView) => number): number {
+  return sets.reduce((sum, set) => sum + count(set), 0);
+}
+
+/** Whether there are machines of sets that are not the present one, or of one that is being deleted. */
+function hasOthers({ sets }: OwnerView): boolean {
+  return sets.some((set) => (!set.current || set.deleting) && set.total > 0);
+}
+
+/**
+ * Older sets give what the bounds allow: what never was available; then, oldest set first, what is not available now, as
+ * long as enough is left that is or may be again; then what is more than has to be available. They get nothing. The
+ * present set gets what there is room for.
+ */
+function rolledReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+  const current = sets.find((set) => set.current);
+  const old = sets.filter((set) => set !== current);
+  const surplus = current === undefined ? 0 : Math.max(0, stayingOf(current) - view.replicas);
+  // At worst all that is too many in the present set is available.
+  const available = sumOf(sets, (set) => set.available) - Math.min(surplus, current?.available ?? 0);
+  const spare = available - minAvailable(view, current);
+
+  const left = new Map(old.map((set) => [set.name, stayingOf(set) - set.starting]));
+  take(left, old, spare + sumOf(old, unavailableOf), unavailableOf);
+  take(left, old, spare, (set) => set.available);
+  return left.set(current?.name ?? '', grownReplicas(view, current));
+}
+
+/** Machines that have to stay available. Nothing is given away for a set that does not exist yet. */
+function minAvailable({ strategy, replicas, maxUnavailable }: OwnerView, current: SetView | undefined): number {
+  if (strategy === 'Recreate') return 0;
+  return current === undefined ? replicas : replicas - maxUnavailable;
+}
+
+function grownReplicas(view: OwnerView, current: SetView | undefined): number {
+  const active = current?.active ?? 0;
+  if (!hasOthers(view)) return view.replicas;
+  const room = isWaitingForOthers(view) ? 0 : Math.max(0, roomFor(view));
+  return Math.min(view.replicas, active + room);
+}
+
+/** Takes at most `count` from the sets in their order, of each at most what it may give. */
+function take(
+  from: Map<string, number>,
+  sets: readonly SetView[],
+  count: number,
+  mayGive: (set: SetView) => number,
+): void {
+  let wanted = Math.max(0, count);
+  for (const set of sets) {
+    const given = Math.min(wanted, mayGive(set));
+    from.set(set.name, (from.get(set.name) ?? 0) - given);
+    wanted -= given;
+  }
+}
+
+/**
+ * Sets keep what they have. As machine-controller-manager scales what does not roll: a set that is alone follows the
+ * replicas; of several the present one, or else the newest, gets what is missing, and all give in proportion to their
+ * size. A surge that was there before stays until the replicas are changed.
+ */
+function heldReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+  const { replicas, maxSurge } = view;
+  const desired = new Map(sets.map((set) => [set.name, set.replicas]));
+  const active = sets.filter((set) => set.replicas > 0);
+  const total = sumOf(active, (set) => set.replicas);
+  const isSurge = active.length > 1 && total <= replicas + maxSurge && active.every((set) => set.annotated);
+  if (total < replicas) {
+    const growing = growingSet(sets, active);
+    return desired.set(growing?.name ?? '', (growing?.replicas ?? 0) + replicas - total);
+  }
+  if (!isSurge) shrink(view, desired, active, total);
+  return desired;
+}
+
+function growingSet(sets: readonly SetView[], active: readonly SetView[]): SetView | undefined {
+  if (active.length === 1) return active[0];
+  return sets.find((set) => set.current) ?? active.at(-1) ?? sets.at(-1);
+}
+
+/** Brings the sets down to the replicas, the largest first, as far as enough stays available. */
+function shrink(view: OwnerView, desired: Map<string, number>, active: readonly SetView[], total: number): void {
+  const bySize = active.toSorted((a, b) => b.replicas - a.replicas);
+  const available = sumOf(active, (set) => Math.min(set.available, set.replicas));
+  let spare = Math.max(0, available - (view.replicas - view.maxUnavailable));
+  let wanted = total - view.replicas;
+  const give = (set: SetView, most: number) => {
+    const present = desired.get(set.name) ?? 0;
+    const unavailable = Math.max(0, present - set.available);
+    const given = Math.min(wanted, most, present, unavailable + spare);
+    desired.set(set.name, present - given);
+    wanted -= given;
+    spare -= Math.max(0, given - unavailable);
+  };
+  for (const set of bySize) give(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
+  for (const set of bySize) give(set, wanted);
 }

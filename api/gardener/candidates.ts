@@ -1,13 +1,14 @@
 /** Which machines of an owner are to go: pure. */
 import type { Candidate, OwnerView } from '../model.ts';
-import { hasSurplus, surplusOf } from '../surplus.ts';
+import { hasSurplus, isHeld, surplusOf } from '../surplus.ts';
 import { byDeletionOrder } from './deletion-order.ts';
 import type { Machine } from './machine.ts';
-import { groupByController, isActive, isToBeReplaced } from './owner.ts';
+import { groupByController, isActive, isAvailable, isStarting, isToBeReplaced } from './owner.ts';
 
 /**
  * At most `limit` active machines of the owner's sets that are to go: the Failed ones first, then in turn of each set with
- * a surplus the one that goes next. So no set has to wait until another one has nothing left to go.
+ * a surplus the one that goes next. So no set has to wait until another one has nothing left to go. In a set that makes
+ * way, whose machines go in the end whatever their order, those go first that nobody will miss.
  */
 export function toCandidates(view: OwnerView, machines: readonly Machine[], limit: number): Candidate[] {
   if (!hasSurplus(view)) return [];
@@ -15,7 +16,8 @@ export function toCandidates(view: OwnerView, machines: readonly Machine[], limi
   const order = byDeletionOrder(Date.now());
   const surplus = surplusOf(view);
   const ranked = view.sets.flatMap((set) => {
-    const own = (bySet.get(set.uid) ?? []).toSorted(order).map((machine) => toCandidate(machine, set.name));
+    const inOrder = set.current || set.deleting || isHeld(view) ? order : byUse(order);
+    const own = (bySet.get(set.uid) ?? []).toSorted(inOrder).map((machine) => toCandidate(machine, set.name));
     const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));
     const others = own.filter((candidate) => !candidate.failed).slice(0, Math.max(0, surplus.get(set.name) ?? 0));
     return [...failed, ...others.map((candidate, rank) => ({ rank, candidate }))];
@@ -24,6 +26,13 @@ export function toCandidates(view: OwnerView, machines: readonly Machine[], limi
     .toSorted((a, b) => a.rank - b.rank)
     .slice(0, limit)
     .map(({ candidate }) => candidate);
+}
+
+type Order = (a: Machine, b: Machine) => number;
+
+function byUse(order: Order): Order {
+  const rank = (machine: Machine) => (isStarting(machine) ? 0 : 1 + Number(isAvailable(machine)));
+  return (a, b) => rank(a) - rank(b) || order(a, b);
 }
 
 function toCandidate(machine: Machine, set: string): Candidate {

@@ -1,12 +1,12 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
-import type { OwnerView, SetView } from '../model.ts';
+import type { OwnerView, SetView, UpdateStrategy } from '../model.ts';
 import { names } from '../names.ts';
 import { boundsOf, replicasAnnotations } from './bounds.ts';
 import { isPreserved } from './deletion-order.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { annotations, finalizers, labels } from './names.ts';
+import { annotations, finalizers, labels, strategies } from './names.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, toldProblem } from './problem.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
 
@@ -42,7 +42,8 @@ export function toDeploymentView(
     paused: spec?.paused === true,
     ...(problem !== undefined && { problem }),
     replicas: spec?.replicas ?? 0,
-    maxSurge: boundsOf(spec).maxSurge,
+    strategy: strategyOf(spec),
+    ...boundsOf(spec),
     ...(progress !== undefined && progress !== invalidSpec && { progress }),
     template: { setName: current?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
@@ -58,6 +59,12 @@ export function toDeploymentView(
 export function currentSetOf({ spec }: MachineDeployment, own: readonly MachineSet[]): MachineSet | undefined {
   const equal = own.filter((set) => templatesEqual(set.spec?.template, spec?.template)).toSorted(byAge);
   return equal.find((set) => set.metadata.deletionTimestamp === undefined) ?? equal[0];
+}
+
+/** A strategy that does not exist is a problem that nothing is done for. */
+function strategyOf(spec: MachineDeployment['spec']): UpdateStrategy {
+  const type = spec?.strategy?.type ?? '';
+  return Object.hasOwn(strategies, type) ? (type as UpdateStrategy) : 'RollingUpdate';
 }
 
 function isRevised({ metadata }: MachineDeployment, current: MachineSet | undefined): boolean {
@@ -96,7 +103,9 @@ export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): Ow
     paused: false,
     ...(problem !== undefined && { problem }),
     replicas: set.spec?.replicas ?? 0,
+    strategy: 'RollingUpdate',
     maxSurge: 0,
+    maxUnavailable: 0,
     template: { setName: set.metadata.name, hash: '' },
     sets: [{ ...toSetView(set, own), ...traitsOf(set, isTold), current: true, closed: isClosed(set), annotated: true }],
   };
@@ -124,6 +133,7 @@ function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'cur
     total: own.length,
     active: active.length,
     available: active.filter(isAvailable).length,
+    starting: active.filter(isStarting).length,
     failed: active.filter(isToBeReplaced).length,
     replacing: own.filter(isBeingReplaced).length,
   };
@@ -138,6 +148,11 @@ export function isActive({ metadata, status }: Machine): boolean {
 export function isAvailable({ status }: Machine): boolean {
   const phase = status?.currentStatus?.phase;
   return phase === 'Running' || phase === 'Available';
+}
+
+/** Whether a machine has not been available yet. */
+export function isStarting({ status }: Machine): boolean {
+  return ['', 'Pending', 'CrashLoopBackOff'].includes(status?.currentStatus?.phase ?? '');
 }
 
 /** Whether a machine has Failed and nobody wants it kept. */

@@ -13,7 +13,7 @@ import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts
 import { controllerOf, currentSetOf, toDeploymentView } from '../../api/gardener/owner.ts';
 import { withProblem, withProgress, withRevision } from '../../api/gardener/owner-status.ts';
 import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
-import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
+import type { OwnerPlan, OwnerReading, UpdateStrategy } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
 
 export type World = ReturnType<typeof createWorld>;
@@ -21,8 +21,19 @@ type Meta = Machine['metadata'];
 
 const time = '2026-08-19T10:00:00Z';
 
-/** A deployment that nobody has seen yet. @param limit candidates that one reading brings at most */
-export function createWorld({ replicas, maxSurge, limit }: { replicas: number; maxSurge: number; limit: number }) {
+export interface WorldOptions {
+  readonly replicas: number;
+  /** Default: RollingUpdate. */
+  readonly strategy?: UpdateStrategy;
+  readonly maxSurge: number;
+  readonly maxUnavailable: number;
+  /** Candidates that one reading brings at most. */
+  readonly limit: number;
+}
+
+/** A deployment that nobody has seen yet. */
+export function createWorld(options: WorldOptions) {
+  const { replicas, strategy = 'RollingUpdate', maxSurge, maxUnavailable, limit } = options;
   let counter = 0;
   const world = {
     deployment: undefined as MachineDeployment | undefined,
@@ -43,7 +54,7 @@ export function createWorld({ replicas, maxSurge, limit }: { replicas: number; m
       replicas,
       selector: { matchLabels: { name: 'pool' } },
       template: template('a'),
-      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable: 0 } },
+      strategy: { type: strategy, rollingUpdate: { maxSurge, maxUnavailable } },
     },
   };
   return world;

@@ -1,15 +1,14 @@
 /** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
-import { deploymentNeeds, rolloutComplete } from '../../api/attention.ts';
+import { deploymentNeeds, rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
 import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
-import { desiredReplicas, surplusOf } from '../../api/surplus.ts';
+import { desiredReplicas, isWaitingForOthers, roomFor, surplusOf } from '../../api/surplus.ts';
 
 /** Machines that one step creates or deletes at most. */
 export const maxPerStep = 100;
 
 /**
- * Plans one step, as much as it may: sets and machines to make, scale and delete. The sets of older templates keep the
- * machines that they have as far as replicas allow, and get no new ones; whatever is more goes from the oldest set first.
- * While a deployment is paused there is no new set, and its newest one takes the place of the one of the template.
+ * Plans one step, as much as the bounds allow: sets and machines to make, scale and delete. Nothing waits for the rest of
+ * a batch: as soon as one machine may come or go, it does.
  * @param newName makes a machine name for a set; it is asked once for each machine
  */
 export function planOwner({ view, candidates, begun }: OwnerReading, newName: (set: string) => string): OwnerPlan {
@@ -19,7 +18,7 @@ export function planOwner({ view, candidates, begun }: OwnerReading, newName: (s
   const desired = desiredReplicas(view);
   const needs = deploymentNeeds(view);
   // A set of this template that somebody deleted still has the name, and machines that count.
-  const isMissing = !view.paused && !view.sets.some((set) => set.current);
+  const isMissing = isWithoutSet(view);
   const scale = view.sets
     .filter((set) => !set.deleting && (desired.get(set.name) !== set.replicas || !set.annotated))
     .map((set) => ({ set: set.name, resourceVersion: set.resourceVersion, replicas: desired.get(set.name) ?? 0 }));
@@ -64,10 +63,12 @@ function isEmptied(set: SetView): boolean {
   return set.deleting && set.managed && set.total === 0;
 }
 
+/** Whether the set of the template is to be made now. */
+function isWithoutSet(view: OwnerView): boolean {
+  return !view.paused && !view.sets.some((set) => set.current) && !isWaitingForOthers(view);
+}
+
 /**
- * Machines that are on their way out still hold quota, addresses and names: they count until they are gone. Only a Failed
- * one that is being replaced does not make its replacement wait.
- *
  * The names of a creation that was begun are taken first: whoever has begun it, and may not have heard yet that nobody
  * waits for it any more, then makes the same machines and none beside them.
  */
@@ -77,8 +78,7 @@ function planCreation(
   begun: OwnerReading['begun'],
   newName: (set: string) => string,
 ) {
-  const room = view.sets.reduce((sum, set) => sum - set.total + set.replacing, view.replicas + view.maxSurge);
-  let left = Math.min(maxPerStep, room);
+  let left = Math.min(maxPerStep, roomFor(view));
   const create: OwnerPlan['create'][number][] = [];
   for (const set of view.sets) {
     const missing = Math.min((desired.get(set.name) ?? 0) - set.active, left);
@@ -117,17 +117,24 @@ function planRefusal(view: OwnerView, problem: string): OwnerPlan {
 /** What the owner's status has to say and does not say yet. */
 function reportOf(view: OwnerView): OwnerPlan['report'] {
   const progress = view.kind === 'MachineDeployment' ? progressOf(view) : undefined;
-  if (progress !== view.progress) return { ...(progress !== undefined && { progress }) };
-  return view.observed && view.sets.every((set) => set.observed) ? undefined : {};
+  const isTold = progress === view.progress && view.observed && view.sets.every((set) => set.observed);
+  return isTold ? undefined : { ...(progress !== undefined && { progress }) };
 }
 
-/** Reason that the condition Progressing should have: as it is while paused, and once complete until the next rollout. */
-function progressOf({ sets, replicas, progress, paused }: OwnerView): string | undefined {
-  if (paused) return progress;
+/**
+ * Reason that the condition Progressing should have, as machine-controller-manager gives it: once complete it stays so
+ * until machines make way again.
+ */
+function progressOf(view: OwnerView): string | undefined {
+  const { sets, replicas, progress, paused } = view;
+  if (paused) return progress === rolloutLate ? progress : rolloutPaused;
+  if (progress === rolloutPaused) return 'DeploymentResumed';
+  if (isWithoutSet(view)) return 'NewMachineSetCreated';
   const current = sets.find((set) => set.current && !set.deleting);
-  if (current === undefined) return 'NewMachineSetCreated';
-  const isAlone = sets.every((set) => set === current || set.total === 0);
+  const isAlone = current !== undefined && sets.every((set) => set === current || set.total === 0);
   if (isAlone && progress === rolloutComplete) return progress;
   if (isAlone && current.total === replicas && current.available >= replicas) return rolloutComplete;
-  return progress === undefined || progress === rolloutComplete ? 'FoundNewMachineSet' : progress;
+  const isNew = progress === undefined || progress === rolloutComplete;
+  if (isNew && current !== undefined) return 'FoundNewMachineSet';
+  return progress === rolloutLate || current?.total === 0 ? progress : 'MachineSetUpdated';
 }

@@ -28,6 +28,7 @@ const set: SetView = {
   total: 3,
   active: 3,
   available: 3,
+  starting: 0,
   failed: 0,
   replacing: 0,
 };
@@ -41,7 +42,9 @@ const atRest: OwnerView = {
   observed: true,
   paused: false,
   replicas: 3,
+  strategy: 'RollingUpdate',
   maxSurge: 0,
+  maxUnavailable: 0,
   progress: rolloutComplete,
   template: { setName: 'pool-1', hash: '1' },
   sets: [set],
