@@ -7,20 +7,22 @@ import type { SecretRef } from '../api/provider.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
 import { machineClasses } from '../kube/gardener.ts';
-import { quick } from './quick.ts';
+import { shareFinds } from '../kube/shared-finds.ts';
+import { quickly } from './quick.ts';
 
 /** @param deps `control` holds the classes and their Secrets. */
 export function createClassActivities({ control }: { readonly control: KubeClient }) {
+  const find = shareFinds(control, quickly);
   return {
     /** Reads the class of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error. */
     async readClass({ namespace }: ObjectRef, name: string): Promise<ClassReading> {
-      const machineClass = await control.find(machineClasses, { namespace, name }, quick());
+      const machineClass = await find(machineClasses, { namespace, name });
       if (machineClass === undefined) {
         const problem = `MachineClass "${name}" does not exist in namespace "${namespace}": create it, or correct spec.class.name`;
         return { version: classVersion(undefined, []), problem };
       }
       const refs = secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace);
-      const found = await Promise.all(refs.map((ref) => control.find(secrets, ref, quick())));
+      const found = await Promise.all(refs.map((ref) => find(secrets, ref)));
       return toReading(machineClass, refs, found);
     },
   };

@@ -1,10 +1,13 @@
 import { asyncLocalStorage } from '@temporalio/activity';
 import type { RequestOptions } from '../kube/client.ts';
 
+/** How requests of local activities end within seconds, for waiting is up to the workflow. */
+export const quickly = { timeoutMs: 2_500, failFast: true } as const;
+
 /**
- * For requests of local activities: they end within seconds, for waiting is up to the workflow. What an attempt that has
- * timed out would still write is not sent any more.
+ * For requests of local activities that are not shared. What an attempt that has timed out would still write is not sent
+ * any more.
  */
 export function quick(): RequestOptions {
-  return { timeoutMs: 2_500, failFast: true, signal: asyncLocalStorage.getStore()?.cancellationSignal };
+  return { ...quickly, signal: asyncLocalStorage.getStore()?.cancellationSignal };
 }

@@ -1,0 +1,39 @@
+import type { KubeClient, RequestOptions } from './client.ts';
+import type { KubeObject, ObjectKey, Resource } from './types.ts';
+
+/** `find` of a client, with options that are the same for all callers. */
+export type SharedFind = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => Promise<T | undefined>;
+
+interface Read {
+  readonly answer: Promise<KubeObject | undefined>;
+  /** For those who asked while this one was under way. */
+  next?: Promise<KubeObject | undefined>;
+}
+
+/**
+ * Reads an object once for all who ask at the same time. Whoever asks while a read is under way shares the one after it,
+ * so that no answer is older than its question: a hundred machines that begin at once read their class some times.
+ */
+export function shareFinds(client: KubeClient, options: Omit<RequestOptions, 'signal'> = {}): SharedFind {
+  const underWay = new Map<string, Read>();
+
+  function start<T extends KubeObject>(id: string, resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
+    const answer = client.find(resource, key, options);
+    const read: Read = { answer };
+    underWay.set(id, read);
+    const end = () => {
+      if (read.next === undefined) underWay.delete(id);
+    };
+    answer.then(end, end);
+    return answer;
+  }
+
+  return <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => {
+    const id = `${resource.group}/${resource.plural}/${key.namespace ?? ''}/${key.name}`;
+    const read = underWay.get(id);
+    if (read === undefined) return start(id, resource, key);
+    const again = () => start(id, resource, key);
+    read.next ??= read.answer.then(again, again);
+    return read.next as Promise<T | undefined>; // one id is one resource
+  };
+}

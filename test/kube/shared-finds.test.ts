@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import type { KubeClient } from '../../kube/client.ts';
+import { configMaps } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { shareFinds } from '../../kube/shared-finds.ts';
+import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
+import { newNamespace, testClient, testKubeconfig } from './setup.ts';
+
+let direct: KubeClient;
+let proxy: FaultProxy;
+let client: KubeClient;
+let namespace: string;
+
+beforeAll(async () => {
+  direct = testClient();
+  proxy = await startFaultProxy(testKubeconfig());
+  client = testClient(proxy.access);
+  namespace = await newNamespace(direct);
+});
+afterAll(async () => {
+  await client.close();
+  await proxy.close();
+  await direct.close();
+});
+
+const reads = () => proxy.seen.filter(({ url }) => url.pathname.includes('/configmaps/')).length;
+
+it('reads once for all who ask at once, and again for those who ask later', async () => {
+  const name = 'shared';
+  await direct.create(configMaps, { metadata: { namespace, name }, data: { color: 'red' } });
+  const find = shareFinds(client);
+  const before = reads();
+
+  const first = find(configMaps, { namespace, name });
+  const others = Array.from({ length: 100 }, () => find(configMaps, { namespace, name }));
+  const all = await Promise.all([first, ...others]);
+
+  expect(all.map((found) => found?.data)).toEqual(Array.from({ length: 101 }, () => ({ color: 'red' })));
+  expect(reads() - before).toBe(2);
+  await direct.patch(configMaps, { namespace, name }, mergePatch({ data: { color: 'blue' } }));
+  expect((await find(configMaps, { namespace, name }))?.data).toEqual({ color: 'blue' });
+});
+
+it('answers nobody with what was read before the question', async () => {
+  const name = 'changing';
+  await direct.create(configMaps, { metadata: { namespace, name }, data: { color: 'red' } });
+  const find = shareFinds(client);
+
+  const old = find(configMaps, { namespace, name });
+  await direct.patch(configMaps, { namespace, name }, mergePatch({ data: { color: 'blue' } }));
+  const young = find(configMaps, { namespace, name });
+
+  expect((await young)?.data).toEqual({ color: 'blue' });
+  await old;
+});
+
+it('tells an error to those who share the read alone', async () => {
+  const name = 'refused';
+  const find = shareFinds(client, { failFast: true });
+  proxy.setRule(({ url }) => (url.pathname.endsWith(name) ? { kind: 'reset' } : undefined));
+
+  const refused = [find(configMaps, { namespace, name }), find(configMaps, { namespace, name })];
+
+  expect((await Promise.allSettled(refused)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  proxy.setRule();
+  expect(await find(configMaps, { namespace, name })).toBeUndefined();
+});
