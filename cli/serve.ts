@@ -80,7 +80,7 @@ export async function serve(
   }
 
   process.once('uncaughtException', (err) => {
-    logger.fatal({ err }, 'ending because of an unexpected error');
+    logger.fatal({ err, stack: err.stack }, 'ending because of an unexpected error');
     process.exit(1);
   });
   const starting = start();

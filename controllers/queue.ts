@@ -1,5 +1,7 @@
 /** A work queue of keys, as controllers have them. */
+import { isUnreachable } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
+import { grpcCodeOf, grpcCodes } from '../temporal/connection.ts';
 
 export interface Queue {
   /** Has a key handled soon; a key that waits already is not added again. */
@@ -20,6 +22,8 @@ export interface QueueOptions {
 
 const firstRetryMs = 500;
 const maxRetryMs = 30_000;
+/** While a server does not answer: to ask costs it nothing, and everything waits for it to come back. */
+const maxOutageRetryMs = 5_000;
 
 /** Keeps only the fact that a key is dirty: however many events come while one is handled, it is handled once more. */
 export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptions): Queue {
@@ -55,7 +59,9 @@ export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptio
     } catch (err) {
       const count = (failures.get(key) ?? 0) + 1;
       failures.set(key, count);
-      const retryMs = Math.min(firstRetryMs * 2 ** (count - 1), maxRetryMs) * (0.8 + 0.4 * Math.random());
+      const isOutage = isUnreachable(err) || grpcCodeOf(err) === grpcCodes.unavailable;
+      const mostMs = isOutage ? maxOutageRetryMs : maxRetryMs;
+      const retryMs = Math.min(firstRetryMs * 2 ** (count - 1), mostMs) * (0.8 + 0.4 * Math.random());
       logger.warn({ err, key, retryMs: Math.round(retryMs) }, 'handling an object failed');
       schedule(key, retryMs);
     } finally {

@@ -1,5 +1,11 @@
 /** Connections to the Temporal server: one kind for clients, one for workers, from the same options. */
-import { Connection, type ConnectionLike, ServiceError } from '@temporalio/client';
+import {
+  Connection,
+  type ConnectionLike,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  ServiceError,
+} from '@temporalio/client';
 import { IllegalStateError } from '@temporalio/common';
 import { NativeConnection, Runtime } from '@temporalio/worker';
 import type { Logger } from '../kube/logger.ts';
@@ -31,7 +37,14 @@ const patienceMs = 5_000;
 /** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
   return connect(server, async () => {
-    const connection = Connection.lazy({ ...common(server), connectTimeout: patienceMs });
+    const connection = Connection.lazy({
+      ...common(server),
+      connectTimeout: patienceMs,
+      // By default the pauses grow to two minutes, in which a server that is back is not noticed.
+      channelArgs: { 'grpc.max_reconnect_backoff_ms': 5_000 },
+      // The default tries in silence for 20 s. Callers try again by themselves, with what is true by then.
+      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 4 }))],
+    });
     try {
       await connection.ensureConnected();
       return connection;
@@ -108,6 +121,7 @@ export const grpcCodes = {
   alreadyExists: 6,
   permissionDenied: 7,
   unimplemented: 12,
+  unavailable: 14,
   unauthenticated: 16,
 } as const;
 

@@ -8,12 +8,19 @@ const keys: Readonly<Record<string, string>> = {
   namespace: 'temporalNamespace',
 };
 
-/** A logger for the SDK's runtime. Its messages are static; `component` tells them from ours. */
+/** A logger for the SDK's runtime. Its messages are static or made so; `component` tells them from ours. */
 export function toSdkLogger(logger: Logger): SdkLogger {
   function log(level: LogLevel, message: string, meta: LogMetadata = {}): void {
     const renamed = Object.entries(meta).map(([key, value]) => [keys[key] ?? key, value]);
     const method = isExpected(message) ? 'debug' : methods[level];
-    logger[method]({ component: 'temporal', ...Object.fromEntries(renamed) }, message);
+    const retry = /^gRPC call (\w+) retried (\d+) times$/.exec(message);
+    const fields = { component: 'temporal', ...Object.fromEntries(renamed) };
+    if (retry === null) logger[method](fields, message);
+    else
+      logger[method](
+        { ...fields, call: retry[1], retries: Number(retry[2]) },
+        'Temporal does not answer: trying again',
+      );
   }
   return {
     log,
