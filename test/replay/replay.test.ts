@@ -1,34 +1,120 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { plainSecret } from '../support/installation.ts';
+import { bundleChanged } from './changed.ts';
 import { filesOf, historiesFolder, scenariosIn } from './files.ts';
+import { isCommand, stepOf, toText } from './history.ts';
 import { explain, replay, withOtherEnd } from './replay.ts';
 
 const scenarios = scenariosIn(historiesFolder);
-let bundle: { code: string };
+const files = scenarios.flatMap((scenario) => filesOf(historiesFolder, scenario));
 
-beforeAll(async () => {
+beforeAll(() => {
   // Every error that is looked for would be on the screen, too, in words of the SDK.
   const filter = makeTelemetryFilterString({ core: 'ERROR', other: 'ERROR' });
   Runtime.install({ logger: new DefaultLogger('ERROR'), telemetryOptions: { logging: { filter } } });
-  bundle = await loadWorkflowBundle();
-}, 60_000);
+});
 
 describe('the workflows do again, to the last step, what they did', () => {
   it.each(scenarios)(
     '[invariant 10] in the scenario %s',
     async (scenario) => {
-      const files = filesOf(historiesFolder, scenario);
+      const bundle = await loadWorkflowBundle();
+      const recorded = filesOf(historiesFolder, scenario);
 
-      const failed = (await replay(bundle, files)).filter(({ error }) => error !== undefined);
+      const failed = (await replay(bundle, recorded)).filter(({ error }) => error !== undefined);
 
-      if (failed.length > 0) throw new Error(failed.map(explain).join('\n\n'));
+      if (failed.length > 0) throw new Error(await explain(bundle, failed));
       // The end of each history was reached: had the workflow ended otherwise, this would have been noticed.
-      for (const { name, error } of await replay(bundle, files.map(withOtherEnd))) {
+      for (const { name, error } of await replay(bundle, recorded.map(withOtherEnd))) {
         expect({ name, error }).toEqual({ name, error: expect.any(DeterminismViolationError) });
       }
     },
-    60_000,
+    120_000,
   );
+});
+
+describe('a workflow that does something else', () => {
+  const changes = {
+    'waits first': {
+      change: (source: string) =>
+        source.replaceAll(
+          /^(export async function [^{]*\{)$/gm,
+          '$1\n  await new Promise((done) => setTimeout(done, 1));',
+        ),
+      shows: () => true,
+    },
+    'calls some activities by other names': {
+      change: (source: string) => source.replaceAll(/\b(ensureVm|writeStatus|actOnOwner)\b/g, '$1Anew'),
+      shows: (step: string) =>
+        /^(ACTIVITY_TASK_SCHEDULED|MARKER_RECORDED) (ensureVm|writeStatus|actOnOwner)\b/.test(step),
+    },
+  };
+
+  it.each(Object.entries(changes))(
+    '[invariant 10] is found out: one that %s',
+    async (_, { change, shows }) => {
+      const replayed = await replay(await bundleChanged(change), files);
+
+      for (const { name, history, error } of replayed) {
+        const expected = history.events.map(stepOf).some(shows) ? expect.any(DeterminismViolationError) : undefined;
+        expect({ name, error }).toEqual({ name, error: expected });
+      }
+      expect(replayed.filter(({ error }) => error !== undefined).length).toBeGreaterThan(0);
+    },
+    120_000,
+  );
+
+  it('is told with the file, the event and what to do', async () => {
+    const [first] = files;
+    if (first === undefined) throw new Error('nothing is recorded');
+    const bundle = await loadWorkflowBundle();
+
+    const text = await explain(bundle, await replay(bundle, [withOtherEnd(first)]));
+
+    const last = first.history.events.findLast(isCommand);
+    expect(text).toContain(`test/histories/${first.name}: `);
+    expect(text).toContain(`at event ${last?.eventId}, ACTIVITY_TASK_SCHEDULED anotherThing:`);
+    expect(text).toContain('[TMPRL1100] Nondeterminism error');
+    expect(text).toContain('patched(');
+    expect(text).toContain(`npm run record -- ${first.history.recordedBy}`);
+  }, 60_000);
+});
+
+describe('recorded histories', () => {
+  const texts = files.map(({ name }) => ({ name, text: readFileSync(join(historiesFolder, name), 'utf8') }));
+
+  it('are written as they are read', () => {
+    for (const [i, { name, text }] of texts.entries()) {
+      expect({ name, same: toText(files[i]!.history) === text }).toEqual({ name, same: true });
+    }
+  });
+
+  it('[invariant 8] have nothing in them of the machine that they were recorded on, and no secret', () => {
+    const forbidden = [
+      /\d@/, // <pid>@<host>
+      /\/(?:tmp|home|root|work|Users)\//,
+      /127\.0\.0\.1:(?!1234\b)/,
+      /STICKY/,
+      /\b[a-z0-9]{6}\.[a-z0-9]{16}\b/, // a bootstrap token
+    ];
+    for (const { name, text } of texts) {
+      for (const pattern of forbidden) {
+        expect({ name, found: pattern.exec(text)?.[0] }).toEqual({ name, found: undefined });
+      }
+      for (const secret of Object.values(plainSecret)) {
+        expect({ name, found: text.includes(JSON.stringify(secret).slice(1, -1)) }).toEqual({ name, found: false });
+      }
+    }
+  });
+
+  it('are few enough to be kept', () => {
+    const bytes = texts.reduce((total, { text }) => total + text.length, 0);
+
+    expect(bytes).toBeLessThan(4_000_000);
+  });
 });

@@ -10,8 +10,10 @@ export interface Replayed extends HistoryFile {
   readonly error?: Error;
 }
 
+type Bundle = { readonly code: string };
+
 /** Replays histories against workflow code, one after the other. */
-export async function replay(bundle: { code: string }, files: readonly HistoryFile[]): Promise<Replayed[]> {
+export async function replay(bundle: Bundle, files: readonly HistoryFile[]): Promise<Replayed[]> {
   const histories = files.map(({ history }): HistoryAndWorkflowId => {
     return { workflowId: history.workflowId, history: historyFromJSON(toReplay(history)) };
   });
@@ -23,18 +25,33 @@ export async function replay(bundle: { code: string }, files: readonly HistoryFi
   return replayed;
 }
 
-/** What somebody who has changed a workflow has to know when a history does not replay any more. */
-export function explain({ name, history, error }: Replayed): string {
-  const [, id = 'unknown'] = /HistoryEvent\(id: (\d+)/.exec(error?.message ?? '') ?? [];
-  const event = history.events.find(({ eventId }) => eventId === id);
-  const [reason] = /\[TMPRL\d+\][^"]*/.exec(error?.message ?? '') ?? [error?.message];
+/** What somebody who has changed a workflow has to know when histories of a scenario do not replay any more. */
+export async function explain(bundle: Bundle, [failed, ...others]: readonly Replayed[]): Promise<string> {
+  if (failed === undefined) return '';
+  const { name, history, error } = failed;
+  const [, reason = error?.message] = /message: "([^"]*)"/.exec(error?.message ?? '') ?? [];
+  const event = history.events[(await firstFailing(bundle, failed)) - 1];
   return [
-    `test/histories/${name}: the workflow does not do again what it did, at event ${id} (${event && stepOf(event)})`,
+    `test/histories/${name}: the workflow does not do again what it did at event ${event?.eventId}, ${event && stepOf(event)}:`,
     `  ${reason}`,
+    ...(others.length === 0 ? [] : [`Nor do ${others.map((other) => other.name).join(', ')}.`]),
     `Every workflow that is there would be stuck on a worker with this change. Where it changes what a workflow asks for,`,
     `keep the old way for those: if (patched('<name of the change>')) the new way, else the old one.`,
     `If no release has had the old way, record it anew, which replaces it: npm run record -- ${history.recordedBy}`,
   ].join('\n');
+}
+
+/** How many events of a history it takes for its replay to fail: with fewer it does not. */
+async function firstFailing(bundle: Bundle, { name, history }: HistoryFile): Promise<number> {
+  let [fine, failing] = [0, history.events.length];
+  while (failing - fine > 1) {
+    const middle = Math.floor((fine + failing) / 2);
+    const beginning = { name, history: { ...history, events: history.events.slice(0, middle) } };
+    const [replayed] = await replay(bundle, [beginning]);
+    if (replayed?.error === undefined) fine = middle;
+    else failing = middle;
+  }
+  return failing;
 }
 
 /** The history of a workflow that would have asked for another thing the last time. To replay it has to be an error. */
@@ -50,6 +67,9 @@ function other(command: RecordedHistory['events'][number]): RecordedHistory['eve
   const { eventId, eventTime } = command;
   return {
     ...{ eventId, eventTime, eventType: 'EVENT_TYPE_ACTIVITY_TASK_SCHEDULED' },
-    activityTaskScheduledEventAttributes: { activityId: '1', activityType: { name: 'anotherThing' } },
+    activityTaskScheduledEventAttributes: {
+      ...{ activityId: '1', activityType: { name: 'anotherThing' } },
+      workflowTaskCompletedEventId: '1',
+    },
   };
 }
