@@ -124,9 +124,14 @@ describe('planSweep', () => {
             expect(gone).toContain(resource.id);
         }
         const plan = planSweep([{ first, second }], minimumAgeMs).groups[0];
-        const told = (plan?.kept ?? []).filter(({ reason }) => reason !== 'gone' && reason !== 'cameBack');
+        const all = plan?.kept ?? [];
+        const told = all.filter(({ reason }) => reason !== 'gone' && reason !== 'cameBack');
+        const back = new Set(
+          all.flatMap(({ reason, resources: kept }) => (reason === 'cameBack' ? kept.map(keyOf) : [])),
+        );
         const count = told.reduce((sum, { resources: kept }) => sum + kept.length, 0);
-        expect((plan?.owned ?? 0) + count + gone.size).toBe(second.seen);
+        const backCount = second.present.filter((key) => back.has(key)).length;
+        expect((plan?.owned ?? 0) + backCount + count + gone.size).toBe(second.seen);
       }),
       { numRuns: 500 },
     );

@@ -20,7 +20,7 @@ export interface Look {
   readonly ownerless: readonly ListedResource[];
   /** UIDs that belong to a Machine all the same, see `Ownership`. */
   readonly adopted: readonly string[];
-  /** Of the things that the look before this one was suspicious of, those that were listed. */
+  /** Keys of listed resources of which the look before this one was suspicious, one for each resource. */
   readonly present: readonly string[];
 }
 
@@ -75,7 +75,7 @@ export interface Kept {
 /** What to do about a group. */
 export interface GroupPlan {
   readonly remove: readonly Orphan[];
-  /** How many resources have a Machine. */
+  /** How many resources have a Machine, without those that have come back. */
   readonly owned: number;
   readonly kept: readonly Kept[];
 }
@@ -106,14 +106,17 @@ function planGroup({ first, second }: GroupLooks, minimumAgeMs: number): GroupPl
   const still = new Set([...now.orphans, ...now.young].map(({ key }) => key));
   const present = new Set(second?.present);
   const changed = second === undefined ? [] : before.orphans.filter(({ key }) => !still.has(key));
+  const cameBack = changed.filter(({ key }) => present.has(key));
+  const returned = new Set(cameBack.map(({ key }) => key));
+  const returnedCount = second?.present.filter((key) => returned.has(key)).length ?? 0;
   const kept: Kept[] = [
-    { reason: 'cameBack', resources: resourcesOf(changed.filter(({ key }) => present.has(key))) },
+    { reason: 'cameBack', resources: resourcesOf(cameBack) },
     { reason: 'gone', resources: resourcesOf(changed.filter(({ key }) => !present.has(key))) },
     { reason: 'seenOnce', resources: resourcesOf(seenOnce) },
     { reason: 'young', resources: resourcesOf(now.young) },
     { reason: 'unattributed', resources: now.unattributed },
   ];
-  return { remove, owned: now.owned, kept: kept.filter(({ resources }) => resources.length > 0) };
+  return { remove, owned: now.owned - returnedCount, kept: kept.filter(({ resources }) => resources.length > 0) };
 }
 
 /** The resources of several things. */

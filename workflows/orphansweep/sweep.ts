@@ -85,7 +85,7 @@ async function lookAt(
     }
     look.seen += listed.items.length;
     if (which === 'first') show(sweep, { seen: sweep.progress.seen + listed.items.length });
-    look.present.push(...new Set(listed.items.map(keyOf).filter((key) => suspects.has(key))));
+    look.present.push(...listed.items.map(keyOf).filter((key) => suspects.has(key)));
     waiting.push(...listed.items);
     page = listed.nextPage;
     if (waiting.length > 0 && (page === undefined || waiting.length >= maxAsked)) {

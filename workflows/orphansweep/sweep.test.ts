@@ -1,0 +1,283 @@
+/** The sweep on a real Temporal server, with a cloud and Machines that the tests play. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import { Client, type WorkflowHandle } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { SweepActivities } from '../../activities/sweep.ts';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
+import type { ResourceKey, SweepNotice, SweptClass } from '../../api/sweep.ts';
+import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { progressQuery, retryNowSignal, type SweepReport } from './messages.ts';
+
+let connection: NativeConnection;
+let client: Client;
+let bundle: { code: string };
+
+beforeAll(async () => {
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+  await ensureSearchAttributes(connection, 'default');
+  client = new Client({ connection });
+  bundle = await loadWorkflowBundle();
+});
+afterAll(() => connection.close());
+
+/** What there is, and what the tests look at. */
+let classes: SweptClass[];
+let cloud: CloudResource[];
+let machines: Set<string>;
+let onRead: (count: number) => void;
+let onDelete: (request: DeleteVmRequest) => 'deleting' | 'gone';
+let listVms: (request: ListVmsRequest) => unknown;
+let reads: number;
+let lists: string[];
+let deletions: DeleteVmRequest[];
+let released: string[][];
+let notices: SweepNotice[];
+
+let taskQueue: string;
+let handle: WorkflowHandle;
+let end: () => Promise<void>;
+
+beforeEach(async () => {
+  [classes, cloud, machines] = [[swept('small')], [], new Set()];
+  [reads, lists, deletions, released, notices] = [0, [], [], [], []];
+  onRead = () => undefined;
+  onDelete = () => 'gone';
+  listVms = () => ({ items: cloud });
+  const kubernetes: SweepActivities = {
+    readSweepScope: async () => ({ classes, limits: { confirmAfterSeconds: 0.2, minimumAgeSeconds: 600 } }),
+    findOwnerless: async (_, asked) => {
+      reads += 1;
+      onRead(reads);
+      const isOwned = ({ uid, name }: ResourceKey) => machines.has(uid ?? name);
+      return { ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])), adopted: [] };
+    },
+    releaseClasses: async (_, releasable) => {
+      released.push(releasable.map(({ name }) => name));
+      return releasable.map(({ name }) => name);
+    },
+    tellSweep: async (_, told) => {
+      notices.push(...told);
+    },
+  };
+  const provider: Pick<ProviderActivities, 'validateClass' | 'deleteVm'> & { listVms: typeof listVms } = {
+    validateClass: async ({ providerSpec }) => {
+      const { scope } = Object(providerSpec);
+      if (scope === 'refused') throw ApplicationFailure.create({ type: 'Unimplemented', nonRetryable: true });
+      return { problems: [], ...(scope && { listScope: scope }) };
+    },
+    listVms: async (request: ListVmsRequest) => {
+      lists.push(request.class.name);
+      return listVms(request);
+    },
+    deleteVm: async (request) => {
+      deletions.push(request);
+      const state = onDelete(request);
+      const isDoomed = ({ uid, id }: CloudResource) =>
+        request.untagged === undefined ? uid === request.machine.uid : id === request.untagged.id;
+      if (state === 'gone') cloud = cloud.filter((each) => !isDoomed(each));
+      return { state, nodeNames: [] };
+    },
+  };
+  taskQueue = `sweep-test-${randomUUID()}`;
+  const workers = [
+    await Worker.create({ connection, taskQueue, workflowBundle: bundle, activities: kubernetes }),
+    await Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'fake'), activities: provider }),
+  ];
+  const runs = workers.map((worker) => worker.run());
+  end = async () => {
+    await handle.terminate().catch(() => undefined); // most have ended
+    for (const worker of workers) worker.shutdown();
+    await Promise.all(runs);
+  };
+});
+afterEach(() => end());
+
+function swept(name: string, scope = name, changes: Partial<SweptClass> = {}): SweptClass {
+  const about = { class: { namespace: 'n', name, generation: 1 }, providerSpec: { scope }, credentials: [] };
+  return { uid: `uid-of-${name}`, leaving: false, provider: 'fake', ...about, ...changes };
+}
+
+function vm(id: string, changes: Partial<CloudResource> = {}): CloudResource {
+  return { kind: 'vm', id, name: id, createdAt: '2026-01-01T00:00:00Z', tags: {}, ...changes };
+}
+
+async function start(dryRun = false): Promise<void> {
+  const args = [{ dialect: 'gardener', namespace: 'n', dryRun }];
+  handle = await client.workflow.start('orphanSweep', { taskQueue, workflowId: randomUUID(), args });
+}
+
+async function sweep(dryRun = false): Promise<SweepReport> {
+  await start(dryRun);
+  return handle.result();
+}
+
+const refusal = (type: string) => ApplicationFailure.create({ type, message: 'no', nonRetryable: true });
+const idsIn = (tally: { resources: readonly { id: string }[] } | undefined) => tally?.resources.map(({ id }) => id);
+
+describe('orphanSweep', () => {
+  it('[mcm 88] deletes what has no Machine, by UID or by provider ID, and says what it kept and why', async () => {
+    machines = new Set(['u1', 'named']);
+    const now = new Date().toISOString();
+    cloud = [
+      ...[
+        vm('owned', { uid: 'u1' }),
+        vm('named'),
+        vm('orphan', { uid: 'u2' }),
+        vm('disk', { kind: 'disk', uid: 'u2' }),
+      ],
+      ...[vm('untagged'), vm('young', { uid: 'u3', createdAt: now }), vm('whose', { kind: 'nic' })],
+    ];
+
+    const { groups, releasedClasses, dryRun } = await sweep();
+
+    expect(groups).toMatchObject([{ provider: 'fake', classes: ['small'], seen: 7, failed: [], failedCount: 0 }]);
+    expect(groups[0]?.deleted.count).toBe(3);
+    expect(groups[0]?.kept.map(({ reason, count }) => [reason, count])).toEqual([
+      ['machine', 2],
+      ['young', 1],
+      ['unattributed', 1],
+    ]);
+    expect([releasedClasses, dryRun, lists.length, released]).toEqual([[], false, 2, []]);
+    const asked = deletions.map(({ machine, providerID, untagged }) => ({ machine, providerID, untagged }));
+    expect(asked.toSorted((a, b) => (a.machine.name < b.machine.name ? -1 : 1))).toEqual([
+      { machine: { uid: 'u2', namespace: 'n', name: 'orphan' }, providerID: 'orphan', untagged: undefined },
+      {
+        ...{ machine: { uid: 'none', namespace: 'n', name: 'untagged' }, providerID: 'untagged' },
+        untagged: { kind: 'vm', id: 'untagged' },
+      },
+    ]);
+    expect(notices.map(({ reason }) => reason)).toEqual(['OrphanDeleted', 'OrphanDeleted']);
+    expect(notices.some(({ note }) => note.includes('vm orphan') && note.includes('and 1 more of its UID'))).toBe(true);
+  });
+
+  it('lists classes of one scope once, and those without one by themselves', async () => {
+    classes = [swept('a', 'same'), swept('b', 'same'), swept('c', 'other'), swept('d', ''), swept('e', 'refused')];
+
+    const { groups } = await sweep();
+
+    expect(groups.map((group) => group.classes)).toEqual([['a', 'b'], ['c'], ['d'], ['e']]);
+    expect(lists.toSorted()).toEqual(['a', 'c', 'd', 'e']);
+  });
+
+  it('takes page after page, and null for what is left out', async () => {
+    const pages = [
+      { items: [{ ...vm('a'), uid: null }], nextPage: '2' },
+      { items: [vm('b')], nextPage: null },
+    ];
+    listVms = ({ page }) => pages[page === undefined ? 0 : 1];
+
+    const { groups } = await sweep(true);
+
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'dryRun', resources: [{ id: 'a' }, { id: 'b' }] }]);
+  });
+
+  it('[mcm 88] goes on with the other groups when one cannot be listed', async () => {
+    classes = [swept('broken'), swept('good'), swept('odd'), swept('homeless', '', { provider: '' }), swept('endless')];
+    cloud = [vm('orphan')];
+    const answers: Record<string, () => unknown> = {
+      broken: () => {
+        throw refusal('Unauthenticated');
+      },
+      odd: () => ({ items: [vm('orphan'), { id: 'what' }] }),
+      endless: () => ({ items: [], nextPage: '1' }),
+    };
+    listVms = (request) => (answers[request.class.name] ?? (() => ({ items: cloud })))();
+
+    const { groups } = await sweep();
+
+    expect(groups.map(({ classes: [name], error, deleted }) => [name, error?.code, deleted.count])).toEqual([
+      ['broken', 'Unauthenticated', 0],
+      ['endless', 'Internal', 0],
+      ['good', undefined, 1],
+      ['homeless', 'InvalidArgument', 0],
+      ['odd', 'Internal', 0],
+    ]);
+    expect(groups[4]?.error?.message).toContain('items.1.kind');
+    expect(deletions.map((request) => request.class.name)).toEqual(['good']);
+  });
+
+  it('[invariant 4] keeps what has a Machine again, up to the moment before it would go', async () => {
+    cloud = [vm('a', { uid: 'u1' }), vm('b', { uid: 'u2' }), vm('c', { uid: 'u3' })];
+    onRead = (count) => {
+      if (count === 2) machines.add('u1'); // when it is looked at again
+      if (count === 3) machines.add('u2'); // right before the deletions
+    };
+
+    const { groups } = await sweep();
+
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'cameBack', count: 2 }]);
+    expect(idsIn(groups[0]?.deleted)).toEqual(['c']);
+    expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u3']);
+  });
+
+  it('[invariant 4] [invariant 6] waits while it cannot read which Machines there are, and shows so', async () => {
+    cloud = [vm('owned', { uid: 'u1' })];
+    machines = new Set(['u1']);
+    let isDown = true;
+    onRead = () => {
+      if (isDown) throw refusal('Unavailable');
+    };
+
+    await start();
+    const query = `MillwrightBlockedOn = 'KubernetesApi' AND WorkflowId = '${handle.workflowId}'`;
+    await eventually(async () => (await client.workflow.count(query)).count === 1, 30_000);
+    await eventually(async () => (await handle.query(progressQuery)).lastError?.code === 'Unavailable');
+    expect(deletions).toEqual([]);
+    isDown = false;
+    await handle.signal(retryNowSignal);
+    const { groups } = (await handle.result()) as SweepReport;
+
+    expect(groups).toMatchObject([{ seen: 1, kept: [{ reason: 'machine', count: 1 }] }]);
+    expect(deletions).toEqual([]);
+    await eventually(async () => (await client.workflow.count(query)).count === 0, 30_000);
+  });
+
+  it('deletes nothing in a dry run', async () => {
+    classes = [swept('small', 'small', { leaving: true })];
+    cloud = [vm('orphan', { uid: 'u1' })];
+
+    const { groups, dryRun } = await sweep(true);
+
+    expect(dryRun).toBe(true);
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'dryRun', count: 1, resources: [{ id: 'orphan', uid: 'u1' }] }]);
+    expect([deletions, released]).toEqual([[], []]);
+  });
+
+  it('reports what could not be deleted, and asks again while the cloud is at it', async () => {
+    cloud = [vm('kept', { uid: 'u1' }), vm('slow', { uid: 'u2' })];
+    onDelete = ({ machine }) => {
+      if (machine.uid === 'u1') throw refusal('PermissionDenied');
+      return deletions.length > 2 ? 'gone' : 'deleting';
+    };
+
+    const { groups } = await sweep();
+
+    expect(groups[0]).toMatchObject({ failedCount: 1, failed: [{ id: 'kept', uid: 'u1', code: 'PermissionDenied' }] });
+    expect(idsIn(groups[0]?.deleted)).toEqual(['slow']);
+    expect(notices.map(({ reason }) => reason).toSorted()).toEqual(['OrphanDeleted', 'OrphanNotDeleted']);
+  });
+
+  it('[mcm 8] lets deleted classes go of which nothing can be left', async () => {
+    const leaving = { leaving: true };
+    classes = [
+      ...[swept('clean', 'clean', leaving), swept('refused', 'broken', leaving), swept('dirty', 'dirty', leaving)],
+      ...[swept('shared', 'kept', leaving), swept('stays', 'kept')],
+    ];
+    const young = vm('young', { uid: 'u', createdAt: new Date().toISOString() });
+    listVms = (request) => {
+      if (request.class.name === 'refused') throw refusal('Unauthenticated');
+      return { items: request.class.name === 'clean' ? [] : [young] };
+    };
+
+    const { releasedClasses } = await sweep();
+
+    expect(releasedClasses.toSorted()).toEqual(['clean', 'shared']);
+  });
+});
