@@ -93,7 +93,13 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   }
 }
 
-async function startEtcd(start: StartServer, executable: string, dir: string, port: number): Promise<ServerHandle> {
+/** Starts an etcd of its own, without TLS, and resolves when it answers. */
+export async function startEtcd(
+  start: StartServer,
+  executable: string,
+  dir: string,
+  port: number,
+): Promise<ServerHandle> {
   const url = `http://127.0.0.1:${port}`;
   return start({
     name: 'etcd',
