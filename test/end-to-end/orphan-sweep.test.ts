@@ -1,0 +1,227 @@
+/** What has no Machine goes from the cloud, and nothing else. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { createVm } from '../../activities/providers/simulated/client.ts';
+import { finalizers } from '../../api/gardener/names.ts';
+import { names } from '../../api/names.ts';
+import { events } from '../../kube/core.ts';
+import { machineClasses, machines } from '../../kube/gardener.ts';
+import { type SweepReport, sweepScheduleId } from '../../temporal/schedules.ts';
+import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
+import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
+import { startMillwright, startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+const short = ['--orphan-confirm-after', '1s', '--orphan-minimum-age', '1s', '--leader-elect', 'false'];
+
+/** Makes a VM behind Millwright's back, with the tags of the installation unless others are given. */
+async function makeVm(
+  { cloud, namespace }: Installation,
+  name: string,
+  { uid, tags = { cluster: namespace } }: { uid?: string; tags?: Record<string, string> } = {},
+): Promise<string> {
+  const body = {
+    ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
+    tags: { ...tags, ...(uid !== undefined && { [names.machineUid]: uid }) },
+    node: { labels: {}, taints: [] },
+  };
+  const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));
+  return `simulated:///here/${vm.id}`;
+}
+
+async function vmNames({ cloud }: Installation): Promise<string[]> {
+  return (await cloud.vms()).map(({ name }) => name).toSorted();
+}
+
+async function untilOld({ cloud }: Installation): Promise<void> {
+  await until('all VMs are older than the minimum age', async () =>
+    (await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500) ? true : undefined,
+  );
+}
+
+describe('the sweeps of the Schedule', () => {
+  let millwright: Installation;
+
+  afterEach(async () => {
+    await millwright?.stop();
+  });
+
+  it('[mcm 88] [invariant 4] delete what has no Machine, and spare a VM whose creation nobody has heard of yet', async () => {
+    millwright = await startInstallation({ flags: [...short, '--machine-safety-orphan-vms-period', '2s'] });
+    const { cloud, temporal, namespace } = millwright;
+    await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
+    await makeVm(millwright, 'untagged');
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', times: 1 });
+    await millwright.createMachine('in-creation');
+    await until('its VM exists', async () => ((await vmNames(millwright)).includes('in-creation') ? true : undefined));
+    await millwright.createMachine('healthy');
+
+    await until('the orphans are gone', async () => {
+      const present = await vmNames(millwright);
+      return present.includes('tagged') || present.includes('untagged') ? undefined : true;
+    });
+    const schedule = temporal.schedule.getHandle(sweepScheduleId(namespace));
+    const taken = async () => (await schedule.describe()).info.numActionsTaken;
+    const before = await taken();
+    await until('three more sweeps are over', async () => ((await taken()) > before + 3 ? true : undefined));
+
+    const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === 'in-creation');
+    expect(machine?.spec?.providerID).toBeUndefined();
+    expect(await vmNames(millwright)).toEqual(['healthy', 'in-creation']);
+    await cloud.setFaults();
+    await millwright.untilMachines(2, 'Running');
+    expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 2, deletes: 2 });
+  }, 180_000);
+});
+
+describe('millwright sweep', () => {
+  let millwright: Installation;
+  let proxy: FaultProxy;
+  let dir: string;
+
+  beforeAll(async () => {
+    proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
+    dir = await mkdtemp(join(tmpdir(), 'millwright-sweep-'));
+    await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
+    millwright = await startInstallation({ processKubeconfig: join(dir, 'kubeconfig'), flags: short });
+  }, 120_000);
+  afterAll(async () => {
+    proxy?.setRule();
+    await millwright?.stop();
+    await proxy?.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  function startSweep(...flags: string[]) {
+    const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+    return startProcess(['sweep', '-n', millwright.namespace, '--temporal-address', address, ...flags]);
+  }
+
+  async function sweep(...flags: string[]): Promise<{ code: number | null; output: string; report: SweepReport }> {
+    const command = startSweep('-o', 'json', ...flags);
+    const { code } = await command.exited;
+    const output = command.logs();
+    const json = output.split('\n').find((line) => line.startsWith('{'));
+    if (json === undefined) throw new Error(`there is no report in\n${output}`);
+    return { code, output, report: JSON.parse(json) };
+  }
+
+  it('[mcm 88] [invariant 4] tells what it would delete, deletes it, and keeps all that is of a Machine or of others', async () => {
+    const { control, namespace } = millwright;
+    await millwright.putSecret('wrong', { ...plainSecret, token: 'not-this-one' });
+    await millwright.createClass('wrong', { secretRef: { namespace, name: 'wrong' } });
+    const orphan = await makeVm(millwright, 'orphan', { uid: '00000000-0000-4000-8000-000000000001' });
+    const untagged = await makeVm(millwright, 'untagged-orphan');
+    // Machines as machine-controller-manager leaves them. Nothing is made for them, as their class is gone.
+    const spec = { class: { kind: 'MachineClass', name: 'gone' } };
+    await millwright.createMachine('mcm-named', { ...spec, providerID: await makeVm(millwright, 'other-name') });
+    await makeVm(millwright, 'mcm-new');
+    await millwright.createMachine('mcm-new', spec);
+    await makeVm(millwright, 'foreign', { tags: { cluster: 'another' }, uid: '00000000-0000-4000-8000-000000000002' });
+    await makeVm(millwright, 'foreign-untagged', { tags: { cluster: 'another' } });
+    await millwright.createMachine('own');
+    await until('its VM is there', async () => ((await vmNames(millwright)).includes('own') ? true : undefined));
+    await untilOld(millwright);
+    const others = ['foreign', 'foreign-untagged', 'mcm-new', 'other-name', 'own'];
+
+    const dry = await sweep('--dry-run');
+
+    expect(await vmNames(millwright)).toEqual([...others, 'orphan', 'untagged-orphan'].toSorted());
+    const [small, wrong] = dry.report.groups;
+    expect(small).toMatchObject({ classes: ['small'], seen: 5, deleted: { count: 0 } });
+    expect(small?.kept.map(({ reason, count }) => [reason, count])).toEqual([
+      ['machine', 3],
+      ['dryRun', 2],
+    ]);
+    expect(small?.kept[1]?.resources.map(({ id }) => id).toSorted()).toEqual([orphan, untagged].toSorted());
+    expect(wrong).toMatchObject({ classes: ['wrong'], error: { code: 'Unauthenticated' } });
+    expect(dry.code).toBe(1);
+    expect(dry.output).toMatch(/waiting to look again at what has no Machine at \d\d:\d\d:\d\d/);
+
+    const { code, report } = await sweep();
+
+    expect(await vmNames(millwright)).toEqual(others);
+    expect(report.groups[0]).toMatchObject({ deleted: { count: 2 }, failedCount: 0 });
+    expect(report.groups[1]?.error?.code).toBe('Unauthenticated');
+    expect(code).toBe(1);
+    const told = await until('it is told on the class', async () => {
+      const { items } = await control.list(events, { namespace });
+      const found = items.filter(({ reason }) => reason === 'OrphanDeleted');
+      return found.length === 2 ? found : undefined;
+    });
+    expect(told.map(({ regarding }) => regarding.name)).toEqual(['small', 'small']);
+    expect(told.some(({ note }) => note.includes(orphan))).toBe(true);
+
+    await control.delete(machineClasses, { namespace, name: 'wrong' });
+    const { code: good, output } = await (async () => {
+      const command = startSweep();
+      return { ...(await command.exited), output: command.logs() };
+    })();
+    expect(output).toMatch(/simulated small +kept +3 +has a Machine/);
+    expect(good).toBe(0);
+  }, 240_000);
+
+  it('[invariant 4] [invariant 6] deletes nothing while the API server is out, and nothing of a Machine afterwards', async () => {
+    await makeVm(millwright, 'during-outage');
+    await untilOld(millwright);
+    const before = await vmNames(millwright);
+    await proxy.goDown();
+
+    const command = startSweep();
+    await until('it says what it waits for', async () =>
+      /last error Unavailable/.test(command.logs()) ? true : undefined,
+    );
+    expect(await vmNames(millwright)).toEqual(before);
+    await proxy.comeUp();
+    const { code } = await command.exited;
+
+    expect(code).toBe(0);
+    expect(await vmNames(millwright)).toEqual(before.filter((name) => name !== 'during-outage'));
+  }, 180_000);
+
+  it('[mcm 8] lets a deleted class go after its last Machine, and not before what is left in its cloud', async () => {
+    const { control, namespace, cloud } = millwright;
+    const tags = { cluster: `${namespace}-doomed` };
+    await millwright.createClass('doomed', { providerSpec: { endpoint: cloud.url, machineType: 'small', tags } });
+    const { name } = await millwright.createMachine('last', { class: { kind: 'MachineClass', name: 'doomed' } });
+    const key = { namespace, name: 'doomed' };
+    await until('the class is protected', async () =>
+      (await control.get(machineClasses, key)).metadata.finalizers?.includes(finalizers.machine) ? true : undefined,
+    );
+    await until('it has a VM', async () => ((await vmNames(millwright)).includes('last') ? true : undefined));
+    await makeVm(millwright, 'left-behind', { tags });
+    await untilOld(millwright);
+    await control.delete(machineClasses, key);
+    await sweep();
+    expect((await control.get(machineClasses, key)).metadata.deletionTimestamp).toBeDefined();
+    expect(await vmNames(millwright)).not.toContain('left-behind');
+    await makeVm(millwright, 'left-later', { tags });
+    await untilOld(millwright);
+
+    await control.delete(machines, { namespace, name });
+
+    await until('the class is gone', async () =>
+      (await control.find(machineClasses, key)) === undefined ? true : undefined,
+    );
+    expect(await control.find(machines, { namespace, name })).toBeUndefined();
+    const left = await vmNames(millwright);
+    expect([left.includes('last'), left.includes('left-later')]).toEqual([false, false]);
+  }, 180_000);
+
+  it('[invariant 4] keeps what is younger than the minimum age', async () => {
+    const { namespace, processes } = millwright;
+    await processes[0]?.stop();
+    const kubeconfig = join(dir, 'kubeconfig');
+    const flags = [...short, '--orphan-minimum-age', '1h'];
+    processes.push(await startMillwright({ namespace, kubeconfig, flags }));
+    await makeVm(millwright, 'young');
+
+    const { code, report } = await sweep();
+
+    expect(report.groups[0]?.kept).toContainEqual(expect.objectContaining({ reason: 'young', count: 1 }));
+    expect(await vmNames(millwright)).toContain('young');
+    expect(code).toBe(0);
+  }, 120_000);
+});
