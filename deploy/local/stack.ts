@@ -33,6 +33,8 @@ export interface Stack {
   readonly uiUrl: string;
   readonly temporal: ServerHandle;
   readonly etcd: ServerHandle;
+  /** `http://127.0.0.1:<port>`, for what no API server does. Keys of the first cluster begin with `/cluster-1/`. */
+  readonly etcdUrl: string;
   /** Ends all servers and removes a temporary folder. Safe to repeat. */
   stop(): Promise<void>;
 }
@@ -84,7 +86,8 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   try {
     const [temporal, etcdServer, ...clusters] = await Promise.all(starting);
     etcd = etcdServer;
-    return { dir, kubeconfig: clusters[0].kubeconfig, clusters, ...temporal, etcd, stop };
+    const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+    return { dir, kubeconfig: clusters[0].kubeconfig, clusters, ...temporal, etcd, etcdUrl, stop };
   } catch (error) {
     giveUp.abort();
     await Promise.allSettled(starting);
