@@ -342,6 +342,30 @@ describe('deleteMachine', () => {
   });
 });
 
+describe('[mcm 19] isNodeTaken', () => {
+  it.each([
+    { of: 'a node with the provider ID of another VM', providerID: 'cloud:///theirs', machine: 'self', taken: true },
+    { of: 'a node with that of this VM', providerID: 'cloud:///ours', machine: 'other', taken: false },
+    { of: 'a node without one that refers to another machine', machine: 'other', taken: true },
+    { of: 'a node without one that refers to this machine', machine: 'self', taken: false },
+    { of: 'a node that has just registered', taken: false },
+  ])('is $taken for $of', async ({ providerID, machine, taken }) => {
+    const ref = refOf(await newMachine());
+    const labelled = { [labels.machineName]: machine === 'self' ? ref.name : 'other' };
+    const { metadata } = await newNode(machine === undefined ? {} : { labels: labelled });
+    if (providerID !== undefined) await client.patch(nodes, metadata, mergePatch({ spec: { providerID } }));
+    expect(await activities.isNodeTaken(ref, metadata.name, 'cloud:///ours')).toBe(taken);
+  });
+
+  it('is false for a name that no node has, and while nobody can tell', async () => {
+    const ref = refOf(await newMachine());
+    expect(await activities.isNodeTaken(ref, 'no-such-node', 'cloud:///ours')).toBe(false);
+    const find: KubeClient['find'] = () => Promise.reject(new Error('no answer'));
+    const cut = createActivities({ ...client, find });
+    expect(await cut.isNodeTaken(ref, 'no-such-node', 'cloud:///ours')).toBe(false);
+  });
+});
+
 describe('removeNode', () => {
   it('removes the node of the machine, with our finalizer', async () => {
     const machine = await newMachine();

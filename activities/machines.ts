@@ -130,6 +130,16 @@ export function createMachineActivities(deps: MachineDeps) {
       return snapshot(await patchMachine(ref, metadata, { spec: { providerID } }));
     },
 
+    /**
+     * Whether a Node of this name is that of another VM than the one with this provider ID: its own provider ID says so
+     * or, while it has none, the machine that it refers to. A Node that cannot be read keeps no VM from joining.
+     */
+    async isNodeTaken({ name }: ObjectRef, nodeName: string, providerID: string): Promise<boolean> {
+      const node = await target.find(nodes, { name: nodeName }, quick()).catch(() => undefined);
+      if (node?.spec?.providerID !== undefined) return isOfAnother(node, providerID);
+      return (node?.metadata.labels?.[labels.machineName] ?? name) !== name;
+    },
+
     /** Writes the status, with its Event. */
     async writeStatus(ref: ObjectRef, version: string, change: StatusChange): Promise<MachineSnapshot | null> {
       return snapshot(await writeStatus(ref, version, change));

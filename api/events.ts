@@ -18,6 +18,10 @@ export const machineEvents = {
   VmCreated: { type: 'Normal', when: 'The cloud has accepted the VM: phase Pending until its Node is healthy.' },
   FailedLookup: { type: 'Warning', when: 'The cloud did not say how the VM is whose Node is waited for.' },
   VmFailed: { type: 'Warning', when: 'The VM will never run: phase Failed.' },
+  StaleNode: {
+    type: 'Warning',
+    when: 'The cloud named the Node as that of another VM, and the VM was deleted: phase Failed.',
+  },
   CreationTimeout: { type: 'Warning', when: 'The Node was not healthy before the creation timeout: phase Failed.' },
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time: phase Running.' },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing: phase Unknown.' },

@@ -37,7 +37,7 @@ export const failures = {
   Unavailable: { ...lost, meaning: 'The cloud cannot be reached or throttles.' },
   DataLoss: { ...refusal, meaning: 'The cloud lost data.' },
   Unauthenticated: { ...refusal, meaning: 'The credentials are wrong or expired.', blockedOn: 'Credentials' },
-  Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up after creation did not succeed.' },
+  Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up did not succeed.', outcomeUnknown: true },
 } as const satisfies Record<string, FailureMeaning>;
 
 /** A code that a provider may answer with: the `type` of its ApplicationFailure. */

@@ -54,6 +54,12 @@ export const EnsureVmRequest = z.object({
       'An earlier create of this Machine may have had its effect. Wait `settleSeconds` and look before creating. ' +
         'The same holds whenever the attempt number of the activity is above 1.',
     ),
+  providerID: nonEmpty
+    .optional()
+    .describe(
+      'Provider ID that the Machine has stored: there is a VM. A provider that cannot look VMs up by UID makes no other ' +
+        'and fails with `Unimplemented`.',
+    ),
   lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
 });
 export type EnsureVmRequest = z.infer<typeof EnsureVmRequest>;

@@ -1,12 +1,11 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
 import type { ClassReading } from '../../api/model.ts';
-import { readVmDeletion } from './answer.ts';
-import { type Failure, isActivityFailure, toFailure, toOperationText, withProvider } from './failure.ts';
+import { deleteVm } from './cloud.ts';
+import { type Failure, toOperationText } from './failure.ts';
 import { kubernetes, type Life, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
 import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
-import { cloudActivities } from './provision.ts';
 import { remedy, timeIn, writeRefusal, writeStatus } from './status.ts';
 
 /**
@@ -43,30 +42,13 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
 
   showRetry(life, { doing, waitingFor: 'the cloud' });
   await announce(life);
-  const { provider, credentials, ...scope } = reading.cloud;
-  const { namespace, uid } = life.ref;
-  const { providerID, lastKnownState } = life.machine;
-  try {
-    const answer = await cloudActivities(provider).deleteVm({
-      ...scope,
-      credentials: [...credentials],
-      machine: { uid, namespace, name: life.ref.name },
-      ...(providerID !== undefined && { providerID }),
-      ...(lastKnownState !== undefined && { lastKnownState }),
-      outcomeUnknown: life.outcomeUnknown,
-    });
-    const deletion = readVmDeletion(answer);
-    if ('code' in deletion) return await refused(life, doing, deletion);
-    forgetError(life);
-    life.leftNodes = [...new Set([...life.leftNodes, ...deletion.nodeNames])];
-    if (deletion.state === 'gone') return undefined;
-    showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
-    return waitFor(firstAskPauseMs);
-  } catch (error) {
-    if (!isActivityFailure(error)) throw error;
-    const failure = withProvider(toFailure(error), provider);
-    return failure.code === 'NotFound' ? undefined : refused(life, doing, failure);
-  }
+  const deletion = await deleteVm(life, reading.cloud);
+  if ('code' in deletion) return refused(life, doing, deletion);
+  forgetError(life);
+  life.leftNodes = [...new Set([...life.leftNodes, ...deletion.nodeNames])];
+  if (deletion.state === 'gone') return undefined;
+  showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
+  return waitFor(firstAskPauseMs);
 }
 
 /** The last step that takes time says so on the Machine, once. */

@@ -1,9 +1,10 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { isHealthy, sameConditions } from '../../api/attention.ts';
+import type { Failure } from './failure.ts';
 import type { Life } from './life.ts';
 import { ailment, followNode, isJoinable, isNodeDeleted, removeUserData, syncNode } from './node.ts';
 import { again, done, firstAskPauseMs, isPastCreation, type PhaseOutcome, waitFor } from './phase.ts';
-import { showPhase, showProgress } from './progress.ts';
+import { type Progress, showPhase, showProgress } from './progress.ts';
 import { creationDeadlineMs, failIfLate, timeIn } from './status.ts';
 
 /** Waits for the Node to be healthy, at the longest until the creation timeout. */
@@ -16,25 +17,42 @@ export async function join(life: Life): Promise<PhaseOutcome> {
     return again;
   }
 
-  const { nodeName, limits } = life.machine;
   const waitingFor = whatFor(life);
-  const failed = await failIfLate(life, () => ({
-    code: 'DeadlineExceeded',
-    message: `node ${nodeName ?? '(not named yet)'} did not become healthy within ${limits.creationSeconds} s`,
-  }));
+  const failed = await failIfLate(life, () => lateError(life));
   if (failed !== undefined) return failed;
 
   const leftMs = creationDeadlineMs(life) - Date.now();
-  const isSlow = life.askPauseMs > firstAskPauseMs; // the cloud has been asked again
   showProgress(life, {
     doing: 'waiting for the node to join',
     waitingFor,
     until: timeIn(leftMs),
-    ...(isSlow && { blockedOn: 'NodeJoin' as const }),
-    unblock: "Look at the VM's console for what its user data does; an API server it cannot reach is the usual cause.",
+    ...hindrance(life),
   });
   showPhase(life);
   return waitFor(Math.min(leftMs, life.askAt - Date.now()));
+}
+
+function lateError({ machine, isUninitialized, progress }: Life): Pick<Failure, 'code' | 'message'> {
+  const { nodeName, limits } = machine;
+  const inTime = `within ${limits.creationSeconds} s`;
+  if (isUninitialized) {
+    const message = `the VM was not set up ${inTime}: ${progress.lastError?.message ?? 'the cloud gives no reason'}`;
+    return { code: 'Uninitialized', message };
+  }
+  const message = `node ${nodeName ?? '(not named yet)'} did not become healthy ${inTime}`;
+  return { code: 'DeadlineExceeded', message };
+}
+
+/** What is out of the ordinary about the wait, and what helps. */
+function hindrance({ isUninitialized, progress, askPauseMs }: Life): Pick<Progress, 'blockedOn' | 'unblock'> {
+  if (isUninitialized) {
+    return progress.lastError === undefined ? {} : { blockedOn: 'CloudApi', unblock: 'See the last error.' };
+  }
+  const isSlow = askPauseMs > firstAskPauseMs; // the cloud has been asked again
+  return {
+    ...(isSlow && { blockedOn: 'NodeJoin' }),
+    unblock: "Look at the VM's console for what its user data does; an API server it cannot reach is the usual cause.",
+  };
 }
 
 /** Whether the Node says something about itself that the Machine does not: why it is not healthy yet, for example. */

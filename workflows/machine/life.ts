@@ -70,7 +70,7 @@ export interface CreationAttempt {
   readonly provider: string;
   /** It was refused for certain the last time, although a call before that may have made a VM. */
   isRefused: boolean;
-  readonly request: Omit<EnsureVmRequest, 'outcomeUnknown' | 'lastKnownState'>;
+  readonly request: Omit<EnsureVmRequest, 'outcomeUnknown' | 'providerID' | 'lastKnownState'>;
 }
 
 /** State of one machine's workflow, which its phases read and change. */

@@ -1,6 +1,6 @@
 /** The life of a machine on a real Temporal server, with a Kubernetes and a cloud that the tests play. */
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
@@ -13,8 +13,12 @@ import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm } from '.
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { recordingLogger, eventually as within } from '../../test/kube/setup.ts';
 import { describeQuery, observedSignal, retryNowSignal } from './messages.ts';
+
+const patienceMs = 60_000;
+jest.setTimeout(4 * patienceMs);
+const eventually = (condition: () => boolean | Promise<boolean>) => within(condition, patienceMs);
 
 const userData = { namespace: 'n', name: 'pool', key: 'userData' };
 const vm: Vm = { state: 'running', providerID: 'played:///vm-1', nodeName: 'node-1', addresses: [] };
@@ -43,6 +47,8 @@ let deletions: DeleteVmRequest[];
 /** Names of the steps in Kubernetes, and what was written into the status. */
 let steps: (keyof MachineActivities)[];
 let written: StatusChange[];
+/** Whether the name of the node is that of another VM's. */
+let isNodeTaken: boolean;
 /** What adding the finalizer finds. */
 let onFinalizer: () => Partial<MachineSnapshot>;
 
@@ -86,6 +92,7 @@ beforeEach(async () => {
     userData: { ...userData, personal: false },
   };
   ensureVm = () => vm;
+  isNodeTaken = false;
   onFinalizer = () => ({ managed: true, finalizers: [...machine.finalizers, 'ours'] });
   asked = [];
   deletions = [];
@@ -121,11 +128,16 @@ function playKubernetes(): MachineActivities & DrainActivities {
     storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
       touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),
     ),
+    isNodeTaken: noted('isNodeTaken', () => isNodeTaken),
     writeStatus: noted('writeStatus', (_ref, _version, change) => {
       written.push(change);
-      return touch({ phase: change.phase });
+      const { phase, lastKnownState } = change;
+      return touch({ phase, ...(lastKnownState !== undefined && { lastKnownState }) });
     }),
-    syncNode: noted('syncNode', (_ref, _seen, change) => ({ machine: touch({ phase: change.phase }), node })),
+    syncNode: noted('syncNode', (_ref, _seen, { phase }) => {
+      const conditions = node.state === 'present' ? node.conditions : machine.conditions;
+      return { machine: touch({ phase, conditions }), node };
+    }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', () => true),
     removeFinalizer: noted('removeFinalizer', () => true),
@@ -157,6 +169,24 @@ async function start(): Promise<void> {
 /** Tells the workflow what a watcher would. */
 async function observe(): Promise<void> {
   await latest().signal(observedSignal, { machine, node });
+}
+
+/** Lets the Node of the VM register, healthy. */
+async function joinNode(): Promise<void> {
+  node = {
+    ...{ state: 'present', uid: 'node-uid', resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
+    ...{ conditions: { Ready: 'True' }, startingUp: false },
+  };
+  await observe();
+}
+
+/** How long each timer of a run was set for, ms. */
+async function timersOf(run: WorkflowHandle): Promise<number[]> {
+  const { events } = await run.fetchHistory();
+  return (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) => {
+    const { seconds, nanos } = timer?.startToFireTimeout ?? {};
+    return timer ? [Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6] : [];
+  });
 }
 
 /** The workflow in whichever run it is. */
@@ -217,8 +247,6 @@ describe('a creation', () => {
     touch({ limits: { ...machine.limits, creationSeconds: 3 } });
     ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
     await start();
-    await eventually(async () => (await waitingFor()) === 'the cloud to name the node');
-
     await eventually(() => machine.phase === 'Failed');
 
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(machine.createdAt) + 3_000);
@@ -267,5 +295,97 @@ describe('a creation', () => {
       { token: `${machine.uid}-0`, providerSpec: { zone: 'a' }, outcomeUnknown: true },
       { token: `${machine.uid}-1`, providerSpec: { zone: 'b' }, outcomeUnknown: true },
     ]);
+  });
+
+  it('[mcm 13] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
+    ensureVm = ({ providerID }) => (providerID === undefined ? vm : refuse('Unimplemented'));
+    await start();
+    await eventually(() => machine.phase === 'Pending');
+
+    // Asked anew, as when a workflow was lost: the identity is all that there is.
+    await handle.terminate();
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+
+    expect(asked.map(({ providerID }) => providerID)).toEqual([undefined, vm.providerID]);
+    expect(written.map(({ event }) => event?.reason)).toEqual(['VmCreated']);
+    expect((await latest().query(describeQuery)).lastError).toBeUndefined();
+    await joinNode();
+    await eventually(() => machine.phase === 'Running');
+  });
+
+  it('[mcm 15] asks every 5 s until the VM is set up, says why it is not, and takes no node before', async () => {
+    let message = '';
+    let isSetUp = false;
+    ensureVm = () => {
+      if (isSetUp) return vm;
+      return { ...vm, state: 'uninitialized', ...(message !== '' && { message, lastKnownState: 'half' }) };
+    };
+    await start();
+    await eventually(() => machine.phase === 'Pending');
+    await joinNode();
+    await eventually(async () => (await waitingFor()) === 'the cloud to set up the VM');
+    message = 'no route yet';
+    await eventually(() => machine.phase === 'CrashLoopBackOff');
+    await eventually(async () => (await latest().query(describeQuery)).blockedOn === 'CloudApi');
+    expect((await latest().query(describeQuery)).lastError).toMatchObject({ code: 'Uninitialized', message });
+    isSetUp = true;
+    await eventually(() => machine.phase === 'Running');
+
+    expect(asked.length).toBeGreaterThanOrEqual(3);
+    expect(asked.at(-1)?.lastKnownState).toBe('half');
+    const operations = written.flatMap(({ phase, operation }) => (operation ? [[phase, operation.description]] : []));
+    expect(operations).toEqual([
+      ['Pending', 'Creating machine on cloud provider'],
+      ['CrashLoopBackOff', 'Initialize VM Instance: no route yet'],
+      ['Pending', 'Creating machine on cloud provider'],
+    ]);
+    const pauses = await timersOf(handle);
+    expect(pauses.length).toBeGreaterThanOrEqual(2);
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(5_000);
+  });
+
+  it('[mcm 15] [invariant 1] goes on with the VM whose set-up was refused before it was known', async () => {
+    ensureVm = () => (asked.length === 1 ? refuse('Uninitialized') : vm);
+    await start();
+    await untilRefused(1);
+    await latest().signal(retryNowSignal);
+    await eventually(() => machine.phase === 'Pending');
+    expect(new Set(asked.map(({ token }) => token)).size).toBe(1);
+    expect(asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
+  });
+
+  it('[mcm 19] fails and deletes its VM when the name of its node is that of another VM', async () => {
+    isNodeTaken = true;
+    await start();
+    await eventually(() => machine.phase === 'Failed');
+
+    expect(machine).toMatchObject({ providerID: vm.providerID });
+    expect(machine.nodeName).toBeUndefined();
+    expect(deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+    expect(written).toMatchObject([
+      {
+        operation: {
+          type: 'Create',
+          state: 'Failed',
+          description: expect.stringMatching(/^VM using old node obj.*node-1/),
+        },
+        event: { reason: 'StaleNode' },
+      },
+    ]);
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await handle.result();
+    expect(steps.at(-1)).toBe('removeFinalizer');
+    expect(steps).not.toContain('removeNode');
+  });
+
+  it('[mcm 19] takes a node of its own name for its own, as it may have joined already', async () => {
+    isNodeTaken = true;
+    ensureVm = () => ({ ...vm, nodeName: 'm' });
+    await start();
+    await eventually(() => machine.phase === 'Pending');
+    expect(machine.nodeName).toBe('m');
+    expect(deletions).toEqual([]);
   });
 });

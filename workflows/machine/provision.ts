@@ -1,15 +1,16 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
-import { isCancellation, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import { isCancellation } from '@temporalio/workflow';
 import { failures } from '../../api/failures.ts';
-import { providerTaskQueue } from '../../api/names.ts';
-import type { ProviderActivities, Vm } from '../../api/provider.ts';
+import type { MachineSnapshot } from '../../api/model.ts';
+import type { Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
+import { cloudActivities, deleteVm } from './cloud.ts';
 import { type Failure, isActivityFailure, toFailure, toOperationText, withProvider } from './failure.ts';
 import { type CreationAttempt, kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import { done, firstAskPauseMs, isPastCreation, nextAskPauseMs, type PhaseOutcome, retryPauseMs } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
-import { creationRefused, fail, writeStatus } from './status.ts';
+import { creationRefused, fail, writeRefusal, writeStatus } from './status.ts';
 
 /**
  * Asks the cloud for the VM until the Machine has an identity, and again with growing pauses until the node has joined:
@@ -25,6 +26,7 @@ export async function provision(life: Life): Promise<PhaseOutcome> {
   const vm = await ensureVm(life, doing);
   if ('kind' in vm) return vm;
 
+  if (await isNodeTaken(life, vm)) return giveUpVm(life, vm);
   await storeIdentity(life, vm);
   if (vm.state === 'failed') {
     const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
@@ -32,7 +34,8 @@ export async function provision(life: Life): Promise<PhaseOutcome> {
   }
   life.isUninitialized = vm.state === 'uninitialized';
   scheduleAsk(life);
-  await writePending(life, vm);
+  if (life.isUninitialized && vm.message !== undefined) await writeSetUpFailed(life, doing, vm.message, vm);
+  else await writePending(life, vm);
   return done;
 }
 
@@ -42,10 +45,16 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   if ('kind' in attempt) return attempt;
   life.attempt = attempt;
   life.mayHaveVm = true;
-  const { lastKnownState } = life.machine;
-  const state = { outcomeUnknown: life.outcomeUnknown, ...(lastKnownState !== undefined && { lastKnownState }) };
+  const { providerID, lastKnownState } = life.machine;
   try {
-    const answer = readVm(await cloudActivities(attempt.provider).ensureVm({ ...attempt.request, ...state }));
+    const answer = readVm(
+      await cloudActivities(attempt.provider).ensureVm({
+        ...attempt.request,
+        outcomeUnknown: life.outcomeUnknown,
+        ...(providerID !== undefined && { providerID }),
+        ...(lastKnownState !== undefined && { lastKnownState }),
+      }),
+    );
     noteCloud(life, false);
     if ('code' in answer) return await refused(life, doing, answer);
     forgetError(life);
@@ -53,8 +62,16 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   } catch (error) {
     if (isCancellation(error)) life.outcomeUnknown = true;
     if (!isActivityFailure(error)) throw error;
-    return refused(life, doing, withProvider(toFailure(error), attempt.provider));
+    const failure = withProvider(toFailure(error), attempt.provider);
+    const stored = failure.code === 'Unimplemented' ? storedVm(life.machine) : undefined;
+    return stored ?? refused(life, doing, failure);
   }
+}
+
+/** The VM as far as the Machine tells of it: all there is to know where a provider cannot look VMs up. */
+function storedVm({ providerID, nodeName }: MachineSnapshot): Vm | undefined {
+  if (providerID === undefined) return undefined;
+  return { state: 'creating', providerID, addresses: [], ...(nodeName !== undefined && { nodeName }) };
 }
 
 /** Remembers whether there may be a VM. A Machine that has an identity waits for its node all the same. */
@@ -64,6 +81,12 @@ async function refused(life: Life, doing: string, failure: Failure): Promise<Pha
   if (life.machine.providerID === undefined) {
     noteRefusal(life, failure);
     return creationRefused(life, doing, failure, `Cloud provider message - ${toOperationText(failure)}`);
+  }
+  if (failure.code === 'Uninitialized') {
+    life.isUninitialized = true;
+    scheduleAsk(life);
+    await writeSetUpFailed(life, doing, failure.message);
+    return done;
   }
   scheduleAsk(life);
   showProgress(life, { doing, error: failure });
@@ -134,17 +157,24 @@ function isOutdated({ attempt, reading }: Life): boolean {
   return attempt?.isRefused === true && reading !== undefined && attempt.version !== reading.version;
 }
 
-/** Cloud activities of a provider: any worker that polls its queue. Quick retries are here, the rest is a wait. */
-export function cloudActivities(provider: string) {
-  return proxyActivities<ProviderActivities>({
-    taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
-    startToCloseTimeout: '5 minutes',
-    scheduleToStartTimeout: '1 minute',
-    heartbeatTimeout: '10 seconds',
-    retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts: 4 },
-    // The SDK's default, TRY_CANCEL, would go on to delete while the create call still runs.
-    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-  });
+/**
+ * Whether the cloud has given the Node a name under which another VM's is there: that of a VM which is gone, where names
+ * are made from addresses. One with the Machine's name is its own and may have joined already.
+ */
+async function isNodeTaken(life: Life, { providerID, nodeName }: Vm): Promise<boolean> {
+  if (nodeName === undefined || nodeName === life.machine.nodeName || nodeName === life.ref.name) return false;
+  const look = () => kubernetes.isNodeTaken(life.ref, nodeName, providerID);
+  return untilAnswered(life, 'looking for a node of the same name', look);
+}
+
+/** As machine-controller-manager: such a VM goes at once, and its Machine with it. What cannot go now goes later. */
+async function giveUpVm(life: Life, { providerID, nodeName }: Vm): Promise<PhaseOutcome> {
+  await storeIdentity(life, { state: 'failed', providerID, addresses: [] });
+  showProgress(life, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
+  const cloud = life.reading?.cloud;
+  if (cloud !== undefined) await deleteVm(life, cloud);
+  const message = `VM using old node obj: the node ${nodeName} exists and is that of another VM`;
+  return fail(life, { code: 'Internal', message }, 'StaleNode');
 }
 
 /** From here on the VM is known to the Machine, whatever becomes of it. */
@@ -171,9 +201,23 @@ async function writePending(life: Life, { lastKnownState }: Vm): Promise<void> {
   });
 }
 
+/** The set-up of the VM was refused: it is told as machine-controller-manager does, and tried again. */
+async function writeSetUpFailed(life: Life, doing: string, message: string, vm?: Vm): Promise<void> {
+  const code = 'Uninitialized';
+  const lastKnownState = vm?.lastKnownState;
+  showProgress(life, { doing, error: { code, message } });
+  const description = `Initialize VM Instance: ${message}`;
+  await writeRefusal(life, {
+    ...{ phase: 'CrashLoopBackOff', reason: 'FailedCreate', code, message, timeoutActive: true },
+    operation: { type: 'Create', state: 'Failed', description, errorCode: code },
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  });
+}
+
 /** A VM that is not set up is asked about as often as machine-controller-manager does, any other less and less. */
 function scheduleAsk(life: Life): void {
-  life.askPauseMs = life.askPauseMs === 0 ? firstAskPauseMs : nextAskPauseMs(life.askPauseMs);
+  if (!life.isUninitialized)
+    life.askPauseMs = life.askPauseMs === 0 ? firstAskPauseMs : nextAskPauseMs(life.askPauseMs);
   const pauseMs = life.isUninitialized ? retryPauseMs({ code: 'Uninitialized' }, 'creation') : life.askPauseMs;
   life.askAt = Date.now() + pauseMs;
 }

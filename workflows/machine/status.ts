@@ -13,6 +13,7 @@ export interface Refusal extends Pick<Failure, 'code' | 'message'> {
   readonly reason: MachineEvent;
   readonly operation: MachineOperation;
   readonly timeoutActive?: boolean;
+  readonly lastKnownState?: string;
 }
 
 /** As machine-controller-manager: an error that goes on is written again after that long, so that it does not look old. */
@@ -32,14 +33,15 @@ export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseS
  * Writes that a step was refused, with an Event that carries the code. The same refusal again, but for the id of its
  * request and the like, writes no status and counts up its Event.
  */
-export async function writeRefusal(life: Life, { phase, reason, operation, timeoutActive, ...error }: Refusal) {
-  const told = life.refusal?.reason === reason && isSameError(life.refusal, error) ? life.refusal : undefined;
-  const event = { reason, note: `${error.code}: ${told?.message ?? error.message}` };
-  if (told !== undefined && phase === life.machine.phase && Date.now() < told.writtenAt + refusalAgeMs) {
-    return writeStatus(life, { phase, event });
+export async function writeRefusal(life: Life, { reason, code, message, ...change }: Refusal): Promise<void> {
+  const isSame = life.refusal?.reason === reason && isSameError(life.refusal, { code, message });
+  const told = isSame ? life.refusal : undefined;
+  const event = { reason, note: `${code}: ${told?.message ?? message}` };
+  if (told !== undefined && change.phase === life.machine.phase && Date.now() < told.writtenAt + refusalAgeMs) {
+    return writeStatus(life, { phase: change.phase, event });
   }
-  await writeStatus(life, { phase, operation, event, ...(timeoutActive !== undefined && { timeoutActive }) });
-  life.refusal = { reason, code: error.code, message: told?.message ?? error.message, writtenAt: Date.now() };
+  await writeStatus(life, { ...change, event });
+  life.refusal = { reason, code, message: told?.message ?? message, writtenAt: Date.now() };
 }
 
 /**

@@ -1,0 +1,190 @@
+/** What Millwright makes of the answers of a provider that is not its own. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { Machine } from '../../api/gardener/machine.ts';
+import { finalizers, labels } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { DeleteVmRequest, EnsureVmRequest, Vm } from '../../api/provider.ts';
+import { type Node, nodes } from '../../kube/core.ts';
+import { machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { recordingLogger } from '../kube/setup.ts';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+/** A cloud with one VM a Machine, whose Node has a name of the cloud's choice. */
+interface PlayedVm {
+  readonly providerID: string;
+  readonly nodeName: string;
+  readonly asked: EnsureVmRequest[];
+  readonly deletions: DeleteVmRequest[];
+  answer(request: EnsureVmRequest): Promise<Vm>;
+}
+
+describe('the answer of a provider', () => {
+  let millwright: Installation;
+  let connection: NativeConnection;
+  let stop: () => Promise<void>;
+  const vms = new Map<string, PlayedVm>();
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ flags: ['--providers', ''] });
+    await millwright.createClass('played', { provider: 'played' });
+    const server = {
+      address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
+      namespace: 'default',
+      tls: false,
+    } as const;
+    connection = await connectWorkers(server, recordingLogger());
+    const worker = await Worker.create({
+      connection,
+      taskQueue: providerTaskQueue(millwright.namespace, 'played'),
+      activities: { ensureVm, deleteVm },
+    });
+    const run = worker.run();
+    stop = async () => {
+      worker.shutdown();
+      await run;
+    };
+  }, 120_000);
+  afterAll(async () => {
+    await stop?.();
+    await connection?.close();
+    await millwright?.stop();
+  });
+
+  async function ensureVm(request: EnsureVmRequest): Promise<Vm> {
+    const vm = vms.get(request.machine.name);
+    if (vm === undefined) throw new Error(`nobody plays ${request.machine.name}`);
+    vm.asked.push(request);
+    return vm.answer(request);
+  }
+
+  async function deleteVm(request: DeleteVmRequest) {
+    vms.get(request.machine.name)?.deletions.push(request);
+    return { state: 'gone', nodeNames: [] };
+  }
+
+  /** Makes a Machine whose VM answers so. */
+  async function play(name: string, answer: (vm: PlayedVm, request: EnsureVmRequest) => Promise<Vm> | Vm) {
+    const id = randomUUID();
+    const vm: PlayedVm = {
+      ...{ providerID: `played:///${id}`, nodeName: `ip-${id}`, asked: [], deletions: [] },
+      answer: async (request) => answer(vm, request),
+    };
+    vms.set(name, vm);
+    const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'played' } });
+    return { ref, vm };
+  }
+
+  const running = ({ providerID, nodeName }: PlayedVm): Vm => ({
+    state: 'running',
+    providerID,
+    nodeName,
+    addresses: [],
+  });
+
+  /** A healthy Node, as a kubelet registers it. */
+  async function register({ nodeName, providerID }: Pick<PlayedVm, 'nodeName' | 'providerID'>) {
+    const { metadata } = await millwright.target.create(nodes, { metadata: { name: nodeName }, spec: { providerID } });
+    const status = { conditions: [{ type: 'Ready', status: 'True' }] };
+    return millwright.target.patch(nodes, metadata, mergePatch({ status }), { subresource: 'status' });
+  }
+
+  async function untilPhase(ref: ObjectRef, phase: string): Promise<Machine> {
+    return until(
+      `${ref.name} is ${phase}`,
+      async () => {
+        const machine = await millwright.control.get(machines, ref);
+        return phaseOf(machine) === phase ? machine : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+  }
+
+  async function remove(ref: ObjectRef): Promise<void> {
+    await millwright.control.delete(machines, ref);
+    await until(
+      `${ref.name} is gone`,
+      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
+      { describe: () => millwright.story() },
+    );
+  }
+
+  it('[mcm 13] Unimplemented for a VM that the Machine names makes no second one', async () => {
+    let made = 0;
+    const { ref, vm } = await play('no-lookup', (played, { providerID }) => {
+      if (providerID !== undefined) throw ApplicationFailure.nonRetryable('there is no look-up', 'Unimplemented');
+      made += 1;
+      return running(played);
+    });
+    await until('it is asked for again', async () => (vm.asked.length > 1 ? true : undefined));
+    expect(phaseOf(await millwright.control.get(machines, ref))).toBe('Pending');
+    await register(vm);
+
+    const machine = await untilPhase(ref, 'Running');
+    expect(machine.spec?.providerID).toBe(vm.providerID);
+    expect(machine.metadata.labels?.[labels.node]).toBe(vm.nodeName);
+    expect(made).toBe(1);
+    await remove(ref);
+    expect(vm.deletions).toMatchObject([{ providerID: vm.providerID }]);
+  }, 120_000);
+
+  it('[mcm 15] uninitialized keeps the Machine from running until the VM is set up', async () => {
+    let problem: string | undefined = 'the route is missing';
+    const { ref, vm } = await play('set-up', async (played, { providerID }) => {
+      if (providerID === undefined) await register(played);
+      return problem === undefined ? running(played) : { ...running(played), state: 'uninitialized', message: problem };
+    });
+
+    const refused = await untilPhase(ref, 'CrashLoopBackOff');
+    expect(refused.status?.lastOperation).toMatchObject({
+      ...{ type: 'Create', state: 'Failed', errorCode: 'Uninitialized' },
+      description: 'Initialize VM Instance: the route is missing',
+    });
+    await until('it is asked again', async () => (vm.asked.length > 1 ? true : undefined));
+    expect(await millwright.describe(ref)).toMatchObject({
+      phase: 'CrashLoopBackOff',
+      lastError: { code: 'Uninitialized', message: problem },
+    });
+    problem = undefined;
+
+    await untilPhase(ref, 'Running');
+    expect(new Set(vm.asked.map(({ token }) => token)).size).toBe(1);
+  }, 120_000);
+
+  it("[mcm 19] the name of another VM's Node fails the Machine, deletes its VM and leaves that Node alone", async () => {
+    let other: Node | undefined;
+    const { ref, vm } = await play('stale', async (played) => {
+      other ??= await register({ nodeName: played.nodeName, providerID: 'played:///other' });
+      return running(played);
+    });
+
+    const machine = await untilPhase(ref, 'Failed');
+    expect(machine.status?.lastOperation).toMatchObject({
+      ...{ type: 'Create', state: 'Failed' },
+      description: expect.stringContaining('VM using old node obj'),
+    });
+    expect(machine.metadata.labels?.[labels.node]).toBeUndefined();
+    expect(vm.deletions).toMatchObject([{ providerID: vm.providerID }]);
+    await remove(ref);
+    expect(await millwright.target.get(nodes, { name: vm.nodeName })).toEqual(other);
+  }, 120_000);
+
+  it('[mcm 19] the name of a Node that has registered already is no reason when it is its own', async () => {
+    const { ref, vm } = await play('quick', async (played, { providerID }) => {
+      if (providerID === undefined) await register(played);
+      return running(played);
+    });
+
+    await untilPhase(ref, 'Running');
+    expect(vm.deletions).toEqual([]);
+    const { metadata } = await millwright.target.get(nodes, { name: vm.nodeName });
+    expect(metadata.finalizers).toEqual([finalizers.node]);
+    expect(metadata.labels?.[labels.machineName]).toBe(ref.name);
+  }, 120_000);
+});

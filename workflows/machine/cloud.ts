@@ -1,0 +1,45 @@
+/** Calls to the provider of a machine, which is any worker that polls its task queue. */
+import { proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { ClassReading } from '../../api/model.ts';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { ProviderActivities, VmDeletion } from '../../api/provider.ts';
+import { readVmDeletion } from './answer.ts';
+import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
+import type { Life } from './life.ts';
+
+/** Cloud activities of a provider. Quick retries are here, the rest is a wait. */
+export function cloudActivities(provider: string) {
+  return proxyActivities<ProviderActivities>({
+    taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
+    startToCloseTimeout: '5 minutes',
+    scheduleToStartTimeout: '1 minute',
+    heartbeatTimeout: '10 seconds',
+    retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts: 4 },
+    // The SDK's default, TRY_CANCEL, would go on to delete while the create call still runs.
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+  });
+}
+
+/** One call to delete everything of the Machine from the cloud. A refusal is an answer; only a cancellation throws. */
+export async function deleteVm(
+  life: Life,
+  { provider, credentials, ...scope }: NonNullable<ClassReading['cloud']>,
+): Promise<Pick<VmDeletion, 'state' | 'nodeNames'> | Failure> {
+  const { uid, namespace, name } = life.ref;
+  const { providerID, lastKnownState } = life.machine;
+  try {
+    const answer = await cloudActivities(provider).deleteVm({
+      ...scope,
+      credentials: [...credentials],
+      machine: { uid, namespace, name },
+      ...(providerID !== undefined && { providerID }),
+      ...(lastKnownState !== undefined && { lastKnownState }),
+      outcomeUnknown: life.outcomeUnknown,
+    });
+    return readVmDeletion(answer);
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    const failure = withProvider(toFailure(error), provider);
+    return failure.code === 'NotFound' ? { state: 'gone', nodeNames: [] } : failure;
+  }
+}
