@@ -1,4 +1,5 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
+import { asyncLocalStorage } from '@temporalio/activity';
 import { apiVersion, finalizers, resources } from '../api/gardener/names.ts';
 import { secretRefsOf } from '../api/gardener/to-model.ts';
 import type {
@@ -13,7 +14,6 @@ import type {
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
-import { currentCall } from './boundary.ts';
 import { removeFinalizer } from './owner-finalizers.ts';
 
 export interface SweepDeps {
@@ -29,7 +29,7 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
   return {
     /** The classes of a namespace as they are now, and how sure a sweep has to be. */
     async readSweepScope({ namespace }: SweepNamespace): Promise<SweepScope> {
-      const { items } = await control.list(machineClasses, { namespace, signal: currentCall().signal });
+      const { items } = await control.list(machineClasses, { namespace, ...endWithCall() });
       const classes = items.map((machineClass) => {
         const { metadata, provider = '', providerSpec } = machineClass;
         const { name, uid, generation = 0, deletionTimestamp } = metadata;
@@ -51,7 +51,7 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
      * also belongs to the Machine of its name that has no provider ID yet.
      */
     async findOwnerless({ namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
-      const { items } = await control.list(machines, { namespace, signal: currentCall().signal });
+      const { items } = await control.list(machines, { namespace, ...endWithCall() });
       const uids = new Set(items.map(({ metadata }) => metadata.uid));
       const providerIDs = new Set(items.flatMap(({ spec }) => spec?.providerID || []));
       const unnamed = new Set(items.filter(({ spec }) => !spec?.providerID).map(({ metadata }) => metadata.name));
@@ -78,11 +78,10 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
       { namespace }: SweepNamespace,
       releasable: readonly ReleasableClass[],
     ): Promise<readonly string[]> {
-      const { signal } = currentCall();
-      const used = await usedClasses(namespace, signal);
+      const used = await usedClasses(namespace);
       const released: string[] = [];
       for (const { name, uid, generation } of releasable) {
-        const machineClass = await control.find(machineClasses, { namespace, name }, { signal });
+        const machineClass = await control.find(machineClasses, { namespace, name }, endWithCall());
         const { metadata } = machineClass ?? {};
         const isSame = metadata?.uid === uid && (metadata.generation ?? 0) === generation;
         if (!isSame || metadata.deletionTimestamp === undefined || used.has(name)) continue;
@@ -101,8 +100,8 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
     },
   };
 
-  async function usedClasses(namespace: string, signal: AbortSignal): Promise<ReadonlySet<string | undefined>> {
-    const query = { namespace, signal };
+  async function usedClasses(namespace: string): Promise<ReadonlySet<string | undefined>> {
+    const query = { namespace, ...endWithCall() };
     const [owned, sets, deployments] = await Promise.all([
       control.list(machines, query),
       control.list(machineSets, query),
@@ -111,4 +110,9 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
     const templates = [...sets.items, ...deployments.items].map(({ spec }) => spec?.template?.spec?.class?.name);
     return new Set([...owned.items.map(({ spec }) => spec?.class?.name), ...templates]);
   }
+}
+
+/** For requests: they end when the activity is to end. */
+function endWithCall() {
+  return { signal: asyncLocalStorage.getStore()?.cancellationSignal };
 }

@@ -5,7 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
+import { eventually } from '../../../test/kube/setup.ts';
 import { type CallContext, type Provider, ProviderError } from '../provider.ts';
+import { createVm } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
 
 let cloud: SimulatedCloud;
@@ -401,6 +403,42 @@ describe('deleteVm', () => {
   });
 });
 
+describe('deleteVm of a VM without a UID tag', () => {
+  const tags = { 'kubernetes.io/cluster/untagged': '1' };
+  const untagged = (id: string) =>
+    deletion({ uid: 'none', namespace: 'garden', name: 'old' }, { ...scope({ tags }), untagged: { kind: 'vm', id } });
+  async function makeVm(name: string, own: Record<string, string>): Promise<string> {
+    const body = { token: name, name, region: 'local', machineType: 'small', userData: 'x' } as const;
+    const access = { endpoint: cloud.url, token: 'letmein' };
+    const node = { labels: {}, taints: [] };
+    const { id } = await createVm(access, { ...body, tags: own, node }, AbortSignal.timeout(10_000));
+    return id;
+  }
+
+  it('deletes this one alone, and asked again says that it is gone', async () => {
+    const [id, other] = [await makeVm('untagged-1', tags), await makeVm('untagged-2', tags)];
+    const request = untagged(`simulated:///local/${id}`);
+
+    expect(await provider.deleteVm(request, call())).toEqual({ state: 'deleting', nodeNames: ['untagged-1'] });
+    await eventually(async () => (await provider.deleteVm(request, call())).state === 'gone');
+
+    const left = await cloud.vms();
+    expect([left.some((vm) => vm.id === id), left.some((vm) => vm.id === other)]).toEqual([false, true]);
+  });
+
+  it('[invariant 4] leaves alone what has a UID by now, and what has not the tags of the class', async () => {
+    const owned = await makeVm('untagged-3', { ...tags, 'millwright.dev/machine-uid': 'uid-of-a-machine' });
+    const foreign = await makeVm('untagged-4', { 'kubernetes.io/cluster/another': '1' });
+
+    for (const id of [owned, foreign]) {
+      const { code } = await refusal(provider.deleteVm(untagged(`simulated:///local/${id}`), call()));
+      expect(code).toBe('FailedPrecondition');
+    }
+    const left = (await cloud.vms()).map(({ id }) => id);
+    expect(left).toEqual(expect.arrayContaining([owned, foreign]));
+  });
+});
+
 describe('listVms', () => {
   it('lists page by page what carries the tags of the class', async () => {
     const tags = { 'kubernetes.io/cluster/pages': '1' };
@@ -421,7 +459,27 @@ describe('listVms', () => {
 
 describe('validateClass', () => {
   it('finds nothing wrong with a class that works', async () => {
-    expect(await provider.validateClass(scope(), call())).toEqual({ problems: [] });
+    expect(await provider.validateClass(scope(), call())).toMatchObject({ problems: [] });
+  });
+
+  it('tells which classes list the same, and no secret', async () => {
+    const listScope = async (spec: object, secret = 'cloud') => {
+      const credentials = [
+        { namespace: 'garden', name: 'node' },
+        { namespace: 'garden', name: secret },
+      ];
+      return (await provider.validateClass({ ...scope(spec), credentials }, call())).listScope;
+    };
+    secrets['garden/other'] = { token: 'letmein' };
+    const tags = { a: '1', b: '2' };
+    const same = await listScope({ tags });
+
+    expect(await listScope({ tags: { b: '2', a: '1' }, machineType: 'large', region: 'there' })).toBe(same);
+    expect(same).not.toContain('letmein');
+    const others = [await listScope({ tags: { a: '1' } }), await listScope({ tags }, 'other')];
+    expect(new Set([same, ...others]).size).toBe(3);
+    expect(await listScope({ tags, machineType: 'nameless' })).toBe(same);
+    expect(await listScope({ tags: {} })).toBeUndefined();
   });
 
   it('names field, value and fix of every problem', async () => {

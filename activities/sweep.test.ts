@@ -1,0 +1,168 @@
+/** What a sweep reads of a real API server, and what it does there. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { finalizers } from '../api/gardener/names.ts';
+import type { ResourceKey, SweepNamespace } from '../api/sweep.ts';
+import { installCrds } from '../deploy/local/crds.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { EventRecord } from '../kube/events.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
+import { mergePatch } from '../kube/patch.ts';
+import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
+import { createSweepActivities } from './sweep.ts';
+
+const told: EventRecord[] = [];
+const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600 };
+let client: KubeClient;
+let activities: ReturnType<typeof createSweepActivities>;
+let namespace: string;
+let input: SweepNamespace;
+
+beforeAll(async () => {
+  client = testClient();
+  await installCrds(testKubeconfig());
+  const events = { record: (event: EventRecord) => told.push(event), flush: async () => undefined };
+  activities = createSweepActivities({ control: client, events, sweep: limits });
+});
+beforeEach(async () => {
+  namespace = await newNamespace(client);
+  input = { dialect: 'gardener', namespace };
+});
+afterAll(() => client.close());
+
+async function createMachine(name: string, spec: object = {}): Promise<string> {
+  const { metadata } = await client.create(machines, { metadata: { namespace, name }, spec });
+  return metadata.uid;
+}
+
+async function createClass(name: string, metadata: object = {}) {
+  const made = await client.create(machineClasses, {
+    metadata: { namespace, name, ...metadata },
+    provider: 'simulated',
+    secretRef: { namespace, name: 'pool' },
+    credentialsSecretRef: { namespace: 'elsewhere', name: 'cloud' },
+    providerSpec: { size: 'small' },
+  });
+  return made.metadata;
+}
+
+const protectedClass = (name: string) => createClass(name, { finalizers: [finalizers.machine, 'example.com/other'] });
+
+describe('findOwnerless', () => {
+  it('[mcm 88] gives a resource to the Machine of its UID, its provider ID or, without either, its name', async () => {
+    const uid = await createMachine('by-uid');
+    await createMachine('named', { providerID: 'cloud:///1' });
+    await createMachine('unnamed');
+    const asked: [boolean, ResourceKey][] = [
+      [true, { kind: 'vm', id: 'cloud:///0', uid, name: '' }],
+      [true, { kind: 'disk', id: 'disk-0', uid, name: '' }],
+      [true, { kind: 'vm', id: 'cloud:///1', name: 'other-name' }],
+      [true, { kind: 'vm', id: 'cloud:///2', name: 'unnamed' }],
+      // A Machine with a provider ID has one VM, whatever another is called.
+      [false, { kind: 'vm', id: 'cloud:///3', name: 'named' }],
+      [false, { kind: 'vm', id: 'cloud:///4', uid: 'of-nobody', name: 'unnamed' }],
+      [false, { kind: 'vm', id: 'cloud:///5', name: 'nobody' }],
+      [false, { kind: 'disk', id: 'cloud:///1', name: 'unnamed' }],
+    ];
+
+    const { ownerless, adopted } = await activities.findOwnerless(
+      input,
+      asked.map(([, key]) => key),
+    );
+
+    expect(ownerless).toEqual(asked.flatMap(([isOwned], i) => (isOwned ? [] : [i])));
+    expect(adopted).toEqual([]);
+  });
+
+  it('[invariant 4] tells the old UID of a Machine that was made again from a backup', async () => {
+    await createMachine('restored', { providerID: 'cloud:///1' });
+
+    const vm: ResourceKey = { kind: 'vm', id: 'cloud:///1', uid: 'from-before', name: 'restored' };
+    const disk: ResourceKey = { kind: 'disk', id: 'disk-1', uid: 'from-before', name: '' };
+
+    expect(await activities.findOwnerless(input, [vm, disk])).toEqual({ ownerless: [1], adopted: ['from-before'] });
+  });
+
+  it('[invariant 4] fails where it cannot read, and answers nothing', async () => {
+    const nowhere = testClient({ server: 'http://127.0.0.1:1', credentials: async () => ({ headers: {}, tls: {} }) });
+    const { findOwnerless } = createSweepActivities({
+      ...{ control: nowhere, sweep: limits },
+      events: { record: () => undefined, flush: async () => undefined },
+    });
+
+    await expect(findOwnerless(input, [{ kind: 'vm', id: 'cloud:///1', name: '' }])).rejects.toThrow('127.0.0.1:1');
+    await nowhere.close();
+  });
+});
+
+describe('readSweepScope', () => {
+  it('tells the classes as they are, with Secrets of their own namespace alone, and which are leaving', async () => {
+    const stays = await createClass('stays');
+    const leaving = await protectedClass('leaving');
+    await client.delete(machineClasses, { namespace, name: 'leaving' });
+
+    const { classes, limits: own } = await activities.readSweepScope(input);
+
+    expect(own).toEqual(limits);
+    expect(classes.toSorted((a, b) => (a.class.name < b.class.name ? -1 : 1))).toEqual([
+      expect.objectContaining({ uid: leaving.uid, leaving: true }),
+      {
+        ...{ uid: stays.uid, leaving: false, provider: 'simulated', providerSpec: { size: 'small' } },
+        class: { namespace, name: 'stays', generation: stays.generation },
+        credentials: [{ namespace, name: 'pool' }],
+      },
+    ]);
+  });
+});
+
+describe('releaseClasses', () => {
+  async function leavingClass(name: string) {
+    await protectedClass(name);
+    await client.delete(machineClasses, { namespace, name });
+    const { uid, generation = 0 } = (await client.get(machineClasses, { namespace, name })).metadata;
+    return { name, uid, generation };
+  }
+
+  it('[mcm 8] takes our finalizer, and no other, off a deleted class that nobody uses', async () => {
+    const leaving = await leavingClass('leaving');
+
+    expect(await activities.releaseClasses(input, [leaving])).toEqual(['leaving']);
+
+    const { metadata } = await client.get(machineClasses, { namespace, name: 'leaving' });
+    expect(metadata.finalizers).toEqual(['example.com/other']);
+  });
+
+  it('[mcm 8] leaves one that is used, that stays, that was changed or that is another by now', async () => {
+    const spec = (name: string) => ({ class: { kind: 'MachineClass', name } });
+    const template = (name: string) => ({ metadata: { labels: { a: 'b' } }, spec: spec(name) });
+    const selector = { matchLabels: { a: 'b' } };
+    const names = ['of-machine', 'of-set', 'of-deployment', 'changed', 'another'];
+    const leaving = await Promise.all(names.map(leavingClass));
+    const { uid, generation = 0 } = await protectedClass('stays');
+    await createMachine('m', spec('of-machine'));
+    const metadata = { namespace, name: 'owner' };
+    await client.create(machineSets, { metadata, spec: { replicas: 0, selector, template: template('of-set') } });
+    await client.create(machineDeployments, {
+      metadata,
+      spec: { replicas: 0, selector, strategy: { type: 'Recreate' }, template: template('of-deployment') },
+    });
+    await client.patch(machineClasses, { namespace, name: 'changed' }, mergePatch({ providerSpec: { size: 'huge' } }));
+
+    const asked = leaving.map((each) => (each.name === 'another' ? { ...each, uid: 'from-before' } : each));
+    expect(await activities.releaseClasses(input, [...asked, { name: 'stays', uid, generation }])).toEqual([]);
+
+    const { items } = await client.list(machineClasses, { namespace });
+    expect(items).toHaveLength(6);
+    expect(items.every((each) => each.metadata.finalizers?.includes(finalizers.machine))).toBe(true);
+  });
+});
+
+describe('tellSweep', () => {
+  it('tells on a class what was done', async () => {
+    const about = { name: 'small', uid: 'uid-1' };
+    await activities.tellSweep(input, [{ class: about, reason: 'OrphanDeleted', note: 'deleted vm cloud:///1' }]);
+
+    expect(told).toMatchObject([
+      { regarding: { kind: 'MachineClass', namespace, ...about }, type: 'Warning', reason: 'OrphanDeleted' },
+    ]);
+  });
+});
