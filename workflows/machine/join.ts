@@ -82,7 +82,7 @@ async function joined(life: Life): Promise<PhaseOutcome> {
       description: `Machine ${life.ref.name} successfully joined the cluster after ${ageSeconds} s`,
     },
     timeoutActive: false,
-    event: { reason: 'NodeJoined' },
+    event: { reason: 'NodeJoined', note: `Node ${life.machine.nodeName} is healthy` }, // the same for a repeated step
   });
   if (!isWritten) return again; // it changed its mind in between
   delete life.attempt;

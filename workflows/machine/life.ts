@@ -116,7 +116,7 @@ export function listen(life: Life): void {
     announceNews(life);
   };
   setHandler(observedSignal, (seen) => learn(life, seen), { description: 'A watcher saw the Machine or its Node.' });
-  setHandler(lookSignal, wish({ stale: true }), { description: 'What was seen may be wrong: read it again.' });
+  setHandler(lookSignal, () => void (life.stale = true), { description: 'What was seen may be wrong: read it again.' });
   setHandler(retryNowSignal, wish({}), { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, wish({ forceDeletion: true }), { description: 'Delete without regard for pods.' });
   setHandler(skipDrainSignal, wish({ skipDrain: true }), { description: 'Delete with the pods still on the node.' });
@@ -148,10 +148,14 @@ function learn(life: Life, seen: MachineObservation): void {
   if (life.stale || gist(life) !== before) announceNews(life);
 }
 
-/** What of the knowledge about a machine is worth another look when it changes, as text to compare. */
+/**
+ * What of the knowledge about a machine is worth another look when it changes, as text to compare. Of the Node of one
+ * that is on its way out only whether it is there: what its conditions say does not make a cloud delete sooner.
+ */
 function gist({ machine, node, classVersion, reading }: Life): string {
   const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
-  return JSON.stringify([wishes(machine), machine.managed, view, classVersion ?? reading?.version]);
+  const ofNode = machine.phase === 'Terminating' ? view.state : view;
+  return JSON.stringify([wishes(machine), machine.managed, ofNode, classVersion ?? reading?.version]);
 }
 
 function learnNode(life: Life, seen: NodeView): void {
@@ -214,16 +218,30 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
 /** A wait that ended so much later than it should have tells of an outage of Temporal or of all workers, ms. */
 const lateMs = 30_000;
 
-/** Waits until something new has come in since `before`, at the longest for `timeoutMs` (for ever without it). */
-export async function newsSince(life: Life, before: number, timeoutMs?: number): Promise<void> {
+/**
+ * Waits until something new has come in since `before`, at the longest for `timeoutMs` (for ever without it). To be told
+ * to look is no news by itself: after a restart of the controllers all are told, and no cloud is to be asked by all.
+ */
+export async function newsSince(life: Life, before: number, timeoutMs = Infinity): Promise<void> {
   endIfCancelled();
   if (life.news === before && workflowInfo().historyLength > 500) await startOver(life);
-  const isNews = () => life.news !== before;
-  const startMs = Date.now();
-  if (timeoutMs === undefined) await condition(isNews);
-  else await condition(isNews, Math.max(timeoutMs, 1));
-  if (timeoutMs !== undefined && Date.now() > startMs + timeoutMs + lateMs) life.outageEndMs = Date.now();
+  const endMs = Date.now() + Math.max(timeoutMs, 1);
+  while (life.news === before && Date.now() < endMs) {
+    const isAwake = () => life.news !== before || life.stale;
+    if (endMs === Infinity) await condition(isAwake);
+    else await condition(isAwake, endMs - Date.now());
+    if (Date.now() > endMs + lateMs) life.outageEndMs = Date.now();
+    if (life.stale && (await lookAnew(life))) return;
+  }
   if (life.stale) await look(life);
+}
+
+/** Reads everything again, and answers whether anything differs from what was known. */
+async function lookAnew(life: Life): Promise<boolean> {
+  const known = () => JSON.stringify([life.machine, life.node].map((view) => ({ ...view, resourceVersion: '' })));
+  const before = known();
+  await look(life);
+  return known() !== before;
 }
 
 /** Throws when what is being done is to end, for one of the many places that await nothing which would. */

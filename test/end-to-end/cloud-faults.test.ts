@@ -1,0 +1,483 @@
+/** What people see while a cloud misbehaves: on the Machine, in its Events, in the list of workflows and in `describe`. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { request } from 'undici';
+import type { FailureCode } from '../../api/failures.ts';
+import type { Machine } from '../../api/gardener/machine.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { type Blocker, names, searchAttributes } from '../../api/names.ts';
+import { describeCommand } from '../../cli/describe.ts';
+import { describe as tell } from '../../cli/description.ts';
+import { parseOptions } from '../../cli/options.ts';
+import type { SimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { type Event, events, nodes } from '../../kube/core.ts';
+import { machineClasses, machines } from '../../kube/gardener.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { fromSetup, type Installation, phaseOf, plainSecret, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+type Fault = Parameters<SimulatedCloud['setFaults']>[number];
+
+/** A cloud that refuses: which calls, and what is to be seen of it. */
+interface Refusal {
+  /** Class of its own, of this machine type; the fault meets the class alone. Default: small. */
+  readonly machineType?: string;
+  readonly fault?: Fault;
+  readonly token?: string;
+  readonly code: FailureCode;
+  readonly words: RegExp;
+  readonly blockedOn: Blocker;
+  /** Until the next try. */
+  readonly pauseSeconds: number;
+  readonly remedy: RegExp;
+}
+
+const cloudApi = { blockedOn: 'CloudApi', remedy: /retryNow/, pauseSeconds: 5 } as const;
+const capacity = { blockedOn: 'CloudCapacity', remedy: /Raise the quota.*retryNow/, pauseSeconds: 600 } as const;
+const credentials = { blockedOn: 'Credentials', remedy: /Correct the credentials in the Secret/ } as const;
+const hang: Fault = { kind: 'hang', effect: 'none' };
+
+/** Machines that are being created, by their names. */
+const creations = {
+  refused: { ...credentials, token: 'wrong', code: 'Unauthenticated', words: /401: Unauthorized/, pauseSeconds: 180 },
+  odd: {
+    machineType: 'huge',
+    code: 'InvalidArgument',
+    words: /providerSpec\.machineType.*huge.*small, medium, large/,
+    ...{ blockedOn: 'Class', pauseSeconds: 180, remedy: /Correct the MachineClass/ },
+  },
+  hanging: { ...cloudApi, fault: hang, code: 'DeadlineExceeded', words: /did not answer in time/ },
+  cut: {
+    ...cloudApi,
+    fault: { kind: 'outage', how: 'disconnect' },
+    code: 'Unavailable',
+    words: /127\.0\.0\.1:\d+ cannot be reached/,
+  },
+  throttled: {
+    ...cloudApi,
+    machineType: 'medium',
+    fault: { kind: 'throttle', retryAfterSeconds: 120 },
+    code: 'Unavailable',
+    ...{ words: /429: Throttled/, pauseSeconds: 120 },
+  },
+  full: {
+    ...capacity,
+    machineType: 'large',
+    fault: { kind: 'capacity' },
+    code: 'ResourceExhausted',
+    words: /409: InsufficientCapacity: no room for another large/,
+  },
+  'used-up': {
+    ...capacity,
+    fault: { kind: 'quota' },
+    code: 'ResourceExhausted',
+    words: /403: QuotaExceeded: the quota of 0 VMs/,
+  },
+} as const satisfies Record<string, Refusal>;
+
+/** Machines that run and are being deleted. */
+const deletions = {
+  'leaving-refused': { ...creations.refused, pauseSeconds: 600 },
+  'leaving-hanging': creations.hanging,
+  'leaving-throttled': { ...creations.throttled, machineType: 'small' },
+  'leaving-down': {
+    ...cloudApi,
+    fault: { kind: 'outage', how: 'unavailable' },
+    code: 'Unavailable',
+    words: /503: ServiceUnavailable/,
+  },
+} as const satisfies Record<string, Refusal>;
+
+/** What nobody has to see, as the next call makes it good. */
+const trifles: Record<string, Fault[]> = {
+  untouched: [],
+  'lost-done': [{ kind: 'lostAnswer', effect: 'done', times: 1 }],
+  'lost-none': [{ kind: 'lostAnswer', effect: 'none', times: 1 }],
+  unlisted: [
+    { kind: 'lostAnswer', effect: 'done', times: 1 },
+    { kind: 'invisible', ms: 1_000 },
+    { kind: 'ignoreTokens' },
+  ],
+  slow: [{ kind: 'latency', ms: 400, p99Ms: 2_000 }],
+  brief: [{ kind: 'throttle', retryAfterSeconds: 2, times: 1 }],
+};
+
+describe('a cloud that misbehaves', () => {
+  let millwright: Installation;
+  const refs = new Map<string, ObjectRef>();
+  const faults = new Map<string, readonly Fault[]>();
+
+  const refOf = (name: string): ObjectRef => refs.get(name) ?? { dialect: 'gardener', namespace: '', name, uid: '' };
+  const applyFaults = () => millwright.cloud.setFaults(...[...faults.values()].flat());
+  async function mend(name: string): Promise<void> {
+    faults.delete(name);
+    await applyFaults();
+  }
+
+  /** A class of its own for a machine, with a Secret of its own where the token is another. */
+  async function createClass(name: string, { machineType = 'small', token }: Partial<Refusal> = {}): Promise<void> {
+    const { namespace, cloud } = millwright;
+    const tags = { cluster: namespace, class: name };
+    const providerSpec = { endpoint: cloud.url, machineType, region: 'here', tags };
+    if (token !== undefined) await millwright.putSecret(name, { ...plainSecret, token });
+    const secretRef = { namespace, name: token === undefined ? 'pool' : name };
+    await millwright.createClass(name, { providerSpec, secretRef });
+  }
+  const createMachine = async (name: string) =>
+    refs.set(name, await millwright.createMachine(name, { class: { kind: 'MachineClass', name } }));
+
+  const get = (name: string) => millwright.control.get(machines, refOf(name));
+  const untilMachine = (name: string, what: string, check: (machine: Machine) => boolean) =>
+    until(
+      `${name} ${what}`,
+      async () => {
+        const machine = await get(name);
+        return check(machine) ? machine : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+  const untilPhase = (name: string, phase: string) =>
+    untilMachine(name, `is ${phase}`, (machine) => phaseOf(machine) === phase);
+  const untilGone = (name: string) =>
+    until(
+      `${name} is gone`,
+      async () => ((await millwright.control.find(machines, refOf(name))) === undefined ? true : undefined),
+      { describe: () => millwright.story() },
+    );
+  const vmsOf = async (name: string) =>
+    (await millwright.cloud.vms({ all: true })).filter((vm) => vm.tags[names.machineUid] === refOf(name).uid);
+  const callsOf = async (name: string, operation: string) => {
+    const ids = (await vmsOf(name)).map(({ id }) => id);
+    return (await millwright.cloud.calls()).filter(
+      (call) =>
+        call.operation === operation &&
+        (call.token?.startsWith(refOf(name).uid) || (call.vm !== undefined && ids.includes(call.vm))),
+    );
+  };
+  const handleOf = (name: string) =>
+    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', refOf(name)));
+  const retryNow = (name: string) => handleOf(name).signal('retryNow');
+
+  async function eventsOf(name: string): Promise<Event[]> {
+    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
+    return items.filter(({ regarding }) => regarding.uid === refOf(name).uid);
+  }
+  const untilEvent = (name: string, reason: string) =>
+    until(`${name} has an Event ${reason}`, async () =>
+      (await eventsOf(name)).find((event) => event.reason === reason),
+    );
+  /** The reasons of all Events of a machine, oldest first and without repeats, once the last of them is there. */
+  async function storyOf(name: string, last: string): Promise<string[]> {
+    await untilEvent(name, last);
+    const all = (await eventsOf(name)).toSorted((a, b) => (a.eventTime ?? '').localeCompare(b.eventTime ?? ''));
+    return all.map(({ reason }) => reason).filter((reason, i, reasons) => reason !== reasons[i - 1]);
+  }
+
+  /** Rows of `millwright describe` by their names. */
+  async function told(name: string): Promise<Record<string, string>> {
+    const { namespace } = millwright;
+    const targetKubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
+    const temporalAddress = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+    const options = parseOptions(describeCommand.flags, { namespace, targetKubeconfig, temporalAddress }, {});
+    const text = await tell('Machine', name, options);
+    return Object.fromEntries(text.split('\n').map((line) => line.split(/\s\s+/)));
+  }
+  const blockedOn = async (name: string) =>
+    (await handleOf(name).describe()).searchAttributes[searchAttributes.blockedOn]?.[0] ?? undefined;
+  const describedWith = (name: string, what: string, check: (answer: Described) => boolean) =>
+    until(`describe of ${name} says ${what}`, async () => {
+      const answer = await millwright.describe(refOf(name)).catch(() => undefined);
+      return answer !== undefined && check(answer) ? answer : undefined;
+    });
+  type Described = Awaited<ReturnType<Installation['describe']>>;
+
+  /** Checks all places where a refusal shows. */
+  async function expectShown(name: string, refusal: Refusal, isDeletion: boolean): Promise<void> {
+    const { code, words, remedy } = refusal;
+    const phase = isDeletion ? 'Terminating' : 'CrashLoopBackOff';
+    const machine = await untilMachine(
+      name,
+      `says ${code}`,
+      ({ status }) => status?.lastOperation?.state === 'Failed' && words.test(status.lastOperation.description ?? ''),
+    );
+    const { currentStatus, lastOperation } = machine.status ?? {};
+    expect(currentStatus).toMatchObject({ phase, timeoutActive: !isDeletion });
+    expect(lastOperation).toMatchObject({ type: isDeletion ? 'Delete' : 'Create', state: 'Failed' });
+    expect(lastOperation?.errorCode).toBe(isDeletion ? undefined : code);
+    const beginning = isDeletion ? 'Initiate VM deletion: ' : 'Cloud provider message - ';
+    expect(lastOperation?.description).toMatch(`${beginning}machine codes error: code = [${code}] message = [`);
+
+    const event = await untilEvent(name, isDeletion ? 'FailedDelete' : 'FailedCreate');
+    expect(event).toMatchObject({ type: 'Warning', note: expect.stringMatching(words) });
+    expect(event.note).toMatch(new RegExp(`^${code}: `));
+
+    const described = await describedWith(name, 'until when', (answer) => answer.until !== undefined);
+    expect(described).toMatchObject({
+      phase,
+      waitingFor: 'a change that helps, or the next try',
+      blockedOn: refusal.blockedOn,
+      lastError: { code, message: expect.stringMatching(words) },
+      unblock: expect.stringMatching(remedy),
+    });
+    const { lastError } = described;
+    expect(Date.parse(described.until ?? '') - Date.parse(lastError?.at ?? '')).toBe(refusal.pauseSeconds * 1_000);
+    expect(await blockedOn(name)).toBe(refusal.blockedOn);
+
+    const text = await told(name);
+    expect(text).toMatchObject({
+      Phase: phase,
+      Doing: expect.stringMatching(/(creating|deleting) the VM|checking the Machine.*, since 2/),
+      'Blocked on': expect.stringMatching(`^${refusal.blockedOn}: `),
+      'Last error': expect.stringMatching(words),
+      'To unblock': expect.stringMatching(remedy),
+    });
+    expect(text['Last error']).toMatch(new RegExp(`^${code} at 2`));
+    if (refusal.pauseSeconds > 60) expect(text['Waiting for']).toMatch(/^a change that helps.*, until 2/);
+  }
+
+  async function expectCreated(name: string): Promise<void> {
+    await untilPhase(name, 'Running');
+    expect(await vmsOf(name)).toHaveLength(1);
+    expect(await storyOf(name, 'NodeJoined')).toEqual(['FailedCreate', 'VmCreated', 'NodeJoined']);
+    expect(await blockedOn(name)).toBeUndefined();
+    expect(await millwright.describe(refOf(name))).not.toHaveProperty('lastError');
+  }
+
+  async function expectDeleted(name: string): Promise<void> {
+    await untilGone(name);
+    expect((await vmsOf(name)).map(({ state }) => state)).toEqual(['terminated']);
+    const story = ['VmCreated', 'NodeJoined', 'Deleting', 'FailedDelete', 'Deleted'];
+    expect(await storyOf(name, 'Deleted')).toEqual(story);
+  }
+
+  // All of it happens at once. Up to the calls that hang no test takes a fault away: that would let go what hangs.
+  beforeAll(async () => {
+    millwright = await startInstallation();
+    const { cloud, control } = millwright;
+    const leaving = [...Object.keys(deletions), 'leaving-full'];
+    const healthy = ['dying', 'vanishing'];
+    const table: Record<string, Refusal> = creations;
+    for (const name of Object.keys(creations)) await createClass(name, table[name]);
+    for (const name of [...Object.keys(trifles), ...healthy, 'hang-done', 'never', 'stillborn'])
+      await createClass(name);
+    for (const name of leaving) await createClass(name, name === 'leaving-refused' ? { token: 'letmein' } : {});
+
+    for (const [name, { fault, machineType }] of Object.entries(table)) {
+      const meets = machineType === undefined ? { tags: { class: name } } : { machineType };
+      if (fault !== undefined) faults.set(name, [{ ...fault, operation: 'create', ...meets }]);
+    }
+    const ofClass = (name: string, operation: 'create' | 'delete', ...kinds: Fault[]) =>
+      faults.set(
+        name,
+        kinds.map((fault) => ({ ...fault, operation, tags: { class: name } })),
+      );
+    for (const [name, kinds] of Object.entries(trifles)) ofClass(name, 'create', ...kinds);
+    for (const [name, refusal] of Object.entries(deletions)) {
+      if ('fault' in refusal) ofClass(name, 'delete', refusal.fault);
+    }
+    ofClass('hang-done', 'create', { kind: 'hang', effect: 'done' });
+    ofClass('never', 'create', { kind: 'neverJoin' });
+    ofClass('stillborn', 'create', { kind: 'vanish', afterMs: 0 }, { kind: 'neverJoin' });
+    await applyFaults();
+
+    const hanging = ['hanging', 'hang-done'];
+    const early = Object.keys(creations).filter((name) => !hanging.includes(name));
+    await Promise.all(['never', ...early, ...leaving, ...healthy].map(createMachine));
+    const machineUid = { [names.machineUid]: refOf('never').uid };
+    await untilPhase('never', 'Pending');
+    faults.set('never', [{ kind: 'outage', how: 'unavailable', operation: 'list', tags: machineUid }]);
+    faults.set('leaving-full', [{ kind: 'capacity', machineType: 'small', tags: { class: 'leaving-full' } }]);
+    await Promise.all(leaving.map((name) => untilPhase(name, 'Running')));
+    await applyFaults();
+    await millwright.putSecret('leaving-refused', { token: 'wrong' });
+    for (const name of leaving) await control.delete(machines, refOf(name));
+    await Promise.all([...hanging, ...Object.keys(trifles), 'stillborn'].map(createMachine));
+    expect(await cloud.faults()).not.toEqual([]);
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  it('[mcm 25] [mcm 113] refuses wrong credentials, until the Secret is corrected', async () => {
+    await expectShown('refused', creations.refused, false);
+
+    await millwright.putSecret('refused', { token: 'letmein' });
+    await expectCreated('refused');
+  }, 100_000);
+
+  it('has no such machine type, until the class is corrected', async () => {
+    await expectShown('odd', creations.odd, false);
+
+    const key = { namespace: millwright.namespace, name: 'odd' };
+    await millwright.control.patch(machineClasses, key, mergePatch({ providerSpec: { machineType: 'small' } }));
+    await expectCreated('odd');
+  }, 100_000);
+
+  it('[mcm 28] [mcm 113] says the same again: no status is written, and one Event counts', async () => {
+    await expectShown('full', creations.full, false);
+    const { lastError: first } = await millwright.describe(refOf('full'));
+    const { resourceVersion } = (await get('full')).metadata;
+
+    await retryNow('full');
+
+    const { lastError: second } = await describedWith('full', 'twice', ({ lastError }) => lastError?.times === 2);
+    expect(second?.since).toBe(first?.at);
+    await until('the Event counts', async () =>
+      (await eventsOf('full')).some(({ series }) => (series?.count ?? 1) > 1) ? true : undefined,
+    );
+    expect(await eventsOf('full')).toHaveLength(1);
+    expect((await get('full')).metadata.resourceVersion).toBe(resourceVersion);
+    expect((await told('full'))['Last error']).toContain(` (2 times since ${first?.at}): `);
+  }, 100_000);
+
+  it.each(Object.keys(trifles))('costs no VM and no word where the next call makes it good (%s)', async (name) => {
+    await untilPhase(name, 'Running');
+
+    expect(await vmsOf(name)).toHaveLength(1);
+    expect(await storyOf(name, 'NodeJoined')).toEqual(['VmCreated', 'NodeJoined']);
+    const [first, second] = (await callsOf(name, 'create')).map(({ at }) => Date.parse(at));
+    if (name === 'brief') expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(2_000);
+  });
+
+  it('[mcm 31] [mcm 113] lets a VM die: the machine is Unknown, and runs again when the VM does', async () => {
+    const { cloud } = millwright;
+    const running = await untilPhase('dying', 'Running');
+    const [vm] = await vmsOf('dying');
+    await cloud.killVm(vm?.id ?? '');
+    await declareSilent('dying');
+
+    await untilPhase('dying', 'Unknown');
+
+    const about = new RegExp(`VM ${running.spec?.providerID} is there and runs`);
+    expect(await describedWith('dying', 'what is wrong', (answer) => answer.blockedOn !== undefined)).toMatchObject({
+      blockedOn: 'NodeHealth',
+      waitingFor: 'node dying (Ready is Unknown) to become healthy',
+      unblock: expect.stringMatching(about),
+    });
+    expect(await blockedOn('dying')).toBe('NodeHealth');
+    expect(await told('dying')).toMatchObject({
+      Phase: 'Unknown',
+      Doing: expect.stringMatching(/^watching an unhealthy node, since 2/),
+      'Waiting for': 'node dying (Ready is Unknown) to become healthy',
+      'To unblock': expect.stringMatching(about),
+    });
+    expect((await untilEvent('dying', 'NodeUnhealthy')).note).toBe('Node dying (Ready is Unknown) is not healthy');
+
+    await cloud.restartVm(vm?.id ?? '');
+    await untilPhase('dying', 'Running');
+    expect(await storyOf('dying', 'NodeHealthy')).toEqual(['VmCreated', 'NodeJoined', 'NodeUnhealthy', 'NodeHealthy']);
+    expect(await vmsOf('dying')).toHaveLength(1);
+  }, 100_000);
+
+  it('[mcm 57] loses a VM: the machine is Unknown, and its deletion finds that there is nothing to delete', async () => {
+    await untilPhase('vanishing', 'Running');
+    const [vm] = await vmsOf('vanishing');
+    await deleteBehindOurBack(vm?.id ?? '');
+    await declareSilent('vanishing');
+    await untilPhase('vanishing', 'Unknown');
+    expect((await told('vanishing'))['To unblock']).toMatch(/See in the cloud whether VM .* Delete the Machine/);
+
+    await millwright.control.delete(machines, refOf('vanishing'));
+
+    await untilGone('vanishing');
+    const story = ['VmCreated', 'NodeJoined', 'NodeUnhealthy', 'Deleting', 'Deleted'];
+    expect(await storyOf('vanishing', 'Deleted')).toEqual(story);
+    expect(await millwright.target.find(nodes, { name: 'vanishing' })).toBeUndefined();
+  }, 100_000);
+
+  it('[mcm 113] loses a VM that has not joined: the machine has failed', async () => {
+    const { status } = await untilPhase('stillborn', 'Failed');
+
+    expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Failed', errorCode: 'Internal' });
+    const about = /the VM simulated:\S+ failed: .*was deleted in the cloud/;
+    expect(status?.lastOperation?.description).toMatch(about);
+    expect((await untilEvent('stillborn', 'VmFailed')).note).toMatch(about);
+    expect(await told('stillborn')).toMatchObject({ Phase: 'Failed', 'Last error': expect.stringMatching(about) });
+    await millwright.control.delete(machines, refOf('stillborn'));
+    await untilGone('stillborn');
+    expect(await storyOf('stillborn', 'Deleted')).toEqual(['VmFailed', 'Deleting', 'Deleted']);
+  }, 100_000);
+
+  it('is full, which keeps no machine from going', async () => {
+    await untilGone('leaving-full');
+
+    expect(await storyOf('leaving-full', 'Deleted')).toEqual(['VmCreated', 'NodeJoined', 'Deleting', 'Deleted']);
+  });
+
+  it('[mcm 27] hangs: the call is given up, and the VM that it has made all the same is found', async () => {
+    await expectShown('hanging', creations.hanging, false);
+    await expectShown('leaving-hanging', deletions['leaving-hanging'], true);
+    await untilPhase('hang-done', 'Running');
+    expect(await vmsOf('hang-done')).toHaveLength(1);
+    expect((await untilEvent('hang-done', 'FailedCreate')).note).toMatch(/^DeadlineExceeded: .*did not answer in time/);
+
+    await mend('hanging');
+    await mend('leaving-hanging');
+    await Promise.all([retryNow('hanging'), retryNow('leaving-hanging')]);
+    await expectCreated('hanging');
+    await expectDeleted('leaving-hanging');
+  }, 100_000);
+
+  it.each(['cut', 'throttled', 'full', 'used-up'] as const)(
+    '[mcm 25] [mcm 26] [mcm 27] [mcm 113] refuses to create (%s), until it does not and retryNow is sent',
+    async (name) => {
+      await expectShown(name, creations[name], false);
+      // As often as it was asked to: once, and not before two minutes are over.
+      if (name === 'throttled') expect(await callsOf(name, 'create')).toHaveLength(1);
+
+      await mend(name);
+      await retryNow(name);
+      await expectCreated(name);
+    },
+    100_000,
+  );
+
+  it.each(['leaving-refused', 'leaving-throttled', 'leaving-down'] as const)(
+    '[mcm 57] [mcm 113] refuses to delete (%s), until it does not and somebody says so',
+    async (name) => {
+      await expectShown(name, deletions[name], true);
+      if (name === 'leaving-throttled') expect(await callsOf(name, 'delete')).toHaveLength(1);
+
+      await mend(name);
+      if (name === 'leaving-refused') await millwright.putSecret(name, { token: 'letmein' });
+      else await retryNow(name);
+      await expectDeleted(name);
+    },
+    100_000,
+  );
+
+  it('[mcm 113] does not say how a VM is that does not join', async () => {
+    await until('it was asked in vain', async () => (await eventsOf('never')).length > 1 || undefined);
+    const event = await untilEvent('never', 'FailedLookup');
+    expect(event.note).toMatch(/^Unavailable: .*503: ServiceUnavailable/);
+    const described = await describedWith('never', 'what it waits for', ({ until: end }) => end !== undefined);
+    expect(described).toMatchObject({
+      phase: 'Pending',
+      waitingFor: 'node never to register',
+      blockedOn: 'NodeJoin',
+      lastError: { code: 'Unavailable' },
+      unblock: expect.stringContaining("VM's console"),
+    });
+    expect(await told('never')).toMatchObject({ Phase: 'Pending', 'Last error': expect.stringContaining('503') });
+    expect((await get('never')).status?.lastOperation).toMatchObject({ type: 'Create', state: 'Processing' });
+
+    await mend('never');
+    await millwright.control.delete(machines, refOf('never'));
+    await untilGone('never');
+    expect(await storyOf('never', 'Deleted')).toEqual(['VmCreated', 'FailedLookup', 'Deleting', 'Deleted']);
+  }, 100_000);
+
+  /** Writes what the controller of Nodes writes about one whose kubelet is silent. */
+  async function declareSilent(name: string): Promise<void> {
+    const condition = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'it is silent' };
+    const patch = strategicMergePatch({ status: { conditions: [condition] } });
+    await millwright.target.patch(nodes, { name }, patch, { subresource: 'status' });
+  }
+
+  /** As somebody does it in the console of a cloud. */
+  async function deleteBehindOurBack(id: string): Promise<void> {
+    const headers = { authorization: `Bearer ${plainSecret.token}` };
+    const { body } = await request(`${millwright.cloud.url}/v1/vms/${id}`, { method: 'DELETE', headers });
+    await body.dump();
+  }
+});
