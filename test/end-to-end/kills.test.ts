@@ -1,0 +1,177 @@
+/** `kill -9` of all that Millwright consists of and stands on, in the middle of its work. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { finalizers } from '../../api/gardener/names.ts';
+import { searchAttributes } from '../../api/names.ts';
+import type { ServerHandle } from '../../deploy/local/process.ts';
+import type { Stats } from '../../deploy/local/simulated-cloud/state.ts';
+import { type Stack, startStack } from '../../deploy/local/stack.ts';
+import { nodes, secrets } from '../../kube/core.ts';
+import { machineClasses, machineDeployments, machineSets } from '../../kube/gardener.ts';
+import { listOpenWorkflows } from '../../temporal/workflows.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { type Supervised, supervise } from '../support/supervised.ts';
+import { until } from '../support/until.ts';
+
+const replicas = 50;
+/** The middle lasts some seconds. */
+const latency = { kind: 'latency', ms: 300, maxMs: 3_000 } as const;
+/** An outage comes and goes without anybody's help. */
+const patienceMs = 150_000;
+
+let dir: string;
+/** Of our own: others could not go on with a killed one. */
+let stack: Stack;
+let millwright: Installation;
+let controllers: Supervised;
+let worker: Supervised;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'millwright-kills-'));
+  stack = await startStack({ temporal: { dbFile: join(dir, 'temporal.db') } });
+}, 120_000);
+
+beforeEach(async () => {
+  const { kubeconfig, temporalAddress } = stack;
+  millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true });
+  await millwright.cloud.setFaults({ ...latency, operation: 'create' }, { ...latency, operation: 'delete' });
+  [controllers, worker] = await Promise.all([
+    supervise(() => millwright.start('controllers')),
+    supervise(() => millwright.start('worker')),
+  ]);
+}, 120_000);
+
+afterEach(async () => {
+  await Promise.all([controllers, worker].map((process) => process?.stop()));
+  await millwright?.stop();
+});
+
+afterAll(async () => {
+  await stack?.stop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+type Work = 'creation' | 'deletion';
+
+/** Each kills something and answers with how to have it back. */
+const victims: Record<string, (during: Work) => Promise<() => Promise<void>>> = {
+  'the controllers': () => killProcess(controllers),
+  'the worker': () => killProcess(worker),
+  'the Temporal server': () => killServer(stack.temporal, warnsFromNowOn(worker)),
+  'kube-apiserver': (during) => {
+    const [{ apiServer }] = stack.clusters;
+    // A leader that cannot renew its Leases ends, as machine-controller-manager does: the second time, that is waited for.
+    if (during === 'deletion') return killServer(apiServer, () => controllers.ends > 0);
+    const [one, other] = [warnsFromNowOn(controllers), warnsFromNowOn(worker)];
+    return killServer(apiServer, () => one() && other());
+  },
+};
+
+async function killProcess(process: Supervised): Promise<() => Promise<void>> {
+  await process.kill();
+  return async () => undefined; // it comes by itself
+}
+
+async function killServer(server: ServerHandle, isNoticed: () => boolean): Promise<() => Promise<void>> {
+  await server.kill('SIGKILL');
+  return async () => {
+    await until(`it is noticed that ${server.name} is gone`, async () => (isNoticed() ? true : undefined));
+    await server.restart();
+  };
+}
+
+function warnsFromNowOn(process: Supervised): () => boolean {
+  const before = process.logs().length;
+  return () => process.logs().slice(before).includes('"level":"warn"');
+}
+
+/** Kills when some of the VMs are done and some are not. */
+async function killInTheMiddle(victim: string, work: Work): Promise<void> {
+  const { cloud } = millwright;
+  const done = async () => countDone(await cloud.stats(), work);
+  await until(`the ${work} of some VMs is done`, async () => ((await done()) >= 5 ? true : undefined));
+
+  const comeBack = await victims[victim]?.(work);
+
+  expect(await done()).toBeLessThan(replicas);
+  await comeBack?.();
+}
+
+function countDone({ vmsEver, vmsNow }: Stats, work: Work): number {
+  return work === 'creation' ? vmsEver : vmsEver - vmsNow;
+}
+
+/** What is there of machines: in the cluster, in the cloud, in Temporal. */
+async function leftovers(): Promise<string[]> {
+  const { control, cloud, namespace, temporal } = millwright;
+  const objects = [
+    ...(await millwright.machines()),
+    ...(await millwright.nodes()),
+    ...(await control.list(machineSets, { namespace })).items,
+    ...(await control.list(machineDeployments, { namespace })).items,
+  ];
+  const others = [
+    ...(await control.list(machineClasses, { namespace })).items,
+    ...(await control.list(secrets, { namespace })).items,
+    ...(await control.list(nodes)).items,
+  ];
+  const ours: readonly string[] = Object.values(finalizers);
+  const finalized = others.filter(({ metadata }) => metadata.finalizers?.some((each) => ours.includes(each)));
+  return [
+    ...[...objects, ...finalized].map(({ metadata }) => metadata.name),
+    ...(await cloud.vms()).map(({ id }) => id),
+    ...(await listOpenWorkflows({ client: temporal, name: namespace })).map(({ id }) => id),
+  ];
+}
+
+/** Of a whole test, with hundreds of calls that have failed. */
+const mostWarnings = 60;
+
+function expectReadableLogs(): void {
+  for (const process of [controllers, worker]) {
+    const logs = process.logs();
+    expect(logs).not.toMatch(/\\n +at /);
+    expect(logs.split('"level":"warn"').length).toBeLessThan(mostWarnings);
+  }
+}
+
+async function untilRunning(): Promise<void> {
+  await millwright.untilMachines(replicas, 'Running', patienceMs);
+  expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: replicas, vmsNow: replicas });
+}
+
+async function untilNothingIsLeft(): Promise<void> {
+  await until('nothing is left', async () => ((await leftovers()).length === 0 ? true : undefined), {
+    timeoutMs: patienceMs,
+    describe: async () => [...(await leftovers()), await millwright.story()].join('\n'),
+  });
+  expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: replicas, vmsNow: 0 });
+}
+
+async function expectNoFailure(): Promise<void> {
+  const { namespace, temporal } = millwright;
+  const query = `${searchAttributes.installation} = '${namespace}' AND ExecutionStatus NOT IN ('Completed', 'ContinuedAsNew')`;
+  expect((await temporal.workflow.count(query)).count).toBe(0);
+}
+
+describe('kill -9 in the middle of making and of deleting 50 machines', () => {
+  it.each(Object.keys(victims))(
+    '[invariant 1] [invariant 2] [invariant 3] [invariant 6] of %s: 50 VMs ever, and none is left',
+    async (victim) => {
+      const { control, namespace } = millwright;
+
+      await millwright.createDeployment('pool', replicas);
+      await killInTheMiddle(victim, 'creation');
+      await untilRunning();
+      await control.delete(machineDeployments, { namespace, name: 'pool' });
+      await killInTheMiddle(victim, 'deletion');
+      await untilNothingIsLeft();
+
+      await expectNoFailure();
+      expectReadableLogs();
+    },
+    500_000,
+  );
+});
