@@ -3,22 +3,19 @@ import { replicasAnnotations } from '../api/gardener/bounds.ts';
 import type { Creation } from '../api/gardener/creations.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
-import { apiVersion } from '../api/gardener/names.ts';
 import { toNewMachine, toNewMachineSet } from '../api/gardener/new-objects.ts';
-import { controllerOf, currentSetOf, isClosed } from '../api/gardener/owner.ts';
-import { withProblem, withProgress, withRevision } from '../api/gardener/owner-status.ts';
+import { controllerOf, isClosed } from '../api/gardener/owner.ts';
 import { templateHash, templatesEqual } from '../api/gardener/template.ts';
 import type { Candidate, OwnerPlan } from '../api/model.ts';
 import { names } from '../api/names.ts';
 import { isAlreadyExists } from '../kube/errors.ts';
-import type { EventRecorder } from '../kube/events.ts';
 import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
-import type { KubeObject } from '../kube/types.ts';
 import { unlessChanged, update } from '../kube/update.ts';
 import { beginCreation, endCreation, isUnderWay } from './owner-creations.ts';
 import { addFinalizers, release, removeFinalizer } from './owner-finalizers.ts';
-import { inBatches, type Owner, type OwnerKind, ownSets, readAsPlanned, type Step } from './owner-step.ts';
+import { type Failures, noteFailure, recordOn, report, reportFailures } from './owner-report.ts';
+import { inBatches, type Owner, ownSets, readAsPlanned, type Step } from './owner-step.ts';
 
 /**
  * Does a step that was planned. Safe to repeat: machines have their names, deletions and changes the version that they
@@ -26,6 +23,17 @@ import { inBatches, type Owner, type OwnerKind, ownSets, readAsPlanned, type Ste
  * left to the next reading: an attempt may come long after its plan. Whatever it throws, nothing is under way any more.
  */
 export async function carryOut(step: Step): Promise<void> {
+  const failures: Failures = new Map();
+  try {
+    await takeStep(step, failures);
+  } catch (error) {
+    // What is told is why machines are missing; that it could not be told is not.
+    await reportFailures(step, failures).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function takeStep(step: Step, failures: Failures): Promise<void> {
   const { deps, ref, kind, plan } = step;
   const { control } = deps;
   let owner = await readAsPlanned(step);
@@ -36,15 +44,15 @@ export async function carryOut(step: Step): Promise<void> {
   }
   if (owner === undefined) return;
 
-  const scaled = await growSets(step, owner);
-  await inBatches(step, plan.remove, (candidate) => deleteMachine(step, candidate));
+  const scaled = await growSets(step, owner, failures);
+  await inBatches(step, plan.remove, (candidate) => deleteMachine(step, candidate, failures));
   for (const set of plan.releaseSets) await removeFinalizer(control, machineSets, { ...set, namespace: ref.namespace });
   if (plan.release) await release(control, ref, kind);
-  if (plan.report !== undefined) await report(step, plan.report, scaled);
+  if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
 }
 
 /** Makes and scales sets, and creates machines in them. Answers the generations of the sets that it has scaled. */
-async function growSets(step: Step, owner: Owner): Promise<Map<string, number>> {
+async function growSets(step: Step, owner: Owner, failures: Failures): Promise<Map<string, number>> {
   const { plan } = step;
   const { deployment } = owner;
   const scaled = new Map<string, number>();
@@ -52,15 +60,16 @@ async function growSets(step: Step, owner: Owner): Promise<Map<string, number>> 
     if (plan.createSet !== undefined) await createSet(step, deployment, plan.createSet);
     for (const change of plan.scale) await scaleSet(step, deployment, change, scaled);
   }
-  for (const creation of plan.create) await createMachines(step, creation);
+  for (const creation of plan.create) await createMachines(step, creation, failures);
   return scaled;
 }
 
-async function createMachines(step: Step, creation: Creation): Promise<void> {
+async function createMachines(step: Step, creation: Creation, failures: Failures): Promise<void> {
   const wanted = creation.names.map((name) => ({ set: creation.set, name }));
   await beginCreation(step, creation);
   await inBatches(step, wanted, async ({ name }, set, owner) => {
-    if (isUnderWay(creation, set)) await createMachine(step, name, set, owner);
+    if (isUnderWay(creation, set))
+      await noteFailure(failures, set.metadata.name, 'FailedCreate', () => createMachine(step, name, set, owner));
   });
   await endCreation(step, creation);
 }
@@ -120,52 +129,17 @@ async function createMachine({ deps }: Step, name: string, set: MachineSet, { de
   }
 }
 
-async function deleteMachine({ deps, ref }: Step, candidate: Candidate): Promise<void> {
+async function deleteMachine({ deps, ref }: Step, candidate: Candidate, failures: Failures): Promise<void> {
   const { control } = deps;
   const { name, uid, resourceVersion, failed } = candidate;
   const key = { namespace: ref.namespace, name };
-  await unlessChanged(async () => {
+  const request = async () => {
     let version = resourceVersion;
     if (failed) {
       const metadata = { uid, resourceVersion, annotations: { [names.replaced]: 'true' } };
       version = (await control.patch(machines, key, mergePatch({ metadata }))).metadata.resourceVersion;
     }
     await control.delete(machines, key, { preconditions: { uid, resourceVersion: version } });
-  });
-}
-
-/** Takes note of the generations that were planned for, not of those that came meanwhile. */
-async function report(
-  { deps, ref, kind, plan }: Step,
-  said: NonNullable<OwnerPlan['report']>,
-  scaled: ReadonlyMap<string, number>,
-): Promise<void> {
-  const { control } = deps;
-  const onStatus = { subresource: 'status' } as const;
-  const now = new Date();
-  const own = await ownSets(control, ref, kind);
-  for (const set of own) {
-    const planned = plan.sets.find(({ uid }) => uid === set.metadata.uid);
-    if (planned === undefined) continue;
-    const generation = scaled.get(planned.name) ?? planned.generation;
-    const problem = kind === 'MachineSet' ? said.problem : undefined;
-    const change = (live: MachineSet) => withProblem(live, problem, generation, now);
-    if (change(set) !== undefined) await update(control, machineSets, set.metadata, change, onStatus);
-  }
-  if (kind === 'MachineSet') return;
-  await update(control, machineDeployments, ref, (live) => withRevision(live, currentSetOf(live, own)));
-  const change = (live: MachineDeployment) => withProgress(live, said, plan.generation, now);
-  await update(control, machineDeployments, ref, change, onStatus);
-}
-
-function recordOn(
-  events: EventRecorder,
-  kind: OwnerKind,
-  { metadata }: KubeObject,
-  reason: string,
-  note: string,
-): void {
-  const { namespace = '', name, uid } = metadata;
-  const regarding = { apiVersion, kind, namespace, name, uid };
-  events.record({ regarding, type: 'Normal', reason, note, action: reason });
+  };
+  await noteFailure(failures, candidate.set, 'FailedDelete', () => unlessChanged(request));
 }

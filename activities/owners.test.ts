@@ -10,6 +10,7 @@ import type { Candidate, ObjectRef, OwnerPlan } from '../api/model.ts';
 import { names } from '../api/names.ts';
 import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { StatusError } from '../kube/errors.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
@@ -118,8 +119,8 @@ async function setPhase({ metadata }: Machine, phase: string): Promise<void> {
   await client.patch(machines, metadata, patch, { subresource: 'status' });
 }
 
-async function manage({ metadata }: Machine): Promise<void> {
-  await client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+async function manage({ metadata }: Machine): Promise<Machine> {
+  return client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
 }
 
 async function finish({ metadata }: Machine): Promise<void> {
@@ -187,6 +188,175 @@ describe('a deployment from beginning to end', () => {
     expect(next?.metadata.name).toBe(set.metadata.name);
     expect(next?.metadata.uid).not.toBe(set.metadata.uid);
     expect(await own()).toHaveLength(1);
+  });
+});
+
+describe('a deployment whose template changes', () => {
+  const large = { ...template, spec: { class: { kind: 'MachineClass', name: 'large' } } };
+  const revisionsOf = (one: { metadata: Machine['metadata'] } | undefined) => [
+    one?.metadata.annotations?.[annotations.revision],
+    one?.metadata.annotations?.[annotations.revisionHistory],
+  ];
+  const change = (ref: ObjectRef, patch: object) => client.patch(machineDeployments, ref, mergePatch({ spec: patch }));
+
+  /** Machines come up and go away until nothing more happens. */
+  async function rollOver(ref: ObjectRef): Promise<void> {
+    for (let rounds = 0; rounds < 20; rounds++) {
+      await settle(ref);
+      const moving = (await own()).filter((one) => one.metadata.deletionTimestamp || !one.status?.currentStatus?.phase);
+      if (moving.length === 0) return;
+      for (const machine of moving) {
+        if (machine.metadata.deletionTimestamp) await finish(machine);
+        else await setPhase(await manage(machine), 'Running');
+      }
+    }
+    throw new Error('no end after 20 rounds');
+  }
+
+  it('[mcm 71] [mcm 83] rolls over to a new set, and back to the old one, which becomes the newest', async () => {
+    const ref = await newDeployment();
+    await rollOver(ref);
+    const [first] = await sets();
+    expect(revisionsOf(first)).toEqual(['1', undefined]);
+
+    await change(ref, { template: large });
+    await rollOver(ref);
+    const second = (await sets()).find(({ metadata }) => metadata.uid !== first?.metadata.uid);
+    expect((await own()).map((machine) => controllerOf(machine))).toEqual([second?.metadata.uid, second?.metadata.uid]);
+    expect([revisionsOf(second), revisionsOf(await client.get(machineDeployments, ref))]).toEqual([
+      ['2', undefined],
+      ['2', undefined],
+    ]);
+
+    await change(ref, { template });
+    await rollOver(ref);
+    expect((await own()).map((machine) => controllerOf(machine))).toEqual([first?.metadata.uid, first?.metadata.uid]);
+    expect(await sets()).toHaveLength(2);
+    const [again] = (await sets()).filter(({ metadata }) => metadata.uid === first?.metadata.uid);
+    const deployment = await client.get(machineDeployments, ref);
+    expect([revisionsOf(again), revisionsOf(deployment)]).toEqual([
+      ['3', '1'],
+      ['3', undefined],
+    ]);
+    expect(deployment.status?.conditions).toMatchObject([
+      {
+        type: 'Progressing',
+        status: 'True',
+        reason: 'NewMachineSetAvailable',
+        message: `MachineSet "${first?.metadata.name}" has successfully progressed.`,
+      },
+    ]);
+    expect(deploymentNeeds((await read(ref)).view)).toEqual([]);
+  });
+
+  it('[mcm 71] makes no set and no machine for another nodeTemplate or another timeout', async () => {
+    const ref = await newDeployment();
+    await rollOver(ref);
+    const before = [await own(), (await sets()).map(({ metadata }) => metadata.uid)];
+    const nodeTemplate = { metadata: { labels: { added: 'yes' } } };
+    await change(ref, { template: { spec: { nodeTemplate, drainTimeout: '1h' } } });
+    await rollOver(ref);
+    expect([await own(), (await sets()).map(({ metadata }) => metadata.uid)]).toEqual(before);
+  });
+
+  it('[mcm 78] scales and does not roll while it is paused, and rolls when it is resumed', async () => {
+    const progressing = async () => (await client.get(machineDeployments, ref)).status?.conditions;
+    const ref = await newDeployment();
+    await rollOver(ref);
+    await change(ref, { template: large, paused: true, replicas: 3 });
+    await rollOver(ref);
+    const [set, ...others] = await sets();
+    expect([others, set?.spec?.replicas, (await own()).length]).toEqual([[], 3, 3]);
+    expect(await progressing()).toMatchObject([
+      { type: 'Progressing', status: 'Unknown', reason: 'DeploymentPaused', message: 'Deployment is paused' },
+    ]);
+    expect(deploymentNeeds((await read(ref)).view)).toEqual([]);
+
+    await change(ref, { paused: false });
+    await activities.actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    expect(await progressing()).toMatchObject([
+      { type: 'Progressing', status: 'Unknown', reason: 'DeploymentResumed', message: 'Deployment is resumed' },
+    ]);
+    await rollOver(ref);
+    expect((await own()).map(({ spec: { class: used } = {} }) => used?.name)).toEqual(['large', 'large', 'large']);
+    expect(await progressing()).toMatchObject([{ status: 'True', reason: 'NewMachineSetAvailable' }]);
+  });
+});
+
+describe('machines that the API server refuses', () => {
+  const refusal = new StatusError('POST machines', 403, { reason: 'Forbidden', message: 'exceeded quota: 2 machines' });
+  const failureOf = async (ref: ObjectRef) => {
+    const { status } = await client.get(machineDeployments, ref);
+    const told = (await sets()).map((set) => set.status?.machineSetCondition ?? []);
+    return [...told, status?.conditions?.filter(({ type }) => type === 'ReplicaFailure') ?? []];
+  };
+  const toldOf = (reason: string) => ({
+    type: 'ReplicaFailure',
+    status: 'True',
+    reason,
+    message: expect.stringContaining('exceeded quota'),
+  });
+
+  it('[mcm 68] are told by set and deployment, and not any more once they are there', async () => {
+    const ref = await newDeployment();
+    await activities.actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    const refused: KubeClient = {
+      ...client,
+      create: async () => {
+        throw refusal;
+      },
+    };
+    const fail = async () =>
+      activitiesOf(refused).actOnOwner(ref, 'MachineDeployment', planOwner(await read(ref), newName));
+    await expect(fail()).rejects.toThrow('exceeded quota');
+    expect(await failureOf(ref)).toMatchObject([[toldOf('FailedCreate')], [toldOf('FailedCreate')]]);
+    const [set] = await sets();
+    const told = events.filter(({ regarding }) => regarding.uid === set?.metadata.uid);
+    expect(told).toMatchObject([{ type: 'Warning', reason: 'FailedCreate' }]);
+    expect(deploymentNeeds((await read(ref)).view)).toContain('observed');
+
+    await expect(fail()).rejects.toThrow('exceeded quota');
+    expect((await sets())[0]?.metadata.resourceVersion).toBe(set?.metadata.resourceVersion);
+
+    await settle(ref);
+    expect(await own()).toHaveLength(2);
+    expect(await failureOf(ref)).toEqual([[], []]);
+  });
+
+  it('[mcm 68] are told when they cannot be deleted, and not any more once nothing is to go', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const refused: KubeClient = {
+      ...client,
+      delete: async () => {
+        throw refusal;
+      },
+    };
+    const plan = planOwner(await read(ref), newName);
+    const step = activitiesOf(refused).actOnOwner(ref, 'MachineDeployment', plan);
+    await expect(step).rejects.toThrow('exceeded quota');
+    expect(await failureOf(ref)).toMatchObject([[toldOf('FailedDelete')], [toldOf('FailedDelete')]]);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 2 } }));
+    await settle(ref);
+    expect(await failureOf(ref)).toEqual([[], []]);
+  });
+
+  it('[mcm 68] are told by a set without a deployment', async () => {
+    const ref = await newLoneSet(1);
+    const refused: KubeClient = {
+      ...client,
+      create: async () => {
+        throw refusal;
+      },
+    };
+    await activities.actOnOwner(ref, 'MachineSet', { ...nothing, addFinalizers: true });
+    const plan = planOwner(await read(ref, 'MachineSet'), newName);
+    await expect(activitiesOf(refused).actOnOwner(ref, 'MachineSet', plan)).rejects.toThrow('exceeded quota');
+    expect((await client.get(machineSets, ref)).status?.machineSetCondition).toMatchObject([toldOf('FailedCreate')]);
+    await settle(ref, 'MachineSet');
+    expect((await client.get(machineSets, ref)).status?.machineSetCondition ?? []).toEqual([]);
+    expect(deploymentNeeds((await read(ref, 'MachineSet')).view)).toEqual([]);
   });
 });
 

@@ -4,6 +4,7 @@ import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
 import { annotations, annotationsNotCopied, apiVersion, finalizers, labels, priorities } from './names.ts';
+import { nextRevision } from './revision.ts';
 
 /** The MachineSet of a deployment's present template; `others` are the sets it has, for the revision. */
 export function toNewMachineSet(
@@ -15,7 +16,6 @@ export function toNewMachineSet(
   const copied = Object.entries(metadata.annotations ?? {}).filter(
     ([key]) => !(annotationsNotCopied as readonly string[]).includes(key),
   );
-  const revision = 1 + Math.max(0, ...others.map(revisionOf));
   const hashed = { [labels.templateHash]: hash };
   const template = spec?.template;
   return {
@@ -25,7 +25,7 @@ export function toNewMachineSet(
       labels: { ...template?.metadata?.labels, ...hashed },
       annotations: {
         ...Object.fromEntries(copied),
-        [annotations.revision]: String(revision),
+        [annotations.revision]: String(nextRevision(others)),
         ...replicasAnnotations(deployment),
       },
       finalizers: [finalizers.machine],
@@ -44,11 +44,6 @@ export function toNewMachineSet(
       }),
     },
   };
-}
-
-/** 0 for a set without a revision, or with one that is no number. */
-function revisionOf({ metadata }: MachineSet): number {
-  return Number(metadata.annotations?.[annotations.revision]) || 0;
 }
 
 /**

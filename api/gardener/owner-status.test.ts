@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { annotations } from './names.ts';
-import { withProblem, withProgress, withRevision } from './owner-status.ts';
+import { withFailure, withReport } from './owner-status.ts';
 
 const deployment: MachineDeployment = {
   metadata: {
@@ -14,7 +13,9 @@ const deployment: MachineDeployment = {
   },
 };
 
-describe('withProgress', () => {
+const setName = 'pool-a-1';
+
+describe('withReport', () => {
   const now = new Date('2026-08-19T12:00:00.5Z');
   const available = { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable' };
   const before = '2026-08-19T11:00:00Z';
@@ -24,25 +25,26 @@ describe('withProgress', () => {
     reason: 'FoundNewMachineSet',
     lastUpdateTime: before,
     lastTransitionTime: before,
-    message: 'The rollout of MachineDeployment "pool-a": FoundNewMachineSet.',
+    message: 'Found new machine set "pool-a-1"',
   };
 
   it('has nothing to write when all is there', () => {
     const noted = { ...deployment, status: { observedGeneration: 4, conditions: [available, progressing] } };
-    expect(withProgress(noted, { progress: 'FoundNewMachineSet' }, 4, now)).toBeUndefined();
-    expect(withProgress(noted, {}, 4, now)).toBeUndefined();
+    expect(withReport(noted, { progress: 'FoundNewMachineSet', setName }, 4, now)).toBeUndefined();
+    expect(withReport(noted, {}, undefined, now)).toBeUndefined();
+    expect(withReport(noted, {}, 4, now)).toBeUndefined();
   });
 
   it('notes a generation without touching the conditions', () => {
     const old = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
-    expect(withProgress(old, { progress: 'FoundNewMachineSet' }, 4, now)).toEqual({
+    expect(withReport(old, { progress: 'FoundNewMachineSet', setName }, 4, now)).toEqual({
       status: { observedGeneration: 4 },
     });
-    expect(withProgress(old, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withReport(old, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
   });
 
   it('writes its own condition and keeps all others', () => {
-    const patch = withProgress(
+    const patch = withReport(
       { ...deployment, status: { observedGeneration: 4, conditions: [progressing, available] } },
       { progress: 'NewMachineSetAvailable' },
       4,
@@ -67,7 +69,7 @@ describe('withProgress', () => {
 
   it('notes the time when the status becomes True', () => {
     const stalled = { ...progressing, status: 'False', reason: 'ProgressDeadlineExceeded' };
-    const patch = withProgress(
+    const patch = withReport(
       { ...deployment, status: { conditions: [stalled] } },
       { progress: 'MachineSetUpdated' },
       4,
@@ -80,59 +82,80 @@ describe('withProgress', () => {
 
   it('notes the generation that was acted upon, also when there is another one by now', () => {
     const metadata = { ...deployment.metadata, generation: 9 };
-    expect(withProgress({ ...deployment, metadata }, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withReport({ ...deployment, metadata }, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
   });
 
   it('tells a problem as Progressing False, once, and another one again', () => {
     const problem = 'spec.selector is missing';
-    const patch = withProgress(deployment, { problem }, 4, now);
+    const patch = withReport(deployment, { problem }, 4, now);
     const condition = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem };
     expect(patch).toMatchObject({ status: { observedGeneration: 4, conditions: [condition] } });
     const told = { ...deployment, ...(patch as object) };
-    expect(withProgress(told, { problem }, 4, now)).toBeUndefined();
-    expect(withProgress(told, { problem: 'another' }, 4, now)).toMatchObject({
+    expect(withReport(told, { problem }, 4, now)).toBeUndefined();
+    expect(withReport(told, { problem: 'another' }, 4, now)).toMatchObject({
       status: { conditions: [{ message: 'another' }] },
     });
-    expect(withProgress(told, { progress: 'FoundNewMachineSet' }, 4, now)).toMatchObject({
+    expect(withReport(told, { progress: 'FoundNewMachineSet' }, 4, now)).toMatchObject({
       status: { conditions: [{ status: 'True', reason: 'FoundNewMachineSet' }] },
+    });
+  });
+
+  it.each([
+    ['NewMachineSetCreated', 'True', 'Created new machine set "pool-a-1"'],
+    ['FoundNewMachineSet', 'True', 'Found new machine set "pool-a-1"'],
+    ['MachineSetUpdated', 'True', 'MachineSet "pool-a-1" is progressing.'],
+    ['NewMachineSetAvailable', 'True', 'MachineSet "pool-a-1" has successfully progressed.'],
+    ['ProgressDeadlineExceeded', 'False', 'MachineSet "pool-a-1" has timed out progressing.'],
+    ['DeploymentPaused', 'Unknown', 'Deployment is paused'],
+    ['DeploymentResumed', 'Unknown', 'Deployment is resumed'],
+  ])('says %s as machine-controller-manager does', (progress, status, message) => {
+    expect(withReport(deployment, { progress, setName }, 4, now)).toMatchObject({
+      status: { conditions: [{ type: 'Progressing', reason: progress, status, message }] },
+    });
+  });
+
+  it('[mcm 68] tells a failure beside all else, and takes it back', () => {
+    const before = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
+    const failure = { reason: 'FailedCreate', message: 'quota' };
+    const patch = withReport(before, { failure }, undefined, now) as { status: MachineDeployment['status'] };
+    expect(patch).toMatchObject({
+      status: { conditions: [available, progressing, { type: 'ReplicaFailure', status: 'True', ...failure }] },
+    });
+    expect(patch.status).not.toHaveProperty('observedGeneration');
+    const told = { ...before, status: { ...before.status, ...patch.status } };
+    expect(withReport(told, { failure }, undefined, now)).toBeUndefined();
+    expect(withReport(told, {}, 4, now)).toEqual({
+      status: { observedGeneration: 4, conditions: [available, progressing] },
     });
   });
 });
 
-describe('withProblem', () => {
+describe('withFailure', () => {
   const now = new Date('2026-08-19T12:00:00Z');
   const set: MachineSet = { metadata: deployment.metadata };
   const frozen = { type: 'Frozen', status: 'True' };
-  const failed = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' };
+  const failure = { reason: 'FailedCreate', message: 'quota' };
+  const condition = { type: 'ReplicaFailure', status: 'True', ...failure };
 
-  it('tells a problem as ReplicaFailure, beside the conditions of others, and takes it back', () => {
-    const before = { ...set, status: { observedGeneration: 4, machineSetCondition: [frozen, failed] } };
-    const patch = withProblem(before, 'x', 4, now) as { status: MachineSet['status'] };
-    const condition = { type: 'ReplicaFailure', status: 'True', reason: 'InvalidSpec', message: 'x' };
+  it('[mcm 68] tells a failure beside the conditions of others, once, and takes it back', () => {
+    const before = { ...set, status: { observedGeneration: 4, machineSetCondition: [frozen] } };
+    const patch = withFailure(before, failure, 4, now) as { status: MachineSet['status'] };
     expect(patch.status?.machineSetCondition).toEqual([
       frozen,
       { ...condition, lastTransitionTime: '2026-08-19T12:00:00Z' },
     ]);
-    expect(withProblem({ ...set, ...patch }, 'x', 4, now)).toBeUndefined();
-    expect(withProblem({ ...set, ...patch }, undefined, 4, now)).toMatchObject({
+    expect(withFailure({ ...set, ...patch }, failure, 4, now)).toBeUndefined();
+    expect(withFailure({ ...set, ...patch }, { ...failure, message: 'x' }, 4, now)).toMatchObject({
+      status: { machineSetCondition: [frozen, { message: 'x' }] },
+    });
+    expect(withFailure({ ...set, ...patch }, undefined, 4, now)).toMatchObject({
       status: { machineSetCondition: [frozen] },
     });
   });
 
-  it('notes a generation and leaves the failures of others', () => {
-    const before = { ...set, status: { observedGeneration: 3, machineSetCondition: [failed] } };
-    expect(withProblem(before, undefined, 4, now)).toEqual({ status: { observedGeneration: 4 } });
-  });
-});
-
-describe('withRevision', () => {
-  it('gives the deployment the revision of its set, once', () => {
-    const current: MachineSet = {
-      metadata: { ...deployment.metadata, annotations: { [annotations.revision]: '7' } },
-    };
-    expect(withRevision(deployment, current)).toEqual({ metadata: { annotations: { [annotations.revision]: '7' } } });
-    expect(withRevision({ metadata: current.metadata }, current)).toBeUndefined();
-    expect(withRevision(deployment, undefined)).toBeUndefined();
-    expect(withRevision(deployment, { metadata: deployment.metadata })).toBeUndefined();
+  it('notes a generation when one is given, and nothing else', () => {
+    const before = { ...set, status: { observedGeneration: 3, machineSetCondition: [condition] } };
+    expect(withFailure(before, failure, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withFailure(before, failure, undefined, now)).toBeUndefined();
   });
 });

@@ -3,11 +3,13 @@ import type { OwnerView, SetView, UpdateStrategy } from '../model.ts';
 import { names } from '../names.ts';
 import { boundsOf, replicasAnnotations } from './bounds.ts';
 import { isPreserved } from './deletion-order.ts';
+import { failureOfDeployment, failureOfSet, failureOfSets, isSameFailure } from './failure.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { annotations, finalizers, labels, strategies } from './names.ts';
+import { finalizers, labels, strategies } from './names.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, toldProblem } from './problem.ts';
+import { withNewestRevision, withRevision } from './revision.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
 
 interface Owned {
@@ -33,7 +35,8 @@ export function toDeploymentView(
   const current = currentSetOf(deployment, own);
   const hash = templateHash(spec?.template, status?.collisionCount);
   const problem = problemOfDeployment(deployment);
-  const isTold = toldProblem(deployment) === problem && isRevised(deployment, current);
+  const isFailureTold = isSameFailure(failureOfDeployment(deployment), failureOfSets(own, current));
+  const isTold = toldProblem(deployment) === problem && isFailureTold && isRevised(deployment, current, own);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   const bySet = groupByController(machines);
   return {
@@ -67,9 +70,14 @@ function strategyOf(spec: MachineDeployment['spec']): UpdateStrategy {
   return Object.hasOwn(strategies, type) ? (type as UpdateStrategy) : 'RollingUpdate';
 }
 
-function isRevised({ metadata }: MachineDeployment, current: MachineSet | undefined): boolean {
-  const revision = current?.metadata.annotations?.[annotations.revision];
-  return revision === undefined || metadata.annotations?.[annotations.revision] === revision;
+/** Whether the present set is the newest, and the deployment has its revision. */
+function isRevised(
+  deployment: MachineDeployment,
+  current: MachineSet | undefined,
+  own: readonly MachineSet[],
+): boolean {
+  const isNewest = current === undefined || withNewestRevision(current, own) === undefined;
+  return isNewest && withRevision(deployment, current) === undefined;
 }
 
 function isAnnotated({ metadata }: MachineSet, deployment: MachineDeployment): boolean {
@@ -96,7 +104,7 @@ export function isLone(set: MachineSet, controller: Owned | undefined): boolean 
 export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): OwnerView {
   const own = machines.filter((machine) => controllerOf(machine) === set.metadata.uid);
   const problem = problemOfSet(set);
-  const isTold = toldProblem(set) === problem;
+  const isTold = failureOfSet(set)?.message === problem;
   return {
     kind: 'MachineSet',
     ...traitsOf(set, isTold),
@@ -128,7 +136,7 @@ function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'cur
   const active = own.filter(isActive);
   return {
     name: set.metadata.name,
-    ...traitsOf(set, toldProblem(set) === undefined),
+    ...traitsOf(set, failureOfSet(set) === undefined),
     replicas: set.spec?.replicas ?? 0,
     total: own.length,
     active: active.length,

@@ -11,7 +11,8 @@ import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts';
 import { controllerOf, currentSetOf, toDeploymentView } from '../../api/gardener/owner.ts';
-import { withProblem, withProgress, withRevision } from '../../api/gardener/owner-status.ts';
+import { withFailure, withReport } from '../../api/gardener/owner-status.ts';
+import { withNewestRevision, withRevision } from '../../api/gardener/revision.ts';
 import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
 import type { OwnerPlan, OwnerReading, UpdateStrategy } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
@@ -226,21 +227,23 @@ export function createWorld(options: WorldOptions) {
     for (const set of world.sets) {
       const planned = plan.sets.find(({ uid }) => uid === set.metadata.uid);
       if (planned === undefined) continue;
-      const patch = withProblem(set, undefined, scaled.get(planned.name) ?? planned.generation, new Date(time));
-      if (patch === undefined) continue;
-      set.status = { ...set.status, ...(patch as { status: MachineSet['status'] }).status };
-      touch(set);
+      const generation = scaled.get(planned.name) ?? planned.generation;
+      write(set, withFailure(set, undefined, generation, new Date(time)));
     }
-    const revision = withRevision(deployment, currentSetOf(deployment, world.sets));
-    if (revision !== undefined) {
-      const { annotations } = (revision as { metadata: Meta }).metadata;
-      deployment.metadata.annotations = { ...deployment.metadata.annotations, ...annotations };
-      touch(deployment);
-    }
-    const patch = withProgress(deployment, plan.report ?? {}, plan.generation, new Date(time));
+    const current = currentSetOf(deployment, world.sets);
+    if (current !== undefined) write(current, withNewestRevision(current, world.sets));
+    write(deployment, withRevision(deployment, current));
+    const said = { ...plan.report, setName: current?.metadata.name };
+    write(deployment, withReport(deployment, said, plan.generation, new Date(time)));
+  }
+
+  /** A merge patch of annotations and the status. */
+  function write(object: MachineSet | MachineDeployment, patch: object | undefined): void {
     if (patch === undefined) return;
-    deployment.status = { ...deployment.status, ...(patch as { status: MachineDeployment['status'] }).status };
-    touch(deployment);
+    const { metadata, status } = patch as Partial<MachineDeployment>;
+    object.metadata.annotations = { ...object.metadata.annotations, ...metadata?.annotations };
+    object.status = { ...object.status, ...status };
+    touch(object);
   }
 }
 

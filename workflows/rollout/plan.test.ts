@@ -6,6 +6,7 @@ import { annotations, finalizers } from '../../api/gardener/names.ts';
 import { controllerOf, isActive, isAvailable } from '../../api/gardener/owner.ts';
 import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
+import { roomFor } from '../../api/surplus.ts';
 import { createWorld, phaseOf, template, type World, type WorldOptions } from '../../test/support/owner-world.ts';
 import { isEmpty, maxPerStep, planOwner } from './plan.ts';
 
@@ -121,6 +122,7 @@ function step(world: World, seen: Look | undefined): OwnerPlan | undefined {
   if (deploymentNeeds(view).length === 0) expect(isEmpty(plan)).toBe(true);
   expect(sum(plan.create.map((batch) => batch.names.length))).toBeLessThanOrEqual(maxPerStep);
   if (!view.deleting) expectEnoughAvailable(seen, plan);
+  if (!view.deleting && !view.paused) expectSafeSizes(seen, plan);
   const known = new Set(world.machines.map(({ metadata }) => metadata.uid));
   world.act(plan);
   const made = world.machines.filter(({ metadata }) => !known.has(metadata.uid));
@@ -138,6 +140,16 @@ function expectEnoughAvailable({ view, available }: Look, { remove }: OwnerPlan)
   if (leaving.length === 0 || view.strategy === 'Recreate') return;
   const left = sum(staying.map((set) => set.available)) - leaving.length;
   expect(left).toBeGreaterThanOrEqual(view.replicas - view.maxUnavailable);
+}
+
+/** Sets ask for no more than there is room for, so that whoever fills them stays within the bounds, too. */
+function expectSafeSizes({ view }: Look, { sets }: OwnerPlan): void {
+  if (view.sets.every((set) => set.current || set.total === 0)) return;
+  const missing = sets.map(({ uid, replicas }) => {
+    const set = view.sets.find((one) => one.uid === uid);
+    return set === undefined || set.deleting ? 0 : Math.max(0, replicas - set.active);
+  });
+  expect(sum(missing)).toBeLessThanOrEqual(Math.max(0, roomFor(view)));
 }
 
 /** No waves: while machines make way, nothing waits that one of the bounds allows. */
@@ -452,6 +464,137 @@ describe('planOwner', () => {
     ]);
   });
 
+  describe('while machines of an older template make way', () => {
+    const old = { ...set, name: 'old', uid: 'old', current: false };
+    const fresh = { ...set, name: 'new', uid: 'new' };
+    /** A set with some machines that are available, some that start, and some that are neither. */
+    const having = (of: SetView, available: number, starting = 0, unavailable = 0): SetView => {
+      const total = available + starting + unavailable;
+      return { ...of, replicas: total, total, active: total, available, starting };
+    };
+    const three = { ...owner, replicas: 3, maxSurge: 1, progress: 'MachineSetUpdated' };
+    const sizes = (view: OwnerView) =>
+      Object.fromEntries(planFor(view).sets.map(({ name, replicas }) => [name, replicas]));
+
+    it('[mcm 71] makes the set of a new template with as many replicas as there is room for, and none where there is none', () => {
+      expect(planFor({ ...three, sets: [old] }).createSet).toMatchObject({ replicas: 1 });
+      expect(planFor({ ...three, maxSurge: 9, sets: [old] }).createSet).toMatchObject({ replicas: 3 });
+      expect(planFor({ ...three, maxSurge: 0, sets: [old] }).createSet).toMatchObject({ replicas: 0 });
+    });
+
+    it('gives no machine away for a set that does not exist yet', () => {
+      expect(sizes({ ...three, maxUnavailable: 3, sets: [old] })).toEqual({ old: 3 });
+    });
+
+    it.each<[string, Partial<OwnerView>, SetView[], object]>([
+      ['a surge at the start', { maxSurge: 2 }, [having(old, 3), having(fresh, 0)], { old: 3, new: 2 }],
+      ['no old machine before a new one is available', {}, [having(old, 3), having(fresh, 0, 1)], { old: 3, new: 1 }],
+      ['one old machine for one new that is available', {}, [having(old, 3), having(fresh, 1)], { old: 2, new: 1 }],
+      [
+        'what may be missing at once, and nothing more while that is not gone',
+        { maxSurge: 0, maxUnavailable: 2 },
+        [having(old, 3), having(fresh, 0)],
+        { old: 1, new: 0 },
+      ],
+      [
+        'a place that is free while another machine is still on its way out',
+        { maxSurge: 1, maxUnavailable: 1 },
+        [{ ...having(old, 2), total: 3 }, having(fresh, 0)],
+        { old: 2, new: 1 },
+      ],
+      [
+        '[mcm 73] old machines that never came up at once, whatever is available',
+        {},
+        [having(old, 0, 3), having(fresh, 0)],
+        { old: 0, new: 1 },
+      ],
+      [
+        '[mcm 73] an Unknown machine before one that is available',
+        {},
+        [having(old, 2, 0, 1), having(fresh, 1)],
+        { old: 2, new: 1 },
+      ],
+      [
+        'no Unknown machine while too few are left that may be available again',
+        {},
+        [having(old, 0, 0, 3), having(fresh, 0, 1)],
+        { old: 3, new: 1 },
+      ],
+      [
+        'the oldest set first',
+        {},
+        [having({ ...old, name: 'oldest' }, 2), having(old, 1), having(fresh, 1)],
+        { oldest: 1, old: 1, new: 1 },
+      ],
+      [
+        'a third template in the middle: what starts for the second makes room at once',
+        {},
+        [having(old, 3), having({ ...old, name: 'second' }, 0, 1), having(fresh, 0)],
+        { old: 3, second: 0, new: 0 },
+      ],
+      [
+        'the way back: the set of the older template grows again',
+        { maxSurge: 0, maxUnavailable: 1 },
+        [
+          { ...having(old, 1), current: true },
+          { ...having(fresh, 1), current: false },
+        ],
+        { old: 2, new: 1 },
+      ],
+      ['more replicas for the new set alone', { replicas: 5 }, [having(old, 3), having(fresh, 0)], { old: 3, new: 3 }],
+      ['fewer replicas from the old set', { replicas: 2 }, [having(old, 3), having(fresh, 1)], { old: 1, new: 1 }],
+      [
+        '[mcm 77] everything old, and nothing new before that is gone, to recreate',
+        { strategy: 'Recreate', maxSurge: 0 },
+        [having(old, 3), having(fresh, 0)],
+        { old: 0, new: 0 },
+      ],
+    ])('asks for %s', (_name, change, sets, expected) => {
+      expect(sizes({ ...three, ...change, sets })).toEqual(expected);
+    });
+
+    it('[mcm 77] makes the set of a new template when the last old machine is gone, to recreate', () => {
+      const recreate = { ...three, strategy: 'Recreate' as const, maxSurge: 0 };
+      const leaving = { ...having(old, 0), total: 1 };
+      expect(planFor({ ...recreate, sets: [leaving] })).not.toHaveProperty('createSet');
+      expect(planFor({ ...recreate, sets: [having(old, 0)] }).createSet).toMatchObject({ replicas: 3 });
+    });
+
+    it.each<[string, Partial<OwnerView>, SetView[], object]>([
+      ['all as it is, surge and all', { replicas: 5 }, [having(old, 4), having(fresh, 2)], { old: 4, new: 2 }],
+      ['more from the new set', { replicas: 9 }, [having(old, 4), having(fresh, 2)], { old: 4, new: 5 }],
+      [
+        'more from the only set that has machines',
+        { replicas: 5 },
+        [having(old, 3), having(fresh, 0)],
+        { old: 5, new: 0 },
+      ],
+      ['fewer in proportion', { replicas: 3 }, [having(old, 4), having(fresh, 2)], { old: 2, new: 1 }],
+      [
+        'fewer in proportion as far as enough is available',
+        { replicas: 4 },
+        [having(old, 4), having(fresh, 0, 4)],
+        { old: 4, new: 0 },
+      ],
+      ['none', { replicas: 0 }, [having(old, 4), having(fresh, 2)], { old: 0, new: 0 }],
+      [
+        'no surge once the replicas are others',
+        { replicas: 5 },
+        [{ ...having(old, 4), annotated: false }, having(fresh, 2)],
+        { old: 3, new: 2 },
+      ],
+    ])('[mcm 78] asks for %s while paused', (_name, change, sets, expected) => {
+      expect(sizes({ ...three, paused: true, ...change, sets })).toEqual(expected);
+      expect(sizes({ ...three, strategy: 'InPlaceUpdate', ...change, sets })).toEqual(expected);
+    });
+
+    it('[mcm 78] replaces a machine in its own set while paused', () => {
+      const lacking = { ...having(old, 2), replicas: 3 };
+      const plan = planFor({ ...three, paused: true, sets: [lacking, having(fresh, 1)] });
+      expect(plan.create).toMatchObject([{ set: 'old', names: ['old-1'] }]);
+    });
+  });
+
   it('[invariant 3] creates nothing in a set that lacks our finalizer', () => {
     const plan = planFor({ ...owner, sets: [{ ...empty, managed: false }] });
     expect(plan).toMatchObject({ addFinalizers: true, create: [] });
@@ -558,6 +701,22 @@ describe('planOwner', () => {
         ],
       },
       'FoundNewMachineSet',
+    ],
+    [
+      'moving on with the first machine',
+      { ...owner, progress: 'NewMachineSetCreated', sets: [{ ...set, available: 0 }] },
+      'MachineSetUpdated',
+    ],
+    ['[mcm 78] paused', { ...owner, paused: true }, 'DeploymentPaused'],
+    ['paused, once', { ...owner, paused: true, progress: 'DeploymentPaused' }, undefined],
+    ['late though it is paused', { ...owner, paused: true, progress: 'ProgressDeadlineExceeded' }, undefined],
+    ['[mcm 78] resumed', { ...owner, progress: 'DeploymentPaused' }, 'DeploymentResumed'],
+    ['complete after it was resumed', { ...owner, progress: 'DeploymentResumed' }, rolloutComplete],
+    ['complete after it was late', { ...owner, progress: 'ProgressDeadlineExceeded' }, rolloutComplete],
+    [
+      'late until then',
+      { ...owner, progress: 'ProgressDeadlineExceeded', sets: [{ ...set, available: 1 }] },
+      undefined,
     ],
   ])('says that a rollout is %s', (_name, view, progress) => {
     expect(planFor(view).report).toEqual(progress === undefined ? undefined : { progress });

@@ -165,13 +165,31 @@ describe('the workflow of an owner', () => {
     expect(await doing()).toBe(`nothing, for it is not valid: ${problem}`);
   });
 
+  it('begins a new run for a new template, before it does anything for that', async () => {
+    await start(waiting);
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    const first = (await handle.describe()).runId;
+    view = { ...lacking, template: { setName: 'pool-2', hash: '2' } };
+    act = () => {
+      view = { ...atRest, template: { setName: 'pool-2', hash: '2' } };
+    };
+    await handle.signal(lookOwnerSignal);
+    await handle.result();
+    const { runId } = await client.workflow.getHandle(handle.workflowId).describe();
+    expect(runId).not.toBe(first);
+    expect([readings, plans.length]).toEqual([4, 1]);
+    const { status } = await client.workflow.getHandle(handle.workflowId, first).describe();
+    expect(status.name).toBe('CONTINUED_AS_NEW');
+  });
+
   it('goes on in a new run when the history has grown long, whatever it waits for', async () => {
     await start(waiting);
     const first = (await handle.describe()).runId;
-    for (let count = 0; count < 1_000; count += 1) await handle.signal(ownerObservedSignal, waiting);
+    const signal = () => handle.signal(ownerObservedSignal, waiting);
+    for (let count = 0; count < 1_000; count += 50) await Promise.all(Array.from({ length: 50 }, signal));
     await eventually(async () => (await client.workflow.getHandle(handle.workflowId).describe()).runId !== first);
     view = atRest;
     await client.workflow.getHandle(handle.workflowId).signal(lookOwnerSignal);
     await client.workflow.getHandle(handle.workflowId).result();
-  });
+  }, 120_000);
 });

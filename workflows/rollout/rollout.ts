@@ -34,7 +34,8 @@ const { observeOwner, actOnOwner } = proxyActivities<OwnerActivities>({
 });
 
 /**
- * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do.
+ * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
+ * rollout: another template begins another run.
  */
 export async function rollout(ref: ObjectRef): Promise<void> {
   await own(ref, 'MachineDeployment');
@@ -50,6 +51,8 @@ interface Owning {
   readonly kind: OwnerKind;
   /** The newest view of a watcher since the last reading. */
   seen?: OwnerView;
+  /** Hash of the template that this run is about, from its first reading on. */
+  hash?: string;
   /** Somebody wants the next reading at once, whatever is waited for. */
   lookNow: boolean;
   /** When the next step may begin, ms since the epoch. */
@@ -72,7 +75,7 @@ async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
     if (step === 'gone') return;
     if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     // The next run begins with a reading, which serves every wish that this one was told.
-    if (isLong()) await continueAsNew<typeof rollout>(ref);
+    if (step === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref);
     if (step === 'refused') await condition(() => owning.lookNow, 5_000);
     if (step === 'waiting') await condition(() => owning.lookNow || isWorthAStep(owning.seen) || isLong());
   }
@@ -82,7 +85,7 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-type Step = 'gone' | 'done' | 'acted' | 'refused' | 'waiting';
+type Step = 'gone' | 'done' | 'replaced' | 'acted' | 'refused' | 'waiting';
 
 /** One round of observe, plan and act. */
 async function takeStep(owning: Owning): Promise<Step> {
@@ -91,6 +94,9 @@ async function takeStep(owning: Owning): Promise<Step> {
     const reading = await observeOwner(ref, kind, owning.nextStepMs);
     owning.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
+    const { hash } = reading.view.template;
+    owning.hash ??= hash;
+    if (owning.hash !== hash) return 'replaced';
     const needs = deploymentNeeds(reading.view);
     const plan = planOwner(reading, newName);
     show(owning, reading, needs, doingOf(reading.view, isEmpty(plan)));
