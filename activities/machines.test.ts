@@ -180,7 +180,7 @@ describe('storeIdentity', () => {
   });
 });
 
-const versionOf = async (ref: ObjectRef) => (await get(ref)).metadata.resourceVersion;
+const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 
 describe('writeStatus', () => {
   it('[mcm 20] writes phase and operation, with an Event', async () => {
@@ -193,7 +193,7 @@ describe('writeStatus', () => {
       lastKnownState: 'state',
       event: { reason: 'VmCreated' },
     };
-    expect(await activities.writeStatus(ref, await versionOf(ref), change)).toMatchObject({
+    expect(await activities.writeStatus(ref, await seenOf(ref), change)).toMatchObject({
       phase: 'Pending',
       lastKnownState: 'state',
     });
@@ -221,13 +221,13 @@ describe('writeStatus', () => {
 
   it('takes the error code away with the next operation and leaves alone what a change leaves out', async () => {
     const ref = refOf(await newMachine());
-    await activities.writeStatus(ref, await versionOf(ref), {
+    await activities.writeStatus(ref, await seenOf(ref), {
       phase: 'CrashLoopBackOff',
       phaseSince: '2026-08-19T10:00:00Z',
       operation: { type: 'Create', state: 'Failed', description: 'no', errorCode: 'ResourceExhausted' },
     });
     expect((await get(ref)).status?.lastOperation).toMatchObject({ errorCode: 'ResourceExhausted' });
-    const seen = await versionOf(ref);
+    const seen = await seenOf(ref);
     const preserveExpiryTime = '2030-01-01T00:00:00Z';
     const byOthers = mergePatch({ status: { currentStatus: { preserveExpiryTime } } });
     await client.patch(machines, ref, byOthers, { subresource: 'status' });
@@ -238,6 +238,23 @@ describe('writeStatus', () => {
     const { status } = await get(ref);
     expect(status?.lastOperation).not.toHaveProperty('errorCode');
     expect(status?.currentStatus).toMatchObject({ lastUpdateTime: '2026-08-19T10:00:00Z', preserveExpiryTime });
+  });
+
+  it('leaves a Machine alone that is in another phase than was seen, or is to go and was not', async () => {
+    const ref = refOf(await newMachine());
+    const seen = await seenOf(ref);
+    await activities.writeStatus(ref, seen, { phase: 'Running' });
+    const late: StatusChange = { phase: 'Pending', event: { reason: 'VmFailed' } };
+
+    expect(await activities.writeStatus(ref, seen, late)).toMatchObject({ phase: 'Running' });
+
+    const running = await seenOf(ref);
+    await client.patch(machines, ref, mergePatch({ metadata: { finalizers: ['test/keep'] } }));
+    await client.delete(machines, ref);
+    expect(await activities.writeStatus(ref, running, late)).toMatchObject({ phase: 'Running' });
+    expect((await get(ref)).status?.currentStatus?.phase).toBe('Running');
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toEqual([]);
+    await client.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
   });
 });
 
@@ -432,10 +449,17 @@ describe('removeFinalizer', () => {
 
   it('takes in its stride that others remove theirs at the same moment', async () => {
     const ref = refOf(await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] }));
+    await client.delete(machines, ref);
     const others = mergePatch({ metadata: { finalizers: [finalizers.machine, 'example.com/b'] } });
     const late = createActivities(disturbed(() => client.patch(machines, ref, others)));
     expect(await late.removeFinalizer(ref)).toBe(true);
     expect((await get(ref)).metadata.finalizers).toEqual(['example.com/b']);
+  });
+
+  it('leaves it on a Machine that is not deleted any more', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    await activities.removeFinalizer(refOf(machine));
+    expect(await get(refOf(machine))).toEqual(machine);
   });
 });
 
@@ -445,7 +469,7 @@ describe('a Machine that is gone, or whose name another one has', () => {
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
     ['storeIdentity', (ref) => activities.storeIdentity(ref, { providerID: 'x', prioritize: true })],
-    ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen.resourceVersion, change)],
+    ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen, change)],
     ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change)],
     ['deleteMachine', (ref) => activities.deleteMachine(ref)],
   ];

@@ -6,9 +6,16 @@
 import { phaseByNode } from '../api/attention.ts';
 import { type MachineEvent, machineEvents } from '../api/events.ts';
 import type { Machine } from '../api/gardener/machine.ts';
-import { annotations, apiVersion, finalizers, labels, priorities } from '../api/gardener/names.ts';
+import {
+  annotations,
+  apiVersion,
+  finalizers,
+  labels,
+  type nodeConditionTypes,
+  priorities,
+} from '../api/gardener/names.ts';
 import { isOfAnother, toMachineSnapshot, toNodeSnapshot, toNodeView, toStatusPatch } from '../api/gardener/to-model.ts';
-import type { MachineLimits, MachineSnapshot, NodeView, ObjectRef, StatusChange } from '../api/model.ts';
+import type { MachineLimits, MachinePhase, MachineSnapshot, NodeView, ObjectRef, StatusChange } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../kube/errors.ts';
@@ -35,6 +42,11 @@ export interface MachineReading {
   readonly node: NodeView;
 }
 
+const terminating: keyof typeof nodeConditionTypes = 'Terminating';
+
+/** What a workflow knows of the Machine whose status it writes. */
+export type Known = Pick<MachineSnapshot, 'resourceVersion' | 'phase' | 'deletingSince'>;
+
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {
   const { control, target, events, defaults } = deps;
@@ -57,11 +69,11 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const snapshot = (machine: Machine | null) => machine && toMachineSnapshot(machine, defaults);
 
-  /** By version, as a patch of a status says nothing about another UID. `version` saves the reading where it is right. */
-  async function writeStatus(ref: ObjectRef, version: string, change: StatusChange, conditions?: readonly object[]) {
+  async function writeStatus(ref: ObjectRef, seen: Known, change: StatusChange, conditions?: readonly object[]) {
     const patch = toStatusPatch(change, new Date(), conditions);
-    const machine = await patchStatus(ref, version, patch);
-    if (machine !== null && change.event !== undefined) {
+    const machine = await patchStatus(ref, seen, change.phase, patch);
+    const isWritten = machine !== null && toMachineSnapshot(machine, defaults).phase === change.phase;
+    if (isWritten && change.event !== undefined) {
       const { reason, note = change.operation?.description ?? change.phase } = change.event;
       recordEvent(ref, reason, note);
     }
@@ -74,14 +86,23 @@ export function createMachineActivities(deps: MachineDeps) {
     events.record({ type: machineEvents[reason].type, reason, action: reason, note, regarding });
   }
 
-  async function patchStatus(ref: ObjectRef, resourceVersion: string, patch: object): Promise<Machine | null> {
+  /**
+   * By version, as a patch of a status says nothing about another UID; where that which is known is the present one, it
+   * need not be read. Others may have changed the Machine. But its phase and its deletion are as its workflow knows them,
+   * unless the cluster or Temporal was set back: then the decision was made from what is not so, and nothing is written.
+   */
+  async function patchStatus(ref: ObjectRef, seen: Known, phase: MachinePhase, patch: object): Promise<Machine | null> {
+    const { resourceVersion } = seen;
     const options = { ...quick(), subresource: 'status' } as const;
+    const isKnown = (live: MachineSnapshot) =>
+      [seen.phase, phase].includes(live.phase) && live.deletingSince === seen.deletingSince;
     try {
       const known = mergePatch({ ...patch, metadata: { resourceVersion } });
       return await orNull(() => control.patch(machines, ref, known, options));
     } catch (error) {
       if (!isConflict(error)) throw error;
-      return (await update(control, machines, ref, () => patch, options)) ?? null;
+      const change = (live: Machine) => (isKnown(toMachineSnapshot(live, defaults)) ? patch : undefined);
+      return (await update(control, machines, ref, change, options)) ?? null;
     }
   }
 
@@ -140,9 +161,9 @@ export function createMachineActivities(deps: MachineDeps) {
       return (node?.metadata.labels?.[labels.machineName] ?? name) !== name;
     },
 
-    /** Writes the status, with its Event. */
-    async writeStatus(ref: ObjectRef, version: string, change: StatusChange): Promise<MachineSnapshot | null> {
-      return snapshot(await writeStatus(ref, version, change));
+    /** Writes the status, with its Event. A Machine in a phase that nobody has `seen` is left and answered as it is. */
+    async writeStatus(ref: ObjectRef, seen: Known, change: StatusChange): Promise<MachineSnapshot | null> {
+      return snapshot(await writeStatus(ref, seen, change));
     },
 
     /**
@@ -156,7 +177,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const { phase, ...rest } = change;
       const machine = await writeStatus(
         ref,
-        seen.resourceVersion,
+        seen,
         agrees ? { phase, ...rest } : { phase: seen.phase },
         view.state === 'present' ? (node?.status?.conditions ?? []) : undefined,
       );
@@ -182,10 +203,26 @@ export function createMachineActivities(deps: MachineDeps) {
       return true;
     },
 
+    /** Takes back what a drain has done to the Node of a VM that is to stay after all. */
+    async uncordonNode(nodeName: string, providerID?: string): Promise<true> {
+      const node = await target.find(nodes, { name: nodeName }, quick());
+      const condition = node?.status?.conditions?.find(({ type }) => type === terminating);
+      if (node === undefined || isOfAnother(node, providerID) || condition?.status !== 'True') return true;
+      const { uid } = node.metadata;
+      const key = { name: nodeName };
+      const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
+      if ((await orNull(() => target.patch(nodes, key, uncordoned, quick()))) === null) return true;
+      const conditions = [{ type: terminating, $patch: 'delete' }];
+      const patch = strategicMergePatch({ metadata: { uid }, status: { conditions } });
+      await orNull(() => target.patch(nodes, key, patch, { ...quick(), subresource: 'status' }));
+      return true;
+    },
+
     /** The last step of a life. */
     async removeFinalizer(ref: ObjectRef): Promise<true> {
       const left = await update(control, machines, ref, withoutFinalizer, quick());
-      if (left?.metadata.uid === ref.uid) recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
+      if (left?.metadata.uid === ref.uid && left.metadata.deletionTimestamp !== undefined)
+        recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
       return true;
     },
   };
@@ -213,8 +250,8 @@ export function createMachineActivities(deps: MachineDeps) {
 }
 
 function withoutFinalizer({ metadata }: Machine): object | undefined {
-  const { finalizers: present = [] } = metadata;
-  if (!present.includes(finalizers.machine)) return undefined;
+  const { finalizers: present = [], deletionTimestamp } = metadata;
+  if (!present.includes(finalizers.machine) || deletionTimestamp === undefined) return undefined;
   return { metadata: { finalizers: present.filter((finalizer) => finalizer !== finalizers.machine) } };
 }
 

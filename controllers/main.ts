@@ -8,6 +8,7 @@ import type { StoreEvent } from '../kube/store.ts';
 import type { KubeObject } from '../kube/types.ts';
 import { ensureSweepSchedule } from '../temporal/schedules.ts';
 import {
+  countOpenMachines,
   type Installation,
   listOpenWorkflows,
   lookLive,
@@ -70,10 +71,12 @@ export function startControllers(options: ControllersOptions): Controllers {
   const classQueue = queue(classKeeper.handle, 500, 1);
   const sweepSchedule = { namespace, periodSeconds: options.sweepPeriodSeconds };
   const scheduleQueue = queue(() => ensureSweepSchedule(installation, sweepSchedule), 0, 1);
-  const straySearch = queue(lookAtStrays, lookDelayMs, 1);
+  const straySearch = queue(lookForStrays, lookDelayMs, 1);
   const looks = queue((id) => lookLive(installation, id), lookDelayMs, 5);
   let isStarted = false;
   let wasSetBack = false;
+  /** How many more workflows of machines are open than there are Machines, as last counted. */
+  let knownSurplus: number | undefined;
 
   function dispatch(kind: string, event: StoreEvent<KubeObject>): void {
     if (event.kind === 'synced') wasSetBack ||= event.isSetBack;
@@ -146,6 +149,16 @@ export function startControllers(options: ControllersOptions): Controllers {
     wakeEverything();
   }
 
+  /**
+   * Whether workflows are open whose Machines are gone, as when Temporal was set back to a backup: nobody tells that, and
+   * nothing else would ever wake them. A difference that stays is of machines at rest whose workflows were terminated.
+   */
+  async function lookForStrays(): Promise<void> {
+    const surplus = (await countOpenMachines(installation)) - watches.machines.size;
+    if (surplus !== knownSurplus) await lookAtStrays();
+    knownSurplus = surplus;
+  }
+
   /** What happened while nobody watched: open workflows whose object is gone, or in another phase than they think. */
   async function lookAtStrays(): Promise<void> {
     const open = await listOpenWorkflows(installation);
@@ -176,6 +189,7 @@ export function startControllers(options: ControllersOptions): Controllers {
     for (const { metadata } of [...watches.deployments.list(), ...watches.sets.list()]) ownerRechecks.add(metadata.uid);
     classQueue.add('all');
     scheduleQueue.add('orphan sweep'); // Temporal's database may have been lost
+    straySearch.add('open workflows');
   }, resyncMs);
   begin().catch((err: unknown) => logger.debug({ err }, 'controllers stopped before they had started'));
 

@@ -17,6 +17,7 @@ import {
   type SweepProgress,
   type SweepReport,
 } from '../workflows/orphansweep/messages.ts';
+import { knowingSearchAttributes } from './search-attributes.ts';
 import type { Installation } from './workflows.ts';
 
 export type { GroupReport, NamedResource, SweepProgress, SweepReport } from '../workflows/orphansweep/messages.ts';
@@ -55,7 +56,8 @@ export async function ensureSweepSchedule(
 
 async function create(client: Client, installation: string, wanted: ReturnType<typeof scheduleOf>): Promise<void> {
   try {
-    await client.schedule.create({ scheduleId: sweepScheduleId(installation), ...wanted });
+    const scheduleId = sweepScheduleId(installation);
+    await knowingSearchAttributes(client, () => client.schedule.create({ scheduleId, ...wanted }));
   } catch (error) {
     if (!(error instanceof ScheduleAlreadyRunning)) throw error;
   }

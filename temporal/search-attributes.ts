@@ -1,6 +1,6 @@
 /** The search attributes of our workflows, which a namespace has to know before one of them is set. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConnectionLike } from '@temporalio/client';
+import type { Client, ConnectionLike } from '@temporalio/client';
 import { searchAttributes } from '../api/names.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
 
@@ -19,6 +19,20 @@ export async function ensureSearchAttributes(connection: ConnectionLike, namespa
     await addMissing(connection, namespace);
     while (!(await areUsable(connection, namespace))) await sleep(100);
   });
+}
+
+/**
+ * Starts what has search attributes. A server whose database was lost knows them no more and refuses it: they are added
+ * again.
+ */
+export async function knowingSearchAttributes<T>({ connection, options }: Client, start: () => Promise<T>): Promise<T> {
+  try {
+    return await start();
+  } catch (error) {
+    if (grpcCodeOf(error) !== grpcCodes.invalidArgument) throw error;
+    await ensureSearchAttributes(connection, options.namespace);
+    return start();
+  }
 }
 
 async function addMissing({ operatorService }: ConnectionLike, namespace: string): Promise<void> {

@@ -5,6 +5,7 @@ import type { MachineObservation, MachineSnapshot, ObjectRef, OwnerView } from '
 import { searchAttributes } from '../api/names.ts';
 import { observedSignal } from '../workflows/machine/messages.ts';
 import { lookOwnerSignal, ownerObservedSignal } from '../workflows/rollout/messages.ts';
+import { knowingSearchAttributes } from './search-attributes.ts';
 
 /** Where an installation's workflows are. */
 export interface Installation {
@@ -35,25 +36,31 @@ export function workflowId(installation: string, kind: WorkflowKind, { namespace
 
 /** Starts the workflow of an object unless one is open; that costs an open one nothing. */
 export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
-  await to.client.workflow.start(types[kind].workflow, startOptions(to, kind, ref, about));
+  await knowingSearchAttributes(to.client, () =>
+    to.client.workflow.start(types[kind].workflow, startOptions(to, kind, ref, about)),
+  );
 }
 
 /** Tells the workflow of a machine what was seen, and starts it if none is open. */
 export async function wakeMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
-  await to.client.workflow.signalWithStart(types.Machine.workflow, {
-    ...startOptions(to, 'Machine', ref, seen.machine),
-    signal: observedSignal,
-    signalArgs: [seen],
-  });
+  await knowingSearchAttributes(to.client, () =>
+    to.client.workflow.signalWithStart(types.Machine.workflow, {
+      ...startOptions(to, 'Machine', ref, seen.machine),
+      signal: observedSignal,
+      signalArgs: [seen],
+    }),
+  );
 }
 
 /** Tells the workflow of an owner what was seen, and starts it if none is open. */
 export async function wakeOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
-  await to.client.workflow.signalWithStart(types[seen.kind].workflow, {
-    ...startOptions(to, seen.kind, ref),
-    signal: ownerObservedSignal,
-    signalArgs: [seen],
-  });
+  await knowingSearchAttributes(to.client, () =>
+    to.client.workflow.signalWithStart(types[seen.kind].workflow, {
+      ...startOptions(to, seen.kind, ref),
+      signal: ownerObservedSignal,
+      signalArgs: [seen],
+    }),
+  );
 }
 
 /** Has the workflow with this id read its objects live, if it is open. */
@@ -65,6 +72,11 @@ export async function lookLive(to: Installation, id: string): Promise<void> {
   }
 }
 
+/** How many workflows of machines are open. As far behind as the list. */
+export async function countOpenMachines(of: Installation): Promise<number> {
+  return (await of.client.workflow.count(openQuery(of, [types.Machine.workflow]))).count;
+}
+
 /** An open workflow, and the phase that it shows if it is that of a machine. */
 export interface OpenWorkflow {
   readonly id: string;
@@ -73,17 +85,21 @@ export interface OpenWorkflow {
 
 /** The open workflows of an installation's objects. A list of the server's, which may be some seconds behind. */
 export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[]> {
-  const workflows = Object.values(types).map(({ workflow }) => `'${workflow}'`);
-  const query = [
-    `${searchAttributes.installation} = '${of.name}'`,
-    `WorkflowType IN (${workflows.join(', ')})`,
-    "ExecutionStatus = 'Running'",
-  ].join(' AND ');
+  const workflows = Object.values(types).map(({ workflow }) => workflow);
+  const query = openQuery(of, workflows);
   const open: OpenWorkflow[] = [];
   for await (const { workflowId: id, typedSearchAttributes } of of.client.workflow.list({ query })) {
     open.push({ id, phase: typedSearchAttributes.get(phaseKey) });
   }
   return open;
+}
+
+function openQuery({ name }: Installation, workflows: readonly string[]): string {
+  return [
+    `${searchAttributes.installation} = '${name}'`,
+    `WorkflowType IN (${workflows.map((workflow) => `'${workflow}'`).join(', ')})`,
+    "ExecutionStatus = 'Running'",
+  ].join(' AND ');
 }
 
 function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {

@@ -2,7 +2,7 @@
 import type { ClassReading } from '../../api/model.ts';
 import { deleteVm } from './cloud.ts';
 import { type Failure, toOperationText } from './failure.ts';
-import { kubernetes, type Life, untilAnswered } from './life.ts';
+import { kubernetes, type Life, look, Outdated, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
 import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
@@ -51,12 +51,19 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   return waitFor(firstAskPauseMs);
 }
 
-/** The last step that takes time says so on the Machine, once. */
+/**
+ * The last step that takes time says so on the Machine, once. Each time the Machine is seen live before its VM goes: it
+ * may not be deleted any more, after its cluster was set back.
+ */
 async function announce(life: Life): Promise<void> {
-  if (life.deletionAnnounced) return;
-  life.deletionAnnounced = true;
-  const operation = { type: 'Delete', state: 'Processing', description: 'Initiate VM deletion' } as const;
-  await writeStatus(life, { phase: 'Terminating', operation });
+  if (life.deletionAnnounced) {
+    await look(life);
+  } else {
+    life.deletionAnnounced = true;
+    const operation = { type: 'Delete', state: 'Processing', description: 'Initiate VM deletion' } as const;
+    await writeStatus(life, { phase: 'Terminating', operation });
+  }
+  if (life.machine.deletingSince === undefined) throw new Outdated();
 }
 
 async function refused(

@@ -2,7 +2,7 @@
 import { CancellationScope, isCancellation, proxyActivities, type TemporalFailure } from '@temporalio/workflow';
 import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
-import { endIfCancelled, type Life, now } from './life.ts';
+import { endIfCancelled, kubernetes, type Life, now, untilAnswered } from './life.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showPhase, showProgress } from './progress.ts';
 import { timeIn, writeRefusal, writeStatus } from './status.ts';
@@ -46,7 +46,8 @@ function showDrain(life: Life, deadline: string, force: boolean): void {
 async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseOutcome> {
   const scope = new CancellationScope();
   life.onNews = () => {
-    if (life.skipDrain || (isForceWanted(life) && !request.force)) scope.cancel();
+    const isUnsure = life.stale || life.machine.deletingSince === undefined;
+    if (isUnsure || life.skipDrain || (isForceWanted(life) && !request.force)) scope.cancel();
   };
   try {
     const outcome = await scope.run(() => drainActivities(life).drainNode(request));
@@ -62,12 +63,23 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
     return again;
   } catch (error) {
     endIfCancelled();
-    if (isCancellation(error)) return again; // a wish came in
+    if (isCancellation(error)) return again; // a wish came in, or everything is to be read again
     if (!isActivityFailure(error)) throw error;
     return await drainFailed(life, error);
   } finally {
     delete life.onNews;
   }
+}
+
+/** Takes back what a deletion has begun that is not wanted any more. */
+export async function stay(life: Life): Promise<void> {
+  Object.assign(life, { drained: false, skipDrain: false, forceDeletion: false, deletionAnnounced: false });
+  delete life.wasUnhealthy;
+  delete life.blockedBy;
+  const { nodeName, providerID } = life.machine;
+  if (nodeName === undefined) return;
+  showProgress(life, { doing: 'taking pods on the node again' });
+  await untilAnswered(life, 'taking pods on the node again', () => kubernetes.uncordonNode(nodeName, providerID));
 }
 
 function drainActivities(life: Life) {

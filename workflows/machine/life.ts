@@ -109,6 +109,9 @@ export interface Life extends CarriedLife {
 /** Thrown when the Machine object is gone, or another one has its name: there is nothing left to do. */
 export class MachineGone extends Error {}
 
+/** Thrown when a phase has decided from what is not so: the cluster or Temporal was set back. All is read again. */
+export class Outdated extends Error {}
+
 /** Starts taking signals. Those that came in earlier were kept and are handled now. */
 export function listen(life: Life): void {
   const wish = (change: Partial<Life>) => () => {
@@ -177,7 +180,10 @@ function learnNode(life: Life, seen: NodeView): void {
 export async function look(life: Life): Promise<void> {
   const seen = await untilAnswered(life, 'reading the Machine', () => kubernetes.observeMachine(life.ref));
   life.stale = false;
-  if (seen.node.state === 'unknown') life.outageEndMs = Date.now();
+  const { resourceVersion, providerID } = life.machine;
+  const wasSetBack = isNewer(resourceVersion, seen.machine.resourceVersion);
+  if (wasSetBack || seen.node.state === 'unknown') life.outageEndMs = Date.now();
+  if (providerID !== undefined && seen.machine.providerID === undefined) life.outcomeUnknown = true;
   life.node = seen.node;
   takeMachine(life, seen.machine);
 }

@@ -129,7 +129,7 @@ function playKubernetes(): MachineActivities & DrainActivities {
       touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),
     ),
     isNodeTaken: noted('isNodeTaken', () => isNodeTaken),
-    writeStatus: noted('writeStatus', (_ref, _version, change) => {
+    writeStatus: noted('writeStatus', (_ref, _known, change) => {
       written.push(change);
       const { phase, lastKnownState } = change;
       return touch({ phase, ...(lastKnownState !== undefined && { lastKnownState }) });
@@ -140,6 +140,7 @@ function playKubernetes(): MachineActivities & DrainActivities {
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', () => true),
+    uncordonNode: noted('uncordonNode', () => true),
     removeFinalizer: noted('removeFinalizer', () => true),
     readClass: noted('readClass', () => reading),
     ensureUserData: noted('ensureUserData', () => userData),

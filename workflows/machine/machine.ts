@@ -1,8 +1,8 @@
 /** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
-import { CancellationScope, isCancellation, setHandler, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
 import type { ObjectRef } from '../../api/model.ts';
 import { remove } from './delete.ts';
-import { drain } from './drain.ts';
+import { drain, stay } from './drain.ts';
 import { join } from './join.ts';
 import {
   type CarriedLife,
@@ -13,14 +13,22 @@ import {
   MachineGone,
   newsSince,
   now,
+  Outdated,
   startOver,
 } from './life.ts';
 import { describeQuery } from './messages.ts';
-import { done, type PhaseOutcome } from './phase.ts';
-import { describe } from './progress.ts';
+import { again, done, type PhaseOutcome } from './phase.ts';
+import { describe, showProgress } from './progress.ts';
 import { provision } from './provision.ts';
 import { run } from './run.ts';
+import { timeIn } from './status.ts';
 import { validate } from './validate.ts';
+
+/**
+ * A worker that makes a call for a run which was terminated, or lost with Temporal's database, hears of it with its next
+ * heartbeat, or gives up when it should have heard: 10 s, and 5 s that the SDK adds, ms.
+ */
+const lostCallMs = 15_000;
 
 type Phase = (life: Life) => Promise<PhaseOutcome>;
 
@@ -38,18 +46,27 @@ export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<vo
     if (carried === undefined) await firstLook(life);
     else if (carried.stale) await look(life);
     listen(life);
-    if (life.machine.deletingSince === undefined) await untilDeletion(life, () => walk(life, living));
-    if (life.machine.managed) await walk(life, leaving);
+    for (let isLeft = false; !isLeft; ) {
+      if (isStaying(life)) await untilDeletion(life, () => walk(life, living));
+      isLeft = !life.machine.managed || (await leave(life));
+    }
   } catch (error) {
     if (!(error instanceof MachineGone)) throw error;
   }
 }
 
-/** Goes through the phases. After a wait it starts again at the first: what is done already passes at once. */
-async function walk(life: Life, phases: readonly Phase[]): Promise<void> {
-  for (let i = 0; i < phases.length; ) {
+function isStaying({ machine: { deletingSince } }: Life): boolean {
+  return deletingSince === undefined;
+}
+
+/**
+ * Goes through the phases until they are done or `isOver`. After a wait it starts again at the first: what is done already
+ * passes at once.
+ */
+async function walk(life: Life, phases: readonly Phase[], isOver = () => false): Promise<void> {
+  for (let i = 0; i < phases.length && !isOver(); ) {
     const before = life.news;
-    const outcome = await phases[i]!(life);
+    const outcome = await tryPhase(life, phases[i]!);
     endIfCancelled();
     if (outcome.kind === 'wait') await newsSince(life, before, outcome.timeoutMs);
     if (outcome.kind === 'again' && workflowInfo().historyLength > 500) await startOver(life);
@@ -57,6 +74,26 @@ async function walk(life: Life, phases: readonly Phase[]): Promise<void> {
     else if (outcome.kind === 'done') i++;
     else i = 0;
   }
+}
+
+async function tryPhase(life: Life, phase: Phase): Promise<PhaseOutcome> {
+  if (life.stale) await look(life);
+  try {
+    return await phase(life);
+  } catch (error) {
+    if (!(error instanceof Outdated)) throw error;
+    endIfCancelled();
+    await look(life);
+    return again;
+  }
+}
+
+/** Answers false when the Machine is not to be deleted any more: its cluster was set back to a time before that. */
+async function leave(life: Life): Promise<boolean> {
+  await walk(life, leaving, () => isStaying(life));
+  if (!isStaying(life)) return true;
+  await stay(life);
+  return false;
 }
 
 /** Runs the phases of the living until the Machine is to be deleted; a create call under way ends before this does. */
@@ -87,6 +124,12 @@ async function firstLook(life: Life): Promise<void> {
   life.mayHaveVm = managed; // no create call comes before the finalizer
   life.outcomeUnknown = managed && providerID === undefined;
   life.mayHaveUserData = managed;
+  if (!life.outcomeUnknown) return;
+  showProgress(life, {
+    doing: 'waiting until no call of a run before this one can be under way',
+    until: timeIn(lostCallMs),
+  });
+  await sleep(lostCallMs);
 }
 
 function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {

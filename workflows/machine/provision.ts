@@ -1,14 +1,22 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
-import { isCancellation } from '@temporalio/workflow';
+import { CancellationScope, isCancellation } from '@temporalio/workflow';
 import { failures } from '../../api/failures.ts';
 import type { MachineSnapshot } from '../../api/model.ts';
 import type { Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
 import { cloudActivities, deleteVm } from './cloud.ts';
 import { type Failure, isActivityFailure, toFailure, toOperationText, withProvider } from './failure.ts';
-import { type CreationAttempt, kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
+import { type CreationAttempt, kubernetes, type Life, MachineGone, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
-import { done, firstAskPauseMs, isPastCreation, nextAskPauseMs, type PhaseOutcome, retryPauseMs } from './phase.ts';
+import {
+  again,
+  done,
+  firstAskPauseMs,
+  isPastCreation,
+  nextAskPauseMs,
+  type PhaseOutcome,
+  retryPauseMs,
+} from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
 import { creationRefused, fail, writeRefusal, writeStatus } from './status.ts';
 
@@ -28,6 +36,7 @@ export async function provision(life: Life): Promise<PhaseOutcome> {
 
   if (await isNodeTaken(life, vm)) return giveUpVm(life, vm);
   await storeIdentity(life, vm);
+  if (isPastCreation(life.machine.phase)) return again; // Temporal was set back
   if (vm.state === 'failed') {
     const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
     return fail(life, { code: 'Internal', message }, 'VmFailed');
@@ -183,9 +192,30 @@ async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<
   if (providerID !== machine.providerID || (nodeName !== undefined && nodeName !== machine.nodeName)) {
     const identity = { providerID, prioritize: !machine.prioritized, ...(nodeName !== undefined && { nodeName }) };
     const step = () => kubernetes.storeIdentity(life.ref, identity);
-    takeMachine(life, await untilAnswered(life, 'storing the identity', step));
+    try {
+      takeMachine(life, await untilAnswered(life, 'storing the identity', step));
+    } catch (error) {
+      if (error instanceof MachineGone) await CancellationScope.nonCancellable(() => giveBack(life));
+      throw error;
+    }
   }
   life.outcomeUnknown = false;
+}
+
+/**
+ * The VM that was made just now goes again, as no Machine will ever name it: Temporal or the cluster was set back. Where
+ * that fails it is left to the orphan sweep, as every other VM whose Machine has vanished.
+ */
+async function giveBack(life: Life): Promise<void> {
+  if (life.attempt === undefined) return;
+  const { provider, request } = life.attempt;
+  life.outcomeUnknown = true; // it may not be listed yet
+  await deleteVm(life, {
+    provider,
+    class: request.class,
+    providerSpec: request.providerSpec,
+    credentials: request.credentials,
+  });
 }
 
 /** Writes phase Pending, and what the provider wants to be told next time, where that is news. */

@@ -2,9 +2,9 @@
 import type { MachineEvent } from '../../api/events.ts';
 import type { MachineOperation, MachinePhase, StatusChange } from '../../api/model.ts';
 import { type Failure, isSameError } from './failure.ts';
-import { kubernetes, type Life, look, now, takeMachine, untilAnswered } from './life.ts';
+import { kubernetes, type Life, look, now, Outdated, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
-import { again, failed, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
+import { again, failed, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';
 
 /** A refusal as it stands on the Machine: what goes into its status, and the Event that tells of it. */
@@ -19,13 +19,18 @@ export interface Refusal extends Pick<Failure, 'code' | 'message'> {
 /** As machine-controller-manager: an error that goes on is written again after that long, so that it does not look old. */
 const refusalAgeMs = 30 * 60_000;
 
-/** Writes a status and shows the new phase. An Event goes with every change of phase. */
+/**
+ * Writes a status and shows the new phase. An Event goes with every change of phase. Throws Outdated when the Machine is
+ * in a phase that nobody here knows of.
+ */
 export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseSince'>): Promise<void> {
   const entered = change.phase !== life.machine.phase;
   const full: StatusChange = { ...change, ...(entered && { phaseSince: now() }) };
-  const { resourceVersion } = life.machine;
-  const step = () => kubernetes.writeStatus(life.ref, resourceVersion, full);
+  const { resourceVersion, phase, deletingSince } = life.machine;
+  const known = { resourceVersion, phase, ...(deletingSince !== undefined && { deletingSince }) };
+  const step = () => kubernetes.writeStatus(life.ref, known, full);
   takeMachine(life, await untilAnswered(life, 'writing the status', step));
+  if (life.machine.phase !== change.phase) throw new Outdated();
   showPhase(life);
 }
 
@@ -56,6 +61,7 @@ export async function creationRefused(
   description = failure.message,
 ): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
+  if (isPastCreation(life.machine.phase)) throw new Outdated();
   const late = await failIfLate(life, () => ({ code, message, description }));
   if (late !== undefined) return late;
 
