@@ -3,42 +3,20 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { createVm } from '../../activities/providers/simulated/client.ts';
 import { finalizers } from '../../api/gardener/names.ts';
-import { names } from '../../api/names.ts';
 import { events } from '../../kube/core.ts';
 import { machineClasses, machines } from '../../kube/gardener.ts';
-import { type SweepReport, sweepScheduleId } from '../../temporal/schedules.ts';
+import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
-import { startMillwright, startProcess } from '../support/millwright.ts';
+import { startMillwright } from '../support/millwright.ts';
+import { makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const short = ['--orphan-confirm-after', '1s', '--orphan-minimum-age', '1s', '--leader-elect', 'false'];
-
-/** Makes a VM behind Millwright's back, with the tags of the installation unless others are given. */
-async function makeVm(
-  { cloud, namespace }: Installation,
-  name: string,
-  { uid, tags = { cluster: namespace } }: { uid?: string; tags?: Record<string, string> } = {},
-): Promise<string> {
-  const body = {
-    ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
-    tags: { ...tags, ...(uid !== undefined && { [names.machineUid]: uid }) },
-    node: { labels: {}, taints: [] },
-  };
-  const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));
-  return `simulated:///here/${vm.id}`;
-}
+const short = [...quickSweeps, '--leader-elect', 'false'];
 
 async function vmNames({ cloud }: Installation): Promise<string[]> {
   return (await cloud.vms()).map(({ name }) => name).toSorted();
-}
-
-async function untilOld({ cloud }: Installation): Promise<void> {
-  await until('all VMs are older than the minimum age', async () =>
-    (await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500) ? true : undefined,
-  );
 }
 
 describe('the sweeps of the Schedule', () => {
@@ -94,20 +72,6 @@ describe('millwright sweep', () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  function startSweep(...flags: string[]) {
-    const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
-    return startProcess(['sweep', '-n', millwright.namespace, '--temporal-address', address, ...flags]);
-  }
-
-  async function sweep(...flags: string[]): Promise<{ code: number | null; output: string; report: SweepReport }> {
-    const command = startSweep('-o', 'json', ...flags);
-    const { code } = await command.exited;
-    const output = command.logs();
-    const json = output.split('\n').find((line) => line.startsWith('{'));
-    if (json === undefined) throw new Error(`there is no report in\n${output}`);
-    return { code, output, report: JSON.parse(json) };
-  }
-
   it('[mcm 88] [invariant 4] tells what it would delete, deletes it, and keeps all that is of a Machine or of others', async () => {
     const { control, namespace } = millwright;
     await millwright.putSecret('wrong', { ...plainSecret, token: 'not-this-one' });
@@ -126,7 +90,7 @@ describe('millwright sweep', () => {
     await untilOld(millwright);
     const others = ['foreign', 'foreign-untagged', 'mcm-new', 'other-name', 'own'];
 
-    const dry = await sweep('--dry-run');
+    const dry = await sweep(millwright, '--dry-run');
 
     expect(await vmNames(millwright)).toEqual([...others, 'orphan', 'untagged-orphan'].toSorted());
     const [small, wrong] = dry.report.groups;
@@ -140,7 +104,7 @@ describe('millwright sweep', () => {
     expect(dry.code).toBe(1);
     expect(dry.output).toMatch(/waiting to look again at what has no Machine at \d\d:\d\d:\d\d/);
 
-    const { code, report } = await sweep();
+    const { code, report } = await sweep(millwright);
 
     expect(await vmNames(millwright)).toEqual(others);
     expect(report.groups[0]).toMatchObject({ deleted: { count: 2 }, failedCount: 0 });
@@ -156,7 +120,7 @@ describe('millwright sweep', () => {
 
     await control.delete(machineClasses, { namespace, name: 'wrong' });
     const { code: good, output } = await (async () => {
-      const command = startSweep();
+      const command = startSweep(millwright);
       return { ...(await command.exited), output: command.logs() };
     })();
     expect(output).toMatch(/simulated small +kept +3 +has a Machine/);
@@ -169,7 +133,7 @@ describe('millwright sweep', () => {
     const before = await vmNames(millwright);
     await proxy.goDown();
 
-    const command = startSweep();
+    const command = startSweep(millwright);
     await until('it says what it waits for', async () =>
       /last error Unavailable/.test(command.logs()) ? true : undefined,
     );
@@ -194,7 +158,7 @@ describe('millwright sweep', () => {
     await makeVm(millwright, 'left-behind', { tags });
     await untilOld(millwright);
     await control.delete(machineClasses, key);
-    await sweep();
+    await sweep(millwright);
     expect((await control.get(machineClasses, key)).metadata.deletionTimestamp).toBeDefined();
     expect(await vmNames(millwright)).not.toContain('left-behind');
     await makeVm(millwright, 'left-later', { tags });
@@ -218,7 +182,7 @@ describe('millwright sweep', () => {
     processes.push(await startMillwright({ namespace, kubeconfig, flags }));
     await makeVm(millwright, 'young');
 
-    const { code, report } = await sweep();
+    const { code, report } = await sweep(millwright);
 
     expect(report.groups[0]?.kept).toContainEqual(expect.objectContaining({ reason: 'young', count: 1 }));
     expect(await vmNames(millwright)).toContain('young');

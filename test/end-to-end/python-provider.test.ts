@@ -15,9 +15,10 @@ import { names } from '../../api/names.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
-import { machines } from '../../kube/gardener.ts';
+import { machineClasses, machines } from '../../kube/gardener.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -31,7 +32,7 @@ describe('a provider in Python', () => {
 
   beforeAll(async () => {
     const python = await ensurePython();
-    millwright = await startInstallation({ flags: ['--providers', ''] });
+    millwright = await startInstallation({ flags: ['--providers', '', ...quickSweeps] });
     await millwright.putSecret('user-data', { userData });
     await millwright.putSecret('credentials', { token: 'letmein' });
     await millwright.createClass('python', {
@@ -124,6 +125,24 @@ describe('a provider in Python', () => {
     expect(await vmsOf(ref)).toHaveLength(1);
     await remove(ref);
   }, 60_000);
+
+  it('[mcm 88] lists and deletes what has no Machine, with and without a UID tag', async () => {
+    const { control, namespace } = millwright;
+    await control.delete(machineClasses, { namespace, name: 'small' }); // which nobody serves here
+    const ref = await createMachine('kept');
+    await untilMachine(ref, 'Running');
+    await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
+    await makeVm(millwright, 'untagged');
+    await makeVm(millwright, 'foreign', { tags: { cluster: 'another' } });
+    await untilOld(millwright);
+
+    const { report, code } = await sweep(millwright);
+
+    expect(report.groups).toMatchObject([{ seen: 3, kept: [{ reason: 'machine', count: 1 }], deleted: { count: 2 } }]);
+    expect(code).toBe(0);
+    expect((await millwright.cloud.vms()).map(({ name }) => name).toSorted()).toEqual(['foreign', 'kept']);
+    await remove(ref);
+  }, 120_000);
 
   it('leaves no VM of a Machine that is deleted while its create call hangs', async () => {
     await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 8_000 });

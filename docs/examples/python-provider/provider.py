@@ -78,12 +78,33 @@ def open_cloud(request):
         if not place.get(field):
             raise failure("InvalidArgument", f"{field} is missing: set providerSpec.endpoint, and token in a Secret")
     endpoint, token = request["providerSpec"]["endpoint"], keys["token"].strip()
-    return lambda method, path, body=None: call(method, endpoint + path, token, body, absent_ok=method == "DELETE")
+    one_vm = "/v1/vms/"  # a path to a VM, which may be gone
+
+    def call_cloud(method, path, body=None):
+        return call(method, endpoint + path, token, body, absent_ok=path.startswith(one_vm))
+
+    return call_cloud
+
+
+def provider_id(vm):
+    return f"simulated:///{vm['region']}/{vm['id']}"  # what the kubelet will call its Node, too
+
+
+def tags_of(request):
+    """The tags by which the VMs of this installation are told from others."""
+    if not request["providerSpec"].get("tags"):
+        raise failure("InvalidArgument", "providerSpec.tags is missing: give at least one tag")
+    return request["providerSpec"]["tags"]
 
 
 def find_vms(cloud, request):
-    """All VMs of the Machine, oldest first."""
-    return cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
+    """All VMs of the Machine, oldest first; or the one without a UID tag that the sweep has found."""
+    if not request.get("untagged"):
+        return cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
+    vm = cloud("GET", "/v1/vms/" + request["untagged"]["id"].rsplit("/", 1)[1])
+    if vm and (UID_TAG in vm["tags"] or not tags_of(request).items() <= vm["tags"].items()):
+        raise failure("FailedPrecondition", f"the VM {vm['id']} is not an untagged one of this class any more")
+    return [vm] if vm else []
 
 
 def find_survivor(cloud, request):
@@ -121,7 +142,7 @@ def ensure_vm(request):
     vm = vm or create_vm(cloud, request)
     return {
         "state": vm["state"] if vm["state"] in ALIVE else "failed",
-        "providerID": f"simulated:///{vm['region']}/{vm['id']}",  # what the kubelet will call its Node, too
+        "providerID": provider_id(vm),
         "nodeName": vm["name"],
         "addresses": vm["addresses"],
     }
@@ -140,6 +161,26 @@ def delete_vm(request):
                 cloud("DELETE", f"/v1/vms/{vm['id']}")
         time.sleep(0.2)
     return {"state": "deleting"}  # Millwright asks again
+
+
+def list_vms(request):
+    query = [("tag", f"{key}={value}") for key, value in tags_of(request).items()]
+    if request.get("page"):
+        query.append(("page", request["page"]))
+    answer = open_cloud(request)("GET", "/v1/vms?" + urlencode(query))
+    fields = ("name", "createdAt", "tags")
+    items = [
+        {"kind": "vm", "id": provider_id(vm), "uid": vm["tags"].get(UID_TAG), **{field: vm[field] for field in fields}}
+        for vm in answer["items"]
+    ]
+    return {"items": items, "nextPage": answer.get("nextPage")}
+
+
+def validate_class(request):
+    spec, secrets = request["providerSpec"], request["credentials"]
+    problems = [f"providerSpec.{field} is missing: set it" for field in ("endpoint", "tags") if not spec.get(field)]
+    scope = json.dumps([spec.get("endpoint"), spec.get("tags"), secrets], sort_keys=True)
+    return {"problems": problems, "listScope": scope}
 
 
 def served_as(name, function):
@@ -166,7 +207,8 @@ async def main():
     address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ.get("TEMPORAL_NAMESPACE", "default")
     client = await Client.connect(address, namespace=namespace)
     queue = f"{os.environ['MILLWRIGHT_INSTALLATION']}.provider-python"
-    activities = [served_as("ensureVm", ensure_vm), served_as("deleteVm", delete_vm)]
+    served = {"ensureVm": ensure_vm, "deleteVm": delete_vm, "listVms": list_vms, "validateClass": validate_class}
+    activities = [served_as(name, function) for name, function in served.items()]
     print(f"serving {queue}", flush=True)
     await Worker(client, task_queue=queue, activities=activities).run()
 

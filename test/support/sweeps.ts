@@ -1,0 +1,54 @@
+/** For tests of the orphan sweep: VMs that nobody has asked for, and the command. */
+import { createVm } from '../../activities/providers/simulated/client.ts';
+import { names } from '../../api/names.ts';
+import type { SweepReport } from '../../temporal/schedules.ts';
+import { fromSetup, type Installation, plainSecret } from './installation.ts';
+import { type Process, startProcess } from './millwright.ts';
+import { until } from './until.ts';
+
+/** Flags of an installation whose sweeps judge quickly. */
+export const quickSweeps = ['--orphan-confirm-after', '1s', '--orphan-minimum-age', '1s'];
+
+/**
+ * Makes a VM behind Millwright's back, with the tags of the installation unless others are given.
+ * @returns its provider ID
+ */
+export async function makeVm(
+  { cloud, namespace }: Installation,
+  name: string,
+  { uid, tags = { cluster: namespace } }: { uid?: string; tags?: Record<string, string> } = {},
+): Promise<string> {
+  const body = {
+    ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
+    tags: { ...tags, ...(uid !== undefined && { [names.machineUid]: uid }) },
+    node: { labels: {}, taints: [] },
+  };
+  const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));
+  return `simulated:///here/${vm.id}`;
+}
+
+/** Waits until a sweep with `quickSweeps` would judge every VM. */
+export async function untilOld({ cloud }: Installation): Promise<void> {
+  await until('all VMs are older than the minimum age', async () =>
+    (await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500) ? true : undefined,
+  );
+}
+
+/** Starts `millwright sweep`. */
+export function startSweep({ namespace }: Installation, ...flags: string[]): Process {
+  const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+  return startProcess(['sweep', '-n', namespace, '--temporal-address', address, ...flags]);
+}
+
+/** Runs `millwright sweep` to its end. */
+export async function sweep(
+  millwright: Installation,
+  ...flags: string[]
+): Promise<{ code: number | null; output: string; report: SweepReport }> {
+  const command = startSweep(millwright, '-o', 'json', ...flags);
+  const { code } = await command.exited;
+  const output = command.logs();
+  const json = output.split('\n').find((line) => line.startsWith('{'));
+  if (json === undefined) throw new Error(`there is no report in\n${output}`);
+  return { code, output, report: JSON.parse(json) };
+}
