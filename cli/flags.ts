@@ -45,6 +45,7 @@ export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod'] as
 export const workersFlags = [
   ...controllersFlags,
   'providers',
+  'maxCachedWorkflows',
   'bootstrapTokenAuthExtraGroups',
   'orphanConfirmAfter',
   'orphanMinimumAge',

@@ -91,6 +91,7 @@ describe('parseOptions', () => {
     ['machineDrainTimeout', '-1s', "--machine-drain-timeout is '-1s': give a duration such as 90s, 20m or 1h30m"],
     ['providers', 'simulated,aws', "--providers is 'simulated,aws': give names of simulated"],
     ['nodeConditions', 'a b', "--node-conditions is 'a b': give types of Node conditions"],
+    ['maxCachedWorkflows', '499', "--max-cached-workflows is '499': give 0 or a whole number from 500 to 100000"],
     ['address', 'localhost', "--address is 'localhost': give an IP address"],
     ['logLevel', 'loud', "--log-level is 'loud': give debug, info, warn or error"],
     ['logFormat', 'xml', "--log-format is 'xml': give pretty or json"],

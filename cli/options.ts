@@ -33,6 +33,7 @@ const trueOrFalse = z
   .string()
   .regex(/^(true|false|1|0)$/, 'give true or false')
   .transform((given) => given === 'true' || given === '1');
+const cacheSizes = 'give 0 or a whole number from 500 to 100000';
 const file = z.string().transform((path, context) => {
   return tryTo(() => readFileSync(path)) ?? refuse(context, 'give the path of a file that can be read');
 });
@@ -163,6 +164,18 @@ export const flags = {
     default: 'KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable',
     description: 'Conditions of a healthy Node that are False, with commas between them. Ready has to be True anyway.',
     schema: commaList(word('give types of Node conditions')),
+  },
+  maxCachedWorkflows: {
+    value: 'number',
+    default: '2000',
+    description:
+      'Workflows that a worker keeps in memory, 110 to 150 KB each. Any other is replayed when it is woken, which costs about 9 ms of CPU; more than 3000 make all slower. 0: none, and one task at a time.',
+    // The SDK makes room in a cache that is full without regard for tasks under way: in a small one it loses them.
+    schema: z
+      .string()
+      .regex(/^\d+$/, cacheSizes)
+      .transform(Number)
+      .refine((size) => size === 0 || (size >= 500 && size <= 100_000), cacheSizes),
   },
   bootstrapTokenAuthExtraGroups: {
     value: 'groups',

@@ -67,6 +67,7 @@ export async function startWorkersPart(
     control,
     target,
     defaults: machineLimits(options),
+    maxCachedWorkflows: options.maxCachedWorkflows,
     bootstrapTokenExtraGroups: options.bootstrapTokenAuthExtraGroups,
     sweep: {
       confirmAfterSeconds: options.orphanConfirmAfter,

@@ -33,6 +33,8 @@ export interface WorkersOptions {
   readonly target: KubeClient;
   /** For machines that do not say otherwise. */
   readonly defaults: MachineLimits;
+  /** How many workflows are kept in memory: 0 or at least 500, as the SDK loses tasks under way from a small full cache. */
+  readonly maxCachedWorkflows: number;
   /** `auth-extra-groups` of bootstrap tokens: comma list, empty for none. */
   readonly bootstrapTokenExtraGroups: string;
   /** How sure a sweep has to be before it deletes. */
@@ -122,11 +124,11 @@ async function createInstallationWorker(options: WorkersOptions, events: EventRe
       ...createDrainActivities({ ...options, evictionRetryMs }),
       ...createSweepActivities({ ...options, events }),
     },
-    // 110 to 150 KB each. What is not cached costs 9 ms of CPU when it is woken, and more than 3,000 make all slower.
-    maxCachedWorkflows: 2_000,
+    maxCachedWorkflows: options.maxCachedWorkflows,
     // A task holds the requests of its local activities. With 200 slots a hundred new machines made tasks of over 5 s,
     // and one that times out makes its requests again.
-    maxConcurrentWorkflowTaskExecutions: 40,
+    // Without a cache the SDK drops a task whose local activities run when another one comes in, until it times out.
+    maxConcurrentWorkflowTaskExecutions: options.maxCachedWorkflows === 0 ? 1 : 40,
     maxConcurrentLocalActivityExecutions: 500,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 20 },
   });

@@ -1,6 +1,6 @@
-import { globSync } from 'node:fs';
 /** Workflows that were changed on purpose. */
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { globSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildWorkflowBundle } from '../../temporal/bundle.ts';
@@ -10,6 +10,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 /** Bundles a copy of workflows/ in which each file was changed by this. Throws when that changes nothing. */
 export async function bundleChanged(change: (source: string) => string): Promise<{ code: string }> {
   // Within the repository, where the copy finds the packages that it imports.
+  await mkdir(join(root, '.cache'), { recursive: true });
   const copy = await mkdtemp(join(root, '.cache/changed-workflows-'));
   try {
     for (const folder of ['workflows', 'api']) await cp(join(root, folder), join(copy, folder), { recursive: true });

@@ -193,6 +193,9 @@ export async function startInstallation(options: InstallationOptions = {}) {
       await control.close();
       if (target !== control) await target.close();
       await rm(dir, { recursive: true, force: true });
+      // Whatever the test was about. TMPRL1100: a workflow has done something else when it was replayed.
+      const [unlike] = processes.flatMap((each) => each.logs().match(/.*TMPRL1100.*/) ?? []);
+      if (unlike !== undefined) throw new Error(`a workflow is not deterministic:\n${unlike}`);
     },
   };
 

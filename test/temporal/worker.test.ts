@@ -59,6 +59,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     control,
     target: control,
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
+    maxCachedWorkflows: 2_000,
     bootstrapTokenExtraGroups: '',
     sweep: { confirmAfterSeconds: 120, minimumAgeSeconds: 600 },
     providers: ['simulated'],
