@@ -1,6 +1,6 @@
 /**
- * `npm run record`: runs the end-to-end tests that name a scenario, and keeps what its workflows did in test/histories.
- * With arguments of jest only those tests. A scenario is replaced as a whole, and only when its tests have passed.
+ * `npm run record`: runs the end-to-end tests that name a scenario with `recordAs`, and keeps what its workflows did in
+ * test/histories. With arguments of jest only those tests. A scenario is replaced as a whole, when its tests have passed.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { cp, mkdir, rm } from 'node:fs/promises';
@@ -13,7 +13,7 @@ const args = process.argv.slice(2);
 
 await rm(recorded, { recursive: true, force: true });
 await mkdir(recorded, { recursive: true });
-const tests = globSync('test/end-to-end/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('scenario:'));
+const tests = globSync('test/end-to-end/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('recordAs('));
 const run = await runJest(
   '.cache/record-results.json',
   ['--testPathIgnorePatterns=/node_modules/', ...tests.map((file) => `--testMatch=<rootDir>/${file}`), ...args],

@@ -12,6 +12,7 @@ afterEach(async () => {
 
 it('[mcm 12] a Machine takes over the VM that has its UID already', async () => {
   millwright = await startInstallation({ isStopped: true });
+  millwright.recordAs('adoption');
   const { cloud } = millwright;
   const { name, uid } = await millwright.createMachine('adopted');
   const vm = await createVm(

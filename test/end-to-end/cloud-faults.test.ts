@@ -253,6 +253,7 @@ describe('a cloud that misbehaves', () => {
   // All of it happens at once. Up to the calls that hang no test takes a fault away: that would let go what hangs.
   beforeAll(async () => {
     millwright = await startInstallation();
+    millwright.recordAs('cloud-faults');
     const { cloud, control } = millwright;
     const leaving = [...Object.keys(deletions), 'leaving-full'];
     const healthy = ['dying', 'vanishing'];

@@ -10,7 +10,8 @@ describe('a Machine', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ scenario: 'deletion' });
+    millwright = await startInstallation();
+    millwright.recordAs('deletion');
   }, 120_000);
   afterEach(async () => {
     await millwright.cloud.setFaults();

@@ -18,6 +18,7 @@ describe('a drain', () => {
       flags: ['--machine-max-evict-retries', '1'],
       cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
     });
+    millwright.recordAs('drain');
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();

@@ -161,6 +161,7 @@ describe('kill -9 in the middle of making and of deleting 50 machines', () => {
     '[invariant 1] [invariant 2] [invariant 3] [invariant 6] of %s: 50 VMs ever, and none is left',
     async (victim) => {
       const { control, namespace } = millwright;
+      millwright.recordAs(`killed-${victim.replace('the ', '').replace(' ', '-')}`);
 
       await millwright.createDeployment('pool', replicas);
       await killInTheMiddle(victim, 'creation');

@@ -78,6 +78,7 @@ async function signallers(): Promise<Set<string>> {
 describe('two processes of one installation', () => {
   it('[mcm 112] [invariant 1] when the leader is killed, the other makes the machines that are missing and no VM twice', async () => {
     const { cloud, control, namespace, start } = millwright;
+    millwright.recordAs('leader-killed');
     const leader = await start();
     const other = await startProxied('run');
     expect([await isLeading(leader), await isLeading(other)]).toEqual([true, false]);

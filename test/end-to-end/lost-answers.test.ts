@@ -12,6 +12,7 @@ describe('while machines are created', () => {
 
   it('[invariant 1] [mcm 11] a cloud that loses every third answer makes one VM for each machine', async () => {
     millwright = await startInstallation();
+    millwright.recordAs('lost-answers');
     const { cloud, control, namespace } = millwright;
     await cloud.setFaults({ kind: 'lostAnswer', effect: 'done', operation: 'create', every: 3 });
     await millwright.createDeployment('pool', 12);

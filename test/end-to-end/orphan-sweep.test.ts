@@ -28,6 +28,7 @@ describe('the sweeps of the Schedule', () => {
 
   it('[mcm 88] [invariant 4] delete what has no Machine, and spare a VM whose creation nobody has heard of yet', async () => {
     millwright = await startInstallation({ flags: [...short, '--machine-safety-orphan-vms-period', '2s'] });
+    millwright.recordAs('orphan-sweep');
     const { cloud, temporal, namespace } = millwright;
     await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
     await makeVm(millwright, 'untagged');

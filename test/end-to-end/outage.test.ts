@@ -37,6 +37,7 @@ describe('an outage', () => {
 
   it('[invariant 6] of the API server fails no workflow and no machine, and all of them run afterwards', async () => {
     await start(['--machine-creation-timeout', '10s']);
+    millwright.recordAs('api-server-away');
     const { cloud } = millwright;
     await cloud.setFaults({ kind: 'latency', operation: 'create', ms: 500, maxMs: 1_500 });
     await millwright.createDeployment('pool', 5);
@@ -64,6 +65,7 @@ describe('an outage', () => {
 
   it('of a permission is waited for and shown, and over when it is granted', async () => {
     await start([]);
+    millwright.recordAs('permission-missing');
     const forbidden = statusBody(403, 'Forbidden', 'secrets is forbidden');
     proxy.setRule(({ url, isWatch }) =>
       url.pathname.includes(`/namespaces/${millwright.namespace}/secrets`) && !isWatch
@@ -85,6 +87,7 @@ describe('an outage', () => {
 
   it('[invariant 6] of all workers for longer than the creation timeout replaces no machine that joins meanwhile', async () => {
     await start(['--machine-creation-timeout', '8s']);
+    millwright.recordAs('workers-away');
     const { cloud, processes } = millwright;
     await cloud.setFaults({ kind: 'latency', operation: 'list', ms: 1 });
     const { createdAt } = await until('a machine is Pending', async () => {

@@ -33,6 +33,7 @@ describe('the answer of a provider', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({ flags: ['--providers', ''] });
+    millwright.recordAs('provider-answers');
     await millwright.createClass('played', { provider: 'played' });
     const server = {
       address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),

@@ -64,6 +64,7 @@ describe('machines at rest', () => {
     dir = await mkdtemp(join(tmpdir(), 'millwright-rest-'));
     await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
     millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never, leaseRenewMs: never } });
+    millwright.recordAs('rest');
     await Promise.all([
       millwright.createDeployment('rest', restingCount),
       millwright.createDeployment('changed', changedCount),

@@ -9,6 +9,7 @@ describe('a MachineDeployment', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation();
+    millwright.recordAs('scale');
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();

@@ -9,6 +9,7 @@ describe('owners of machines', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({ flags: ['--machine-creation-timeout', '10s'] });
+    millwright.recordAs('creation-timeout');
   }, 120_000);
   afterEach(async () => {
     await millwright.cloud.setFaults();

@@ -16,6 +16,7 @@ describe('what nobody sees happen', () => {
 
   beforeAll(async () => {
     millwright = await startWatchedInstallation();
+    millwright.recordAs('vanished');
   }, 60_000);
   afterAll(async () => {
     await millwright?.stop();

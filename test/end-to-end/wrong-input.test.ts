@@ -15,7 +15,8 @@ describe('wrong input reaches no cloud and is visible', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ scenario: 'wrong-input' });
+    millwright = await startInstallation();
+    millwright.recordAs('wrong-input');
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();

@@ -21,8 +21,6 @@ import { type MillwrightOptions, type MillwrightProcess, startMillwright } from 
 import { until } from './until.ts';
 
 export interface InstallationOptions {
-  /** Name under which `npm run record` keeps what its workflows did, as test/histories/<scenario>. */
-  readonly scenario?: string;
   /** Of the cluster of the Machines. Default: the first API server of the test stack. */
   readonly kubeconfig?: string;
   /** Default: the Temporal server of the test stack. */
@@ -88,6 +86,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
     return millwright;
   }
 
+  let scenario: string | undefined;
   const installation = {
     namespace,
     control,
@@ -182,13 +181,16 @@ export async function startInstallation(options: InstallationOptions = {}) {
       return [...states.slice(0, 10), ...failed.slice(0, 3), ...logs].join('\n');
     },
 
+    /** Has `npm run record` keep what the workflows will have done at the end, as test/histories/<name>. */
+    recordAs(name: string): void {
+      scenario = name;
+    },
+
     /** Ends the processes and removes what they leave. */
     async stop(): Promise<void> {
       for (const millwright of processes) await millwright.stop();
       await cloud.stop();
-      if (options.scenario !== undefined) {
-        await recordHistories({ client: temporal, installation: namespace, scenario: options.scenario });
-      }
+      if (scenario !== undefined) await recordHistories({ client: temporal, installation: namespace, scenario });
       await connection.close();
       await control.close();
       if (target !== control) await target.close();
