@@ -437,6 +437,9 @@ describe('removeFinalizer', () => {
     const ref = refOf(machine);
     await client.delete(machines, ref);
     expect(await activities.removeFinalizer(ref)).toBe(true);
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toMatchObject([
+      { type: 'Normal', reason: 'Deleted' },
+    ]);
     expect((await get(ref)).metadata.finalizers).toEqual(['example.com/a', 'example.com/b']);
     expect(await activities.removeFinalizer(ref)).toBe(true);
 

@@ -254,7 +254,7 @@ describe('a cloud that misbehaves', () => {
   beforeAll(async () => {
     millwright = await startInstallation();
     millwright.recordAs('cloud-faults');
-    const { cloud, control } = millwright;
+    const { control } = millwright;
     const leaving = [...Object.keys(deletions), 'leaving-full'];
     const healthy = ['dying', 'vanishing'];
     const table: Record<string, Refusal> = creations;
@@ -293,8 +293,7 @@ describe('a cloud that misbehaves', () => {
     await millwright.putSecret('leaving-refused', { token: 'wrong' });
     for (const name of leaving) await control.delete(machines, refOf(name));
     await Promise.all([...hanging, ...Object.keys(trifles), 'stillborn'].map(createMachine));
-    expect(await cloud.faults()).not.toEqual([]);
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -304,7 +303,7 @@ describe('a cloud that misbehaves', () => {
 
     await millwright.putSecret('refused', { token: 'letmein' });
     await expectCreated('refused');
-  }, 100_000);
+  }, 120_000);
 
   it('has no such machine type, until the class is corrected', async () => {
     await expectShown('odd', creations.odd, false);
@@ -312,7 +311,7 @@ describe('a cloud that misbehaves', () => {
     const key = { namespace: millwright.namespace, name: 'odd' };
     await millwright.control.patch(machineClasses, key, mergePatch({ providerSpec: { machineType: 'small' } }));
     await expectCreated('odd');
-  }, 100_000);
+  }, 120_000);
 
   it('[mcm 28] [mcm 113] says the same again: no status is written, and one Event counts', async () => {
     await expectShown('full', creations.full, false);
@@ -329,7 +328,7 @@ describe('a cloud that misbehaves', () => {
     expect(await eventsOf('full')).toHaveLength(1);
     expect((await get('full')).metadata.resourceVersion).toBe(resourceVersion);
     expect((await told('full'))['Last error']).toContain(` (2 times since ${first?.at}): `);
-  }, 100_000);
+  }, 120_000);
 
   it.each(Object.keys(trifles))('costs no VM and no word where the next call makes it good (%s)', async (name) => {
     await untilPhase(name, 'Running');
@@ -368,7 +367,7 @@ describe('a cloud that misbehaves', () => {
     await untilPhase('dying', 'Running');
     expect(await storyOf('dying', 'NodeHealthy')).toEqual(['VmCreated', 'NodeJoined', 'NodeUnhealthy', 'NodeHealthy']);
     expect(await vmsOf('dying')).toHaveLength(1);
-  }, 100_000);
+  }, 120_000);
 
   it('[mcm 57] loses a VM: the machine is Unknown, and its deletion finds that there is nothing to delete', async () => {
     await untilPhase('vanishing', 'Running');
@@ -384,7 +383,7 @@ describe('a cloud that misbehaves', () => {
     const story = ['VmCreated', 'NodeJoined', 'NodeUnhealthy', 'Deleting', 'Deleted'];
     expect(await storyOf('vanishing', 'Deleted')).toEqual(story);
     expect(await millwright.target.find(nodes, { name: 'vanishing' })).toBeUndefined();
-  }, 100_000);
+  }, 120_000);
 
   it('[mcm 113] loses a VM that has not joined: the machine has failed', async () => {
     const { status } = await untilPhase('stillborn', 'Failed');
@@ -397,7 +396,7 @@ describe('a cloud that misbehaves', () => {
     await millwright.control.delete(machines, refOf('stillborn'));
     await untilGone('stillborn');
     expect(await storyOf('stillborn', 'Deleted')).toEqual(['VmFailed', 'Deleting', 'Deleted']);
-  }, 100_000);
+  }, 120_000);
 
   it('is full, which keeps no machine from going', async () => {
     await untilGone('leaving-full');
@@ -417,7 +416,7 @@ describe('a cloud that misbehaves', () => {
     await Promise.all([retryNow('hanging'), retryNow('leaving-hanging')]);
     await expectCreated('hanging');
     await expectDeleted('leaving-hanging');
-  }, 100_000);
+  }, 120_000);
 
   it.each(['cut', 'throttled', 'full', 'used-up'] as const)(
     '[mcm 25] [mcm 26] [mcm 27] [mcm 113] refuses to create (%s), until it does not and retryNow is sent',
@@ -430,7 +429,7 @@ describe('a cloud that misbehaves', () => {
       await retryNow(name);
       await expectCreated(name);
     },
-    100_000,
+    120_000,
   );
 
   it.each(['leaving-refused', 'leaving-throttled', 'leaving-down'] as const)(
@@ -444,7 +443,7 @@ describe('a cloud that misbehaves', () => {
       else await retryNow(name);
       await expectDeleted(name);
     },
-    100_000,
+    120_000,
   );
 
   it('[mcm 113] does not say how a VM is that does not join', async () => {
@@ -466,7 +465,7 @@ describe('a cloud that misbehaves', () => {
     await millwright.control.delete(machines, refOf('never'));
     await untilGone('never');
     expect(await storyOf('never', 'Deleted')).toEqual(['VmCreated', 'FailedLookup', 'Deleting', 'Deleted']);
-  }, 100_000);
+  }, 120_000);
 
   /** Writes what the controller of Nodes writes about one whose kubelet is silent. */
   async function declareSilent(name: string): Promise<void> {

@@ -9,12 +9,12 @@ import type { MachineActivities } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type { ClassReading, MachineSnapshot, NodeView, StatusChange } from '../../api/model.ts';
 import { providerTaskQueue } from '../../api/names.ts';
-import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm } from '../../api/provider.ts';
+import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { recordingLogger, eventually as within } from '../../test/kube/setup.ts';
-import { describeQuery, observedSignal, retryNowSignal } from './messages.ts';
+import { describeQuery, lookSignal, observedSignal, retryNowSignal } from './messages.ts';
 
 const patienceMs = 60_000;
 jest.setTimeout(4 * patienceMs);
@@ -44,6 +44,8 @@ let reading: ClassReading;
 let ensureVm: (request: EnsureVmRequest) => Vm;
 let asked: EnsureVmRequest[];
 let deletions: DeleteVmRequest[];
+/** What the cloud does when it is told to delete. */
+let deleteVm: () => VmDeletion;
 /** Names of the steps in Kubernetes, and what was written into the status. */
 let steps: (keyof MachineActivities)[];
 let written: StatusChange[];
@@ -96,6 +98,7 @@ beforeEach(async () => {
   onFinalizer = () => ({ managed: true, finalizers: [...machine.finalizers, 'ours'] });
   asked = [];
   deletions = [];
+  deleteVm = () => ({ state: 'gone', nodeNames: [] });
   steps = [];
   written = [];
   taskQueue = `machine-test-${randomUUID()}`;
@@ -157,7 +160,7 @@ function playCloud(): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
     },
     async deleteVm(request) {
       deletions.push(request);
-      return { state: 'gone', nodeNames: [] };
+      return deleteVm();
     },
   };
 }
@@ -226,6 +229,58 @@ describe('a Machine that is deleted before its finalizer is on', () => {
     await handle.result();
     expect(steps).toEqual(looks);
     expect([asked, deletions, written]).toEqual([[], [], []]);
+  });
+});
+
+describe('a refusal', () => {
+  it('[mcm 28] is written once, and again when it says something else', async () => {
+    let words = 'no room (request 1a)';
+    ensureVm = () => {
+      throw ApplicationFailure.create({ type: 'ResourceExhausted', message: words, nonRetryable: true });
+    };
+    await start();
+    await untilRefused(1);
+    words = 'no room (request 2b)';
+    await tryAgain();
+    words = 'no quota (request 3c)';
+    await tryAgain();
+
+    const note = (text: string) => ({ reason: 'FailedCreate', note: `ResourceExhausted: ${text}` });
+    expect(written.map(({ event }) => event)).toEqual([
+      note('no room (request 1a)'),
+      note('no room (request 1a)'),
+      note('no quota (request 3c)'),
+    ]);
+    expect(written.map(({ operation }) => operation !== undefined)).toEqual([true, false, true]);
+    expect((await latest().query(describeQuery)).lastError).toMatchObject({ times: 1, message: words });
+  });
+
+  it('is not tried again because the workflow is told to look, as after every restart, unless it finds news', async () => {
+    ensureVm = () => refuse('ResourceExhausted');
+    await start();
+    await untilRefused(1);
+    const looks = () => steps.filter((step) => step === 'observeMachine').length;
+    const before = looks();
+    await latest().signal(lookSignal);
+    await eventually(() => looks() > before);
+    expect(await waitingFor()).toBe('a change that helps, or the next try');
+    expect(asked).toHaveLength(1);
+
+    touch({ class: { kind: 'MachineClass', name: 'large' } });
+    await latest().signal(lookSignal);
+    await untilRefused(2);
+  });
+
+  it('[mcm 57] that says NotFound to a deletion means that there is nothing to delete', async () => {
+    deleteVm = () => refuse('NotFound');
+    await start();
+    await eventually(() => machine.phase === 'Pending');
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await handle.result();
+
+    expect(deletions).toHaveLength(1);
+    expect(steps.at(-1)).toBe('removeFinalizer');
   });
 });
 
