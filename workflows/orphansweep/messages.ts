@@ -56,7 +56,7 @@ export interface NamedResource {
 /** So many resources, of which the first are named. */
 export interface Tally {
   readonly count: number;
-  /** At most 50; none of those that have a Machine. */
+  /** At most 50, fewer where there are many groups; none of those that have a Machine. */
   readonly resources: readonly NamedResource[];
 }
 
@@ -70,7 +70,7 @@ export interface GroupReport {
   readonly seen: number;
   readonly kept: readonly (Tally & { readonly reason: KeptReason })[];
   readonly deleted: Tally;
-  /** What should have gone and did not. At most 50. */
+  /** What should have gone and did not, as many as are named elsewhere. */
   readonly failed: readonly (NamedResource & { readonly code: string; readonly message: string })[];
   readonly failedCount: number;
 }

@@ -6,8 +6,10 @@ import { type GroupLooks, type GroupPlan, type Orphan, resourcesOf } from './pla
 import type { Sweep } from './progress.ts';
 import type { Removal } from './remove.ts';
 
-/** Resources that are named for one reason: a report stays readable, and small in the history. */
-const maxNamed = 50;
+/** Resources of a group that are named for one reason: fewer of each the more groups there are, for a report has to fit. */
+function maxNamed(groups: number): number {
+  return Math.max(2, Math.min(50, Math.floor(1_000 / groups)));
+}
 
 interface Findings {
   readonly unlisted: readonly Group[];
@@ -21,11 +23,12 @@ interface Findings {
 
 /** The report as it is before classes are let go. */
 export function reportOf({ input, startedAt }: Sweep, { unlisted, listed }: Findings): SweepReport {
+  const most = maxNamed(unlisted.length + listed.length);
   const groups = [
     ...listed.map(({ group, plan, removal }) => ({
       ...aboutGroup(group),
       seen: (group.second ?? group.first).seen,
-      ...(plan === undefined ? nothing : outcomeOf(plan, removal)),
+      ...(plan === undefined ? nothing : outcomeOf(plan, removal, most)),
     })),
     ...unlisted.map((group) => ({ ...aboutGroup(group), seen: 0, ...nothing, error: errorOf(group) })),
   ];
@@ -48,7 +51,7 @@ function byFirstClass(a: GroupReport, b: GroupReport): number {
   return (a.classes[0] ?? '') < (b.classes[0] ?? '') ? -1 : 1;
 }
 
-function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefined) {
+function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefined, most: number) {
   const spared = removal === undefined ? remove : [];
   const reasons = new Map<KeptReason, readonly ListedResource[]>(
     kept.map(({ reason, resources }) => [reason, resources]),
@@ -61,17 +64,17 @@ function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefi
   const failed = (removal?.failed ?? []).flatMap(({ orphan, failure: { code, message } }) =>
     orphan.resources.map((resource) => ({ ...toNamed(resource), code, message })),
   );
-  const tallies = [...reasons].map(([reason, resources]) => ({ reason, ...tally(resources) }));
+  const tallies = [...reasons].map(([reason, resources]) => ({ reason, ...tally(resources, most) }));
   return {
     kept: [{ reason: 'machine' as const, count: owned, resources: [] }, ...tallies].filter(({ count }) => count > 0),
-    deleted: tally(resourcesOf(removal?.deleted ?? [])),
-    failed: failed.slice(0, maxNamed),
+    deleted: tally(resourcesOf(removal?.deleted ?? []), most),
+    failed: failed.slice(0, most),
     failedCount: failed.length,
   };
 }
 
-function tally(resources: readonly ListedResource[]): Tally {
-  return { count: resources.length, resources: resources.slice(0, maxNamed).map(toNamed) };
+function tally(resources: readonly ListedResource[], most: number): Tally {
+  return { count: resources.length, resources: resources.slice(0, most).map(toNamed) };
 }
 
 function toNamed({ kind, id, uid, name }: ListedResource): NamedResource {

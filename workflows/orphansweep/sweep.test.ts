@@ -157,6 +157,18 @@ describe('orphanSweep', () => {
     expect(notices.some(({ note }) => note.includes('vm orphan') && note.includes('and 1 more of its UID'))).toBe(true);
   });
 
+  it('looks once when there is nothing to be suspicious of', async () => {
+    cloud = [vm('owned', { uid: 'u1' })];
+    machines = new Set(['u1']);
+
+    const { groups } = await sweep();
+
+    expect(groups).toMatchObject([{ seen: 1, kept: [{ reason: 'machine', count: 1 }] }]);
+    expect([lists.length, reads, notices.length]).toEqual([1, 1, 0]);
+    // 29, and more where the machine is so busy that a task is handed out again.
+    expect((await handle.describe()).historyLength).toBeLessThan(40);
+  });
+
   it('lists classes of one scope once, and those without one by themselves', async () => {
     classes = [swept('a', 'same'), swept('b', 'same'), swept('c', 'other'), swept('d', ''), swept('e', 'refused')];
 

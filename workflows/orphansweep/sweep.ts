@@ -13,8 +13,8 @@ import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progr
 import { type Removal, removeOrphans } from './remove.ts';
 import { reportOf } from './report.ts';
 
-/** Resources that are asked about with one list of the Machines. */
-const maxAsked = 5_000;
+/** Resources that are asked about with one list of the Machines: a payload may have 2 MB. */
+const maxAsked = 3_000;
 
 /** Workflow type `orphanSweep`. Completes with a report; what failed is in it. */
 export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
