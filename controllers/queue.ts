@@ -22,6 +22,8 @@ export interface QueueOptions {
 
 const firstRetryMs = 500;
 const maxRetryMs = 30_000;
+/** After this long the rest waits for the next turn of the event loop, ms: all objects of a fleet can come at once. */
+const turnMs = 10;
 /** While a server does not answer: to ask costs it nothing, and everything waits for it to come back. */
 const maxOutageRetryMs = 5_000;
 
@@ -32,6 +34,8 @@ export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptio
   const running = new Map<string, Promise<void>>();
   const failures = new Map<string, number>();
   let isStopped = false;
+  /** When the present turn of the event loop has done enough. */
+  let turnEndsAt: number | undefined;
 
   function schedule(key: string, ms: number): void {
     if (isStopped || timers.has(key) || ready.has(key)) return;
@@ -47,9 +51,21 @@ export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptio
     for (const key of ready) {
       if (isStopped || running.size >= concurrency) return;
       if (running.has(key)) continue;
+      if (!hasTime()) return;
       ready.delete(key);
       running.set(key, run(key));
     }
+  }
+
+  function hasTime(): boolean {
+    if (turnEndsAt === undefined) {
+      turnEndsAt = performance.now() + turnMs;
+      setImmediate(() => {
+        turnEndsAt = undefined;
+        fill();
+      });
+    }
+    return performance.now() < turnEndsAt;
   }
 
   async function run(key: string): Promise<void> {

@@ -56,7 +56,7 @@ export async function readAnswer(request: string, response: Dispatcher.ResponseD
   const { statusCode, headers } = response;
   let text: string;
   try {
-    text = await response.body.text();
+    text = await readText(response.body);
   } catch (cause) {
     throw toConnectionError(request, cause);
   }
@@ -64,6 +64,14 @@ export async function readAnswer(request: string, response: Dispatcher.ResponseD
   if (statusCode >= 200 && statusCode < 300) return isJson ? parseJson(request, text) : text;
   const status: Status = isJson ? (parseJson(request, text) as Status) : { message: text.slice(0, 200) };
   throw new StatusError(request, statusCode, status, retryAfterMs(headers['retry-after'], status));
+}
+
+/** Decodes piece by piece as they come: all at once, a page of a list would hold up the event loop for 100 ms. */
+async function readText(body: AsyncIterable<Buffer>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const piece of body) text += decoder.decode(piece, { stream: true });
+  return text + decoder.decode();
 }
 
 function parseJson(request: string, text: string): unknown {

@@ -212,15 +212,30 @@ describe('a reflector on a broken connection', () => {
     expect(lists()).toHaveLength(1);
   });
 
-  it('understands events that arrive in small pieces', async () => {
-    proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 7, pauseMs: 0 } : undefined));
+  it('understands lists and events that arrive in small pieces', async () => {
+    const text = 'Größe ✓ 機械';
+    await create('listed', { text });
+    proxy.setRule(() => ({ kind: 'drip', bytes: 7, pauseMs: 0 }));
     const { store, waitForSync } = reflect();
     await waitForSync();
     await watching();
-    await create('a', { text: 'Größe ✓ 機械' });
-    await eventually(() => store.size === 1);
+    await create('watched', { text });
+    await eventually(() => store.size === 2);
 
-    expect(store.get(key('a'))?.data).toEqual({ text: 'Größe ✓ 機械' });
+    expect(store.list().map(({ data }) => data)).toEqual([{ text }, { text }]);
+  });
+
+  it('is patient with a watch that is slow, for it is not silent', async () => {
+    proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 64, pauseMs: 50 } : undefined));
+    const { store, waitForSync } = reflect();
+    await waitForSync();
+    await watching();
+    // Takes 3 s, and after 2 s of silence a watch is given up here.
+    await create('large', { text: 'x'.repeat(64 * 60) });
+    await create('next');
+    await eventually(() => store.size === 2);
+
+    expect(watches()).toHaveLength(1);
   });
 
   for (const { title, fault } of [

@@ -1,0 +1,49 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from '@jest/globals';
+import { eventually, recordingLogger } from '../test/kube/setup.ts';
+import { createQueue } from './queue.ts';
+
+const logger = recordingLogger();
+
+it('lets the event loop run while very many keys are handled', async () => {
+  let handled = 0;
+  const queue = createQueue({
+    concurrency: 20,
+    delayMs: 0,
+    logger,
+    async handle() {
+      for (const endsAt = performance.now() + 0.5; performance.now() < endsAt; );
+      handled += 1;
+    },
+  });
+  for (let key = 0; key < 1_000; key += 1) queue.add(`${key}`);
+
+  const seen: number[] = [];
+  while (handled < 1_000) {
+    await sleep(1);
+    seen.push(handled);
+  }
+  // A turn of the event loop handles those of 10 ms, and takes up what else has come.
+  expect(seen.length).toBeGreaterThan(10);
+  await queue.stop();
+}, 60_000);
+
+it('handles a key once more that has come again meanwhile, and never twice at once', async () => {
+  const story: string[] = [];
+  const queue = createQueue({
+    concurrency: 20,
+    delayMs: 0,
+    logger,
+    async handle(key) {
+      story.push(`begin ${key}`);
+      if (story.length === 1) for (let repeat = 0; repeat < 3; repeat += 1) queue.add(key);
+      await sleep(20);
+      story.push(`end ${key}`);
+    },
+  });
+  queue.add('a');
+  await eventually(() => story.length === 4);
+  await queue.stop();
+
+  expect(story).toEqual(['begin a', 'end a', 'begin a', 'end a']);
+});
