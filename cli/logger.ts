@@ -33,6 +33,8 @@ function standardOutput({ logFormat }: LoggerFlags): DestinationStream {
 /** Of each message that warns, so many lines at once, and then one each time these seconds have passed. */
 const burst = 3;
 const secondsPerLine = 10;
+/** Ours are static and few, those of a library may not be. */
+const mostMessages = 1_000;
 
 /** Leaves warnings out that say what was just said; the next one tells in `leftOut` how many those were. */
 function fewWarnings(): NonNullable<LoggerOptions['hooks']> {
@@ -41,6 +43,7 @@ function fewWarnings(): NonNullable<LoggerOptions['hooks']> {
     logMethod(args, method, level) {
       const [fields, message]: unknown[] = args;
       if (level !== pino.levels.values.warn || typeof message !== 'string') return method.apply(this, args);
+      if (said.size >= mostMessages) said.clear();
       const before = said.get(message) ?? { bucket: createTokenBucket(1 / secondsPerLine, burst), leftOut: 0 };
       said.set(message, before);
       const nowMs = performance.now();

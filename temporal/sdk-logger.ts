@@ -13,14 +13,8 @@ export function toSdkLogger(logger: Logger): SdkLogger {
   function log(level: LogLevel, message: string, meta: LogMetadata = {}): void {
     const renamed = Object.entries(meta).map(([key, value]) => [keys[key] ?? key, value]);
     const method = isExpected(message) ? 'debug' : methods[level];
-    const retry = /^gRPC call (\w+) retried (\d+) times$/.exec(message);
-    const fields = { component: 'temporal', ...Object.fromEntries(renamed) };
-    if (retry === null) logger[method](fields, message);
-    else
-      logger[method](
-        { ...fields, call: retry[1], retries: Number(retry[2]) },
-        'Temporal does not answer: trying again',
-      );
+    const { text, fields } = toStatic(message);
+    logger[method]({ component: 'temporal', ...Object.fromEntries(renamed), ...fields }, text);
   }
   return {
     log,
@@ -30,6 +24,15 @@ export function toSdkLogger(logger: Logger): SdkLogger {
     warn: (message, meta) => log('WARN', message, meta),
     error: (message, meta) => log('ERROR', message, meta),
   };
+}
+
+/** The messages of the SDK that are about something say so in the text. */
+function toStatic(message: string): { readonly text: string; readonly fields: object } {
+  const [, call, retries] = /^gRPC call (\w+) retried (\d+) times$/.exec(message) ?? [];
+  if (call !== undefined)
+    return { text: 'Temporal does not answer: trying again', fields: { call, retries: Number(retries) } };
+  const [, code, task, text] = /^(\[TMPRL\d+\]) (\S+:\d+:\d+) (.+)$/.exec(message) ?? [];
+  return text === undefined ? { text: message, fields: {} } : { text: `${code} ${text}`, fields: { task } };
 }
 
 /** Its news are details to us: that a worker runs is what /readyz tells. */

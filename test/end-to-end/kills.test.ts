@@ -19,7 +19,7 @@ const replicas = 50;
 /** The middle lasts some seconds. */
 const latency = { kind: 'latency', ms: 300, maxMs: 3_000 } as const;
 /** An outage comes and goes without anybody's help. */
-const patienceMs = 150_000;
+const patienceMs = 300_000;
 
 let dir: string;
 /** Of our own: others could not go on with a killed one. */
@@ -77,7 +77,9 @@ async function killProcess(process: Supervised): Promise<() => Promise<void>> {
 async function killServer(server: ServerHandle, isNoticed: () => boolean): Promise<() => Promise<void>> {
   await server.kill('SIGKILL');
   return async () => {
-    await until(`it is noticed that ${server.name} is gone`, async () => (isNoticed() ? true : undefined));
+    await until(`it is noticed that ${server.name} is gone`, async () => (isNoticed() ? true : undefined), {
+      timeoutMs: patienceMs,
+    });
     await server.restart();
   };
 }
@@ -91,7 +93,10 @@ function warnsFromNowOn(process: Supervised): () => boolean {
 async function killInTheMiddle(victim: string, work: Work): Promise<void> {
   const { cloud } = millwright;
   const done = async () => countDone(await cloud.stats(), work);
-  await until(`the ${work} of some VMs is done`, async () => ((await done()) >= 5 ? true : undefined));
+  await until(`the ${work} of some VMs is done`, async () => ((await done()) >= 5 ? true : undefined), {
+    timeoutMs: patienceMs,
+    describe: millwright.story,
+  });
 
   const comeBack = await victims[victim]?.(work);
 
@@ -173,6 +178,6 @@ describe('kill -9 in the middle of making and of deleting 50 machines', () => {
       await expectNoFailure();
       expectReadableLogs();
     },
-    500_000,
+    1_200_000,
   );
 });
