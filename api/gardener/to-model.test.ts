@@ -288,6 +288,14 @@ describe('secretRefsOf', () => {
 describe('classVersion', () => {
   const object = (uid: string, resourceVersion: string) => ({ metadata: { ...metadata, uid, resourceVersion } });
 
+  it('is the same after a change of the metadata of the class alone, as of its finalizers', () => {
+    const versionOf = (resourceVersion: string, generation: number) =>
+      classVersion({ metadata: { ...metadata, resourceVersion, generation }, providerSpec: {} }, []);
+
+    expect(versionOf('7', 1)).toBe(versionOf('5', 1));
+    expect(versionOf('7', 2)).not.toBe(versionOf('7', 1));
+  });
+
   it('differs whenever one of the objects differs, is missing or is there again', () => {
     const anyObject = fc.option(
       fc.record({ uid: fc.constantFrom('a', 'b'), version: fc.constantFrom('1', '2', '12') }),

@@ -146,12 +146,18 @@ export function secretRefsOf(machineClass: MachineClass): { namespace: string; n
   );
 }
 
-/** Text that differs whenever the class or one of its Secrets (undefined: missing) was changed, created or deleted. */
+/**
+ * Text that differs whenever the class or one of its Secrets (undefined: missing) was changed, created or deleted. The
+ * metadata of a class does not count: our own finalizer is no news to the machines that wait for it.
+ */
 export function classVersion(
   machineClass: MachineClass | undefined,
   secrets: readonly ({ metadata: { uid: string; resourceVersion: string } } | undefined)[],
 ): string {
-  return [machineClass, ...secrets]
-    .map((object) => (object === undefined ? '-' : `${object.metadata.uid}.${object.metadata.resourceVersion}`))
-    .join('/');
+  const { uid, generation, resourceVersion } = machineClass?.metadata ?? {};
+  const ofClass = machineClass === undefined ? '-' : `${uid}.${generation ?? resourceVersion}`;
+  const ofSecrets = secrets.map((secret) =>
+    secret === undefined ? '-' : `${secret.metadata.uid}.${secret.metadata.resourceVersion}`,
+  );
+  return [ofClass, ...ofSecrets].join('/');
 }
