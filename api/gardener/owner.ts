@@ -3,7 +3,7 @@ import type { OwnerView, SetView, UpdateStrategy } from '../model.ts';
 import { names } from '../names.ts';
 import { boundsOf, replicasAnnotations } from './bounds.ts';
 import { isPreserved } from './deletion-order.ts';
-import { failureOfDeployment, failureOfSet, failureOfSets, isSameFailure } from './failure.ts';
+import { failureOfDeployment, failureOfSet } from './failure.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
@@ -35,8 +35,8 @@ export function toDeploymentView(
   const current = currentSetOf(deployment, own);
   const hash = templateHash(spec?.template, status?.collisionCount);
   const problem = problemOfDeployment(deployment);
-  const isFailureTold = isSameFailure(failureOfDeployment(deployment), failureOfSets(own, current));
-  const isTold = toldProblem(deployment) === problem && isFailureTold && isRevised(deployment, current, own);
+  const isWell = failureOfDeployment(deployment) === undefined && own.every((set) => failureOfSet(set) === undefined);
+  const isTold = toldProblem(deployment) === problem && isWell && isRevised(deployment, current, own);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   const bySet = groupByController(machines);
   return {

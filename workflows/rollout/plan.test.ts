@@ -263,7 +263,7 @@ describe('planOwner, whatever happens', () => {
         ]);
         expect(world.machines).toHaveLength(view.replicas);
       }),
-      { numRuns: 400 },
+      { numRuns: 250 },
     );
   });
 
@@ -280,7 +280,7 @@ describe('planOwner, whatever happens', () => {
         expect(world.deployment).toBeUndefined();
         if (wasManaged) expect(world.sets).toEqual([]);
       }),
-      { numRuns: 200 },
+      { numRuns: 120 },
     );
   });
 
@@ -294,7 +294,7 @@ describe('planOwner, whatever happens', () => {
         expect(actUntilIdle(world)).toBe(0);
         expect(JSON.stringify([world.sets, world.machines, world.deployment])).toBe(before);
       }),
-      { numRuns: 200 },
+      { numRuns: 120 },
     );
   });
 });
@@ -315,7 +315,7 @@ describe('planOwner while paused, whatever happens', () => {
         expect(world.sets.map(({ metadata }) => metadata.uid)).toEqual(before);
         expect(world.machines).toHaveLength(replicas);
       }),
-      { numRuns: 100 },
+      { numRuns: 60 },
     );
   });
 });

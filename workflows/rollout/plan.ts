@@ -1,7 +1,7 @@
 /** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
 import { deploymentNeeds, rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
 import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
-import { desiredReplicas, isWaitingForOthers, roomFor, surplusOf } from '../../api/surplus.ts';
+import { desiredReplicas, isHeld, isWaitingForOthers, roomFor, surplusOf } from '../../api/surplus.ts';
 
 /** Machines that one step creates or deletes at most. */
 export const maxPerStep = 100;
@@ -117,8 +117,14 @@ function planRefusal(view: OwnerView, problem: string): OwnerPlan {
 /** What the owner's status has to say and does not say yet. */
 function reportOf(view: OwnerView): OwnerPlan['report'] {
   const progress = view.kind === 'MachineDeployment' ? progressOf(view) : undefined;
-  const isTold = progress === view.progress && view.observed && view.sets.every((set) => set.observed);
+  const isNoted = isMoving(view) || view.sets.every((set) => set.observed);
+  const isTold = progress === view.progress && view.observed && isNoted;
   return isTold ? undefined : { ...(progress !== undefined && { progress }) };
+}
+
+/** Whether sets change so often that their generations are taken note of at the end alone. */
+function isMoving(view: OwnerView): boolean {
+  return !isHeld(view) && view.sets.some((set) => !set.current && set.total > 0);
 }
 
 /**
