@@ -9,8 +9,9 @@ export function eventsDoc(): string {
 # Events of a Machine
 
 \`kubectl describe machine <name>\` shows them. Every change of phase is one, and every refusal of a cloud. That of a
-refusal begins with its code, as in \`ResourceExhausted: the cloud answered 409 …\`; [Failures](failures.md) tells what
-each code means. A refusal that comes again is the same Event with a count, also where the id of its request differs.
+refusal begins with its code, as in \`ResourceExhausted: the cloud answered 409 …\`, and ends with what would help;
+[Failures](failures.md) tells what each code means. A refusal that comes again is the same Event with a count, also where
+the id of its request differs.
 
 | reason | type | when |
 |---|---|---|

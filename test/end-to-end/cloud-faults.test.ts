@@ -209,7 +209,7 @@ describe('a cloud that misbehaves', () => {
 
     const event = await untilEvent(name, isDeletion ? 'FailedDelete' : 'FailedCreate');
     expect(event).toMatchObject({ type: 'Warning', note: expect.stringMatching(words) });
-    expect(event.note).toMatch(new RegExp(`^${code}: `));
+    expect(event.note).toMatch(new RegExp(`^${code}: .*${remedy.source}`));
 
     const described = await describedWith(name, 'until when', (answer) => answer.until !== undefined);
     expect(described).toMatchObject({

@@ -234,22 +234,25 @@ describe('a Machine that is deleted before its finalizer is on', () => {
 
 describe('a refusal', () => {
   it('[mcm 28] is written once, and again when it says something else', async () => {
-    let words = 'no room (request 1a)';
+    let words = 'no room in request 1a';
     ensureVm = () => {
       throw ApplicationFailure.create({ type: 'ResourceExhausted', message: words, nonRetryable: true });
     };
     await start();
     await untilRefused(1);
-    words = 'no room (request 2b)';
+    words = 'no room in request 2b';
     await tryAgain();
-    words = 'no quota (request 3c)';
+    words = 'no quota in request 3c';
     await tryAgain();
 
-    const note = (text: string) => ({ reason: 'FailedCreate', note: `ResourceExhausted: ${text}` });
+    const note = (text: string) => ({
+      reason: 'FailedCreate',
+      note: expect.stringMatching(`^ResourceExhausted: ${text}\\. Raise the quota`),
+    });
     expect(written.map(({ event }) => event)).toEqual([
-      note('no room (request 1a)'),
-      note('no room (request 1a)'),
-      note('no quota (request 3c)'),
+      note('no room in request 1a'),
+      note('no room in request 1a'),
+      note('no quota in request 3c'),
     ]);
     expect(written.map(({ operation }) => operation !== undefined)).toEqual([true, false, true]);
     expect((await latest().query(describeQuery)).lastError).toMatchObject({ times: 1, message: words });

@@ -35,13 +35,14 @@ export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseS
 }
 
 /**
- * Writes that a step was refused, with an Event that carries the code. The same refusal again, but for the id of its
- * request and the like, writes no status and counts up its Event.
+ * Writes that a step was refused, with an Event that carries the code and what `describe` says would help. The same
+ * refusal again, but for the id of its request and the like, writes no status and counts up its Event.
  */
 export async function writeRefusal(life: Life, { reason, code, message, ...change }: Refusal): Promise<void> {
   const isSame = life.refusal?.reason === reason && isSameError(life.refusal, { code, message });
   const told = isSame ? life.refusal : undefined;
-  const event = { reason, note: `${code}: ${told?.message ?? message}` };
+  const { unblock } = life.progress;
+  const event = { reason, note: `${code}: ${told?.message ?? message}${unblock ? `. ${unblock}` : ''}` };
   if (told !== undefined && change.phase === life.machine.phase && Date.now() < told.writtenAt + refusalAgeMs) {
     return writeStatus(life, { phase: change.phase, event });
   }
