@@ -309,6 +309,15 @@ describe('syncNode', () => {
     expect(after?.machine.phase).toBe('Running');
   });
 
+  it('leaves the phase alone that a step has written which was lost, when the node says otherwise by now', async () => {
+    const { node, ref, seen } = await pair([ready]);
+    await activities.syncNode(ref, seen, running);
+    await client.delete(nodes, node.metadata);
+    await client.patch(nodes, node.metadata, mergePatch({ metadata: { finalizers: null } }));
+    const after = await activities.syncNode(ref, seen, running);
+    expect(after).toMatchObject({ machine: { phase: 'Running' }, node: { state: 'absent' } });
+  });
+
   it('[mcm 33] writes Unknown for a node that is gone and keeps the conditions that were', async () => {
     const { node, ref, seen } = await pair([ready]);
     const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};

@@ -149,7 +149,7 @@ describe('a drain', () => {
     expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'gone']);
   }, 120_000);
 
-  it('[mcm 46] says on the node of an unhealthy machine that this is why', async () => {
+  it('[mcm 46] [mcm 54] says on the node of an unhealthy machine that this is why, until a label forces it', async () => {
     const { control, target, namespace } = millwright;
     const ref = await running('drain-unhealthy');
     const guarded = await runGuarded(ref);
@@ -216,4 +216,34 @@ describe('a drain', () => {
     const budget = await target.get(podDisruptionBudgets, { namespace, name: refused });
     expect(budget.status?.disruptionsAllowed).toBe(0);
   }, 180_000);
+
+  it('[mcm 112] goes on in another process when the one that is at it is killed', async () => {
+    const { control, cloud, namespace, processes } = millwright;
+    await millwright.start();
+    const ref = await running('drain-elsewhere');
+    const guarded = await runGuarded(ref);
+    await control.delete(machines, ref);
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+    const busy = await until('somebody is at it', () => drainerOf(ref));
+
+    await processes.find(({ pid }) => pid === busy)?.kill('SIGKILL');
+
+    const next = await until('another is at it', async () => {
+      const pid = await drainerOf(ref);
+      return pid === busy ? undefined : pid;
+    });
+    expect(processes.map(({ pid }) => pid)).toContain(next);
+    expect(await stateOf(guarded)).toBe('running');
+    await handleOf(ref).signal('forceDeletion');
+    await untilGone(ref);
+    expect(await stateOf(guarded)).toBe('gone');
+    expect((await cloud.vms({ all: true })).filter(({ name }) => name === ref.name)).toHaveLength(1);
+  }, 180_000);
+
+  /** The process that runs the activity which drains the node of a machine. */
+  async function drainerOf(ref: ObjectRef): Promise<number | undefined> {
+    const { raw } = await handleOf(ref).describe();
+    const identity = raw.pendingActivities?.[0]?.lastWorkerIdentity;
+    return identity ? Number.parseInt(identity, 10) : undefined; // begins with the process id
+  }
 });

@@ -146,6 +146,16 @@ describe('the health of a Node', () => {
     }
   }, 120_000);
 
+  it('[mcm 33] is Unknown when the Node has lost its status, until that is there again', async () => {
+    const ref = await running('health-empty');
+    const nothing = mergePatch({ status: { conditions: null } });
+    await millwright.target.patch(nodes, { name: ref.name }, nothing, { subresource: 'status' });
+    expect((await untilPhase(ref, 'Unknown')).metadata.deletionTimestamp).toBeUndefined();
+
+    await report(ref.name, 'Ready', 'True');
+    await untilPhase(ref, 'Running');
+  }, 120_000);
+
   it('[mcm 33] is Unknown when the Node is gone, until its kubelet registers it again', async () => {
     const { target, cloud, processes } = millwright;
     const ref = await running('health-vanished');

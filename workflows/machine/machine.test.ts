@@ -302,7 +302,7 @@ describe('a creation', () => {
     expect(steps.at(-1)).toBe('removeFinalizer');
   });
 
-  it('ends at its timeout although the cloud never names the node', async () => {
+  it('[mcm 23] ends at its timeout although the cloud never names the node', async () => {
     touch({ limits: { ...machine.limits, creationSeconds: 3 } });
     ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
     await start();

@@ -1,0 +1,132 @@
+/** Owners of machines on CRDs that accept whatever those of machine-controller-manager do. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
+import { customResourceDefinitions } from '../../kube/core.ts';
+import { machineDeployments, machineSets } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+/** What a structural schema says beyond types. */
+const rules = new Set(['x-kubernetes-validations', 'required', 'minimum', 'maximum', 'minLength', 'pattern', 'enum']);
+
+function withoutRules(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutRules);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const kept = Object.entries(schema).filter(([key]) => !rules.has(key));
+  return Object.fromEntries(kept.map(([key, value]) => [key, withoutRules(value)]));
+}
+
+const template = { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: 'small' } } };
+const selector = { matchLabels: { name: 'pool' } };
+const rolling = (maxSurge: unknown) => ({ type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable: 0 } });
+const wrong = {
+  'no-selector': { spec: { selector: undefined }, says: 'spec.selector is missing' },
+  'another-selector': {
+    spec: { selector: { matchLabels: { name: 'x' } } },
+    says: 'spec.selector.matchLabels has name=x',
+  },
+  'no-template': { spec: { template: undefined }, says: 'spec.template.metadata.labels is empty' },
+  'no-strategy': { spec: { strategy: undefined }, says: "spec.strategy.type is ''" },
+  'another-strategy': { spec: { strategy: { type: 'rolling' } }, says: "spec.strategy.type is 'rolling'" },
+  'no-surge': { spec: { strategy: rolling(undefined) }, says: "spec.strategy.rollingUpdate.maxSurge is ''" },
+  'odd-surge': { spec: { strategy: rolling('many') }, says: "spec.strategy.rollingUpdate.maxSurge is 'many'" },
+  'negative-surge': { spec: { strategy: rolling(-1) }, says: "spec.strategy.rollingUpdate.maxSurge is '-1'" },
+} as const;
+
+describe('[mcm 4] what no schema refuses changes no machine and says why', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    // Nobody else has CRDs on this API server.
+    millwright = await startInstallation({ kubeconfig: fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2') });
+    for (const kind of ['machinedeployments', 'machinesets']) {
+      const key = { name: `${kind}.machine.sapcloud.io` };
+      const { spec } = await millwright.control.get(customResourceDefinitions, key);
+      await millwright.control.patch(
+        customResourceDefinitions,
+        key,
+        mergePatch({ spec: withoutRules(spec) as object }),
+      );
+    }
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  async function untilAccepted(create: () => Promise<unknown>): Promise<void> {
+    await until('the server goes by the other schema', async () =>
+      create()
+        .then(() => true)
+        .catch(() => undefined),
+    );
+  }
+
+  async function untilTold(name: string): Promise<MachineDeployment> {
+    return until(
+      `${name} says what is wrong`,
+      async () => {
+        const found = await millwright.control.get(machineDeployments, { namespace: millwright.namespace, name });
+        return found.status?.conditions?.some(({ reason }) => reason === 'InvalidSpec') ? found : undefined;
+      },
+      { describe: () => millwright.story() },
+    );
+  }
+
+  it('as a MachineDeployment, in whatever way it is wrong, and others get their machines', async () => {
+    const { control, namespace } = millwright;
+    for (const [name, { spec }] of Object.entries(wrong)) {
+      await untilAccepted(() => millwright.createDeployment(name, 1, { selector, template, ...spec }));
+    }
+    await millwright.createDeployment('right', 1);
+
+    for (const [name, { says }] of Object.entries(wrong)) {
+      const { metadata, status } = await untilTold(name);
+      expect(status?.conditions).toContainEqual(
+        expect.objectContaining({ type: 'Progressing', status: 'False', message: expect.stringContaining(says) }),
+      );
+      expect(status?.observedGeneration).toBe(metadata.generation);
+    }
+    const [machine] = await millwright.untilMachines(1, 'Running');
+    expect(machine?.metadata.name).toMatch(/^right-/);
+    expect((await control.list(machineSets, { namespace })).items).toHaveLength(1);
+  }, 120_000);
+
+  it('as one that was right before: its machines stay as they are until it is mended', async () => {
+    const { control, namespace } = millwright;
+    const key = { namespace, name: 'right' };
+    await control.patch(machineDeployments, key, mergePatch({ spec: { selector: null, replicas: 0 } }));
+    expect((await untilTold('right')).status?.conditions).toContainEqual(
+      expect.objectContaining({ type: 'Available', status: 'True' }),
+    );
+    const [machine, ...more] = await millwright.machines();
+    expect(more).toEqual([]);
+    expect([machine && phaseOf(machine), machine?.metadata.deletionTimestamp]).toEqual(['Running', undefined]);
+
+    await control.patch(
+      machineDeployments,
+      key,
+      mergePatch({ spec: { selector: { matchLabels: { name: 'right' } } } }),
+    );
+    await millwright.untilMachines(0, '');
+  }, 120_000);
+
+  it('as a MachineSet without a deployment', async () => {
+    const { control, namespace } = millwright;
+    const metadata = { namespace, name: 'lone' };
+    await untilAccepted(() => control.create(machineSets, { metadata, spec: { replicas: 1, template } } as never));
+
+    const told = await until('it says what is wrong', async () => {
+      const { status } = await control.get(machineSets, metadata);
+      return status?.machineSetCondition?.find(({ reason }) => reason === 'InvalidSpec');
+    });
+    expect(told).toMatchObject({
+      type: 'ReplicaFailure',
+      message: expect.stringContaining('spec.selector is missing'),
+    });
+    expect(await millwright.machines()).toEqual([]);
+
+    await control.patch(machineSets, metadata, mergePatch({ spec: { selector } }));
+    await millwright.untilMachines(1, 'Running');
+  }, 120_000);
+});
