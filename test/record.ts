@@ -16,7 +16,8 @@ await mkdir(recorded, { recursive: true });
 const tests = globSync('test/end-to-end/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('recordAs('));
 const run = await runJest(
   '.cache/record-results.json',
-  ['--testPathIgnorePatterns=/node_modules/', ...tests.map((file) => `--testMatch=<rootDir>/${file}`), ...args],
+  // These at the end: jest takes what follows for more of the same.
+  [...args, '--testPathIgnorePatterns=/node_modules/', ...tests.map((file) => `--testMatch=<rootDir>/${file}`)],
   { [recordVariable]: recorded },
 );
 await keep(new Set(run.passedFiles));

@@ -5,7 +5,7 @@
 import { conclude, runJest, show } from './jest.ts';
 import { checks, type Outcome } from './steps.ts';
 
-// With `=`, as jest would take the arguments that follow for more of the same.
+// At the end of a command line: jest takes what follows for more of the same.
 const longTests = ['--testMatch=<rootDir>/**/*.long.test.ts', '--testPathIgnorePatterns=/node_modules/'];
 
 conclude(await run(process.argv.slice(2)));
@@ -20,7 +20,7 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
 
 /** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */
 async function runLong(args: readonly string[]): Promise<readonly Outcome[]> {
-  const long = await runJest('.cache/long-test-results.json', [...longTests, ...args]);
+  const long = await runJest('.cache/long-test-results.json', [...args, ...longTests]);
   if (args.length > 0) return [long];
   const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0' };
   return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end'], env)];
