@@ -158,7 +158,7 @@ function learn(life: Life, seen: MachineObservation): void {
 function gist({ machine, node, classVersion, reading }: Life): string {
   const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
   const ofNode = machine.phase === 'Terminating' ? view.state : view;
-  return JSON.stringify([wishes(machine), machine.managed, ofNode, classVersion ?? reading?.version]);
+  return JSON.stringify([wishes(machine), machine.phase, machine.managed, ofNode, classVersion ?? reading?.version]);
 }
 
 function learnNode(life: Life, seen: NodeView): void {

@@ -448,3 +448,17 @@ describe('a creation', () => {
     expect(deletions).toEqual([]);
   });
 });
+
+describe('a machine at rest', () => {
+  it('puts the phase right that somebody else has written', async () => {
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await joinNode();
+    await eventually(async () => (await latest().query(describeQuery)).doing === 'running');
+
+    touch({ phase: 'Pending' });
+    await observe();
+
+    await eventually(() => machine.phase === 'Running');
+  });
+});
