@@ -9,7 +9,7 @@ import type { ServerHandle } from '../../deploy/local/process.ts';
 import type { Stats } from '../../deploy/local/simulated-cloud/state.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { nodes, secrets } from '../../kube/core.ts';
-import { machineClasses, machineDeployments, machineSets } from '../../kube/gardener.ts';
+import { machineDeployments, machineSets } from '../../kube/gardener.ts';
 import { listOpenWorkflows } from '../../temporal/workflows.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
@@ -108,7 +108,7 @@ function countDone({ vmsEver, vmsNow }: Stats, work: Work): number {
   return work === 'creation' ? vmsEver : vmsEver - vmsNow;
 }
 
-/** What is there of machines: in the cluster, in the cloud, in Temporal. */
+/** What is there of machines: in the cluster, in the cloud, in Temporal. The class keeps its finalizer until it is deleted. */
 async function leftovers(): Promise<string[]> {
   const { control, cloud, namespace, temporal } = millwright;
   const objects = [
@@ -117,11 +117,7 @@ async function leftovers(): Promise<string[]> {
     ...(await control.list(machineSets, { namespace })).items,
     ...(await control.list(machineDeployments, { namespace })).items,
   ];
-  const others = [
-    ...(await control.list(machineClasses, { namespace })).items,
-    ...(await control.list(secrets, { namespace })).items,
-    ...(await control.list(nodes)).items,
-  ];
+  const others = [...(await control.list(secrets, { namespace })).items, ...(await control.list(nodes)).items];
   const ours: readonly string[] = Object.values(finalizers);
   const finalized = others.filter(({ metadata }) => metadata.finalizers?.some((each) => ours.includes(each)));
   return [
@@ -157,7 +153,8 @@ async function untilNothingIsLeft(): Promise<void> {
 
 async function expectNoFailure(): Promise<void> {
   const { namespace, temporal } = millwright;
-  const query = `${searchAttributes.installation} = '${namespace}' AND ExecutionStatus NOT IN ('Completed', 'ContinuedAsNew')`;
+  const failures = "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut', 'Canceled')";
+  const query = `${searchAttributes.installation} = '${namespace}' AND ${failures}`;
   expect((await temporal.workflow.count(query)).count).toBe(0);
 }
 
