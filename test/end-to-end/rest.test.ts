@@ -50,7 +50,9 @@ describe('machines at rest', () => {
 
   const start = async (command: 'controllers' | 'worker') => {
     const { namespace, processes } = millwright;
-    const started = await startMillwright({ namespace, kubeconfig: join(dir, 'kubeconfig'), command });
+    // A sweep reads what there is, and could be due at any moment.
+    const flags = command === 'controllers' ? ['--machine-safety-orphan-vms-period', '0s'] : [];
+    const started = await startMillwright({ namespace, kubeconfig: join(dir, 'kubeconfig'), command, flags });
     processes.push(started);
     return started;
   };
