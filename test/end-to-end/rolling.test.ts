@@ -8,6 +8,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import { recordingLogger } from '../kube/setup.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
 
 const replicas = 10;
@@ -15,13 +16,17 @@ const maxSurge = 2;
 
 describe('a MachineDeployment whose template changes', () => {
   let millwright: Installation;
+  /** On a machine that is too busy to keep the Leases it ends, and is started again as a Deployment would. */
+  let process: Supervised;
   let watch: Reflector<Machine>;
   /** What the API server said after every single change, from the moment on that all machines ran. */
   const samples: { readonly total: number; readonly available: number }[] = [];
   let isSampling = false;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ isStopped: true });
+    millwright.recordAs('rolling');
+    process = await supervise(() => millwright.start());
     for (const name of ['medium', 'large', 'huge']) await millwright.createClass(name);
     watch = startReflector({
       client: millwright.control,
@@ -33,12 +38,13 @@ describe('a MachineDeployment whose template changes', () => {
     await millwright.createDeployment('pool', replicas, {
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable: 0 } },
     });
-    await millwright.untilMachines(replicas, 'Running', 120_000);
+    await millwright.untilMachines(replicas, 'Running', 240_000);
     await untilComplete();
     isSampling = true;
-  }, 240_000);
+  }, 400_000);
   afterAll(async () => {
     await watch?.stop();
+    await process?.stop();
     await millwright?.stop();
   });
 
@@ -72,16 +78,20 @@ describe('a MachineDeployment whose template changes', () => {
         const isObserved = status?.observedGeneration === metadata.generation;
         return isCounted && isObserved && reason === 'NewMachineSetAvailable' ? now : undefined;
       },
-      { timeoutMs: 180_000, describe: () => millwright.story() },
+      { timeoutMs: 300_000, describe: () => millwright.story() },
     );
   }
 
   async function untilNoneIsOpen(): Promise<void> {
     const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`;
-    await until('the rollout is closed', async () => {
-      const { count } = await millwright.temporal.workflow.count(query);
-      return count === 0 ? true : undefined;
-    });
+    await until(
+      'the rollout is closed',
+      async () => {
+        const { count } = await millwright.temporal.workflow.count(query);
+        return count === 0 ? true : undefined;
+      },
+      { timeoutMs: 180_000 },
+    );
   }
 
   it('[mcm 71] [mcm 72] [mcm 83] [mcm 84] [invariant 5] rolls over within its bounds, and closes', async () => {
@@ -99,14 +109,18 @@ describe('a MachineDeployment whose template changes', () => {
     ]);
     expect(status?.conditions).toHaveLength(2);
     await untilNoneIsOpen();
-  }, 240_000);
+  }, 400_000);
 
   it('[mcm 72] [invariant 5] turns to another template in the middle of a rollout', async () => {
     await useClass('large');
-    await until('some machines are of the second template', async () => {
-      const updated = (await millwright.machines()).filter(({ spec }) => spec?.class?.name === 'large');
-      return updated.filter(isAvailable).length >= 3 ? true : undefined;
-    });
+    await until(
+      'some machines are of the second template',
+      async () => {
+        const updated = (await millwright.machines()).filter(({ spec }) => spec?.class?.name === 'large');
+        return updated.filter(isAvailable).length >= 3 ? true : undefined;
+      },
+      { timeoutMs: 300_000 },
+    );
 
     await useClass('huge');
     const { metadata } = await untilComplete();
@@ -118,7 +132,7 @@ describe('a MachineDeployment whose template changes', () => {
     expect(items.map(({ spec }) => spec?.replicas ?? 0).toSorted((a, b) => a - b)).toEqual([0, 0, 0, replicas]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsNow: replicas });
     await untilNoneIsOpen();
-  }, 240_000);
+  }, 400_000);
 
   it('[mcm 72] [invariant 5] had at no moment more machines or fewer available ones than its bounds allow', () => {
     expect(samples.length).toBeGreaterThan(100);

@@ -187,7 +187,10 @@ describe('the workflow of an owner', () => {
     const first = (await handle.describe()).runId;
     const signal = () => handle.signal(ownerObservedSignal, waiting);
     for (let count = 0; count < 1_000; count += 50) await Promise.all(Array.from({ length: 50 }, signal));
-    await eventually(async () => (await client.workflow.getHandle(handle.workflowId).describe()).runId !== first);
+    await eventually(
+      async () => (await client.workflow.getHandle(handle.workflowId).describe()).runId !== first,
+      90_000,
+    );
     view = atRest;
     await client.workflow.getHandle(handle.workflowId).signal(lookOwnerSignal);
     await client.workflow.getHandle(handle.workflowId).result();
