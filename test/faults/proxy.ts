@@ -27,6 +27,8 @@ export type Fault =
   | { kind: 'lose-answer' }
   /** Accepts the request and never answers. */
   | { kind: 'hang' }
+  /** Forwards the request after a while. */
+  | { kind: 'delay'; ms: number }
   /** Forwards the answer in pieces of so many bytes with a pause between. */
   | { kind: 'drip'; bytes: number; pauseMs: number };
 
@@ -99,6 +101,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       if (!fault.thenHold) response.end();
       return;
     }
+    if (fault?.kind === 'delay') await sleep(fault.ms);
     await forward(request, response, url, fault);
   }
 

@@ -1,4 +1,4 @@
-/** An installation whose every request to the API server is seen, with controllers that look again every second. */
+/** An installation whose every request to the API server is seen, with controllers that look again every second or so. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,8 +14,13 @@ const noLogger: Logger = { debug: silent, info: silent, warn: silent, error: sil
 
 export type WatchedInstallation = Awaited<ReturnType<typeof startWatchedInstallation>>;
 
+interface WatchedOptions extends Omit<InstallationOptions, 'isStopped' | 'flags'> {
+  /** How often controllers look again without an event, ms. Default: 1 s. */
+  readonly resyncMs?: number;
+}
+
 /** Workers in a process, controllers in this one; both reach the API server through `proxy` alone. */
-export async function startWatchedInstallation(options: Omit<InstallationOptions, 'isStopped' | 'flags'> = {}) {
+export async function startWatchedInstallation({ resyncMs = 1_000, ...options }: WatchedOptions = {}) {
   const installation = await startInstallation({ ...options, isStopped: true });
   const proxy: FaultProxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
   const dir = await mkdtemp(join(tmpdir(), 'millwright-proxy-'));
@@ -50,7 +55,7 @@ export async function startWatchedInstallation(options: Omit<InstallationOptions
       sweepPeriodSeconds: 0,
       leading: Promise.resolve(),
       logger: noLogger,
-      resyncMs: 1_000,
+      resyncMs,
     });
     running = { client, controllers };
   }

@@ -1,0 +1,260 @@
+/** What becomes of machines and their owners when somebody terminates their workflows in the Temporal UI. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { labels } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { podDisruptionBudgets, pods } from '../../kube/core.ts';
+import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
+import { phaseOf } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
+
+/** More than are created at once. */
+const owned = 24;
+
+const patienceMs = 180_000;
+const ofOwners = '[invariant 5]';
+
+/** Controllers look again every 5 s here; people have 60 s. */
+describe('[invariant 1] a workflow that is terminated by hand is started again', () => {
+  let millwright: WatchedInstallation;
+  let outcomes: Promise<void>[];
+
+  beforeAll(async () => {
+    millwright = await startWatchedInstallation({ resyncMs: 5_000, cloud: { joinMs: 3_000, maxGraceMs: 200 } });
+    const { cloud, proxy } = millwright;
+    // So that there is a middle of creating machines.
+    proxy.setRule(({ method, url }) =>
+      method === 'POST' && url.pathname.endsWith('/machines') ? { kind: 'delay', ms: 500 } : undefined,
+    );
+    const of = (fault: string) => ({ tags: { fault } });
+    await cloud.setFaults(
+      { kind: 'latency', ms: 12_000, operation: 'create', ...of('late') },
+      { kind: 'ignoreTokens', ...of('late') },
+      { kind: 'hang', ms: 6_000, effect: 'done', operation: 'create', times: 1, ...of('hanging') },
+      { kind: 'capacity', times: 1, ...of('full') },
+      { kind: 'hang', ms: 6_000, effect: 'none', operation: 'delete', times: 1, ...of('kept') },
+      { kind: 'outage', how: 'unavailable', operation: 'delete', times: 6, ...of('refusing') },
+    );
+    for (const fault of ['late', 'hanging', 'full', 'kept', 'refusing']) {
+      await millwright.createClass(fault, {
+        providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags: { fault } },
+      });
+    }
+    // The owners last: their machines would only be in the way.
+    const machinesFirst = Object.entries(scenarios).filter(([name]) => !name.startsWith(ofOwners));
+    outcomes = machinesFirst.map(([, run]) => run());
+    const afterThem = Promise.allSettled(outcomes);
+    for (const [name, run] of Object.entries(scenarios)) {
+      if (name.startsWith(ofOwners)) outcomes.push(afterThem.then(run));
+    }
+    for (const outcome of outcomes) outcome.catch(() => undefined); // its test tells
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  const create = (name: string, machineClass = 'small') =>
+    millwright.createMachine(`${name}-${millwright.namespace}`, {
+      class: { kind: 'MachineClass', name: machineClass },
+    });
+  const handleOf = (ref: ObjectRef, kind: WorkflowKind = 'Machine') =>
+    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, kind, ref));
+  const untilSaying = (ref: ObjectRef, what: string, check: (description: { doing: string }) => boolean) =>
+    until(
+      `${ref.name} is ${what}`,
+      async () => {
+        const description = await millwright.describe(ref).catch(() => undefined);
+        return description && check(description) ? description : undefined;
+      },
+      { timeoutMs: patienceMs },
+    );
+  const untilPhase = (ref: ObjectRef, phase: string) =>
+    until(
+      `${ref.name} is ${phase}`,
+      async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
+      { describe: () => millwright.story(), timeoutMs: patienceMs },
+    );
+  const untilGone = (ref: ObjectRef) =>
+    until(
+      `${ref.name} is gone`,
+      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
+      { describe: () => millwright.story(), timeoutMs: patienceMs },
+    );
+  const vmsOf = async (ref: ObjectRef) =>
+    (await millwright.cloud.vms({ all: true })).filter(({ name }) => name === ref.name);
+
+  /** Terminates its workflow as the UI does, and waits until another run has taken over. */
+  async function terminate(ref: ObjectRef, kind: WorkflowKind = 'Machine'): Promise<void> {
+    const { runId } = await handleOf(ref, kind).describe();
+    await handleOf(ref, kind).terminate('by hand');
+    await until(
+      `the workflow of ${ref.name} is started again`,
+      async () => {
+        const now = await handleOf(ref, kind).describe();
+        return now.runId === runId ? undefined : true;
+      },
+      { timeoutMs: patienceMs },
+    );
+  }
+
+  async function runAndGo(ref: ObjectRef): Promise<void> {
+    await untilPhase(ref, 'Running');
+    expect(await vmsOf(ref)).toHaveLength(1);
+    await millwright.control.delete(machines, ref);
+    await goAway(ref);
+  }
+
+  async function goAway(ref: ObjectRef): Promise<void> {
+    await untilGone(ref);
+    const vms = await vmsOf(ref);
+    expect(vms).toHaveLength(1);
+    expect(vms[0]?.state).toBe('terminated');
+  }
+
+  const scenarios = {
+    async 'while it waits for its class'() {
+      const ref = await create('classless', 'coming');
+      await untilSaying(ref, 'waiting', ({ doing }) => doing.startsWith('checking'));
+      await untilPhase(ref, 'CrashLoopBackOff');
+      await terminate(ref);
+      await millwright.createClass('coming');
+      await runAndGo(ref);
+    },
+    async 'while a create call hangs that has made a VM'() {
+      const ref = await create('hanging', 'hanging');
+      await until('the VM is there', async () => ((await vmsOf(ref)).length > 0 ? true : undefined));
+      await terminate(ref);
+      await runAndGo(ref);
+    },
+    async 'while a create call lasts, in a cloud without tokens, that makes the VM at its end'() {
+      const ref = await create('late', 'late');
+      await until('the call is made', async () => ((await createsOf(ref)) > 0 ? true : undefined));
+      await terminate(ref);
+      await runAndGo(ref);
+    },
+    async 'after a create call was refused'() {
+      const ref = await create('refused', 'full');
+      await untilPhase(ref, 'CrashLoopBackOff');
+      await terminate(ref);
+      await runAndGo(ref);
+    },
+    async 'while its node joins'() {
+      const ref = await create('joining');
+      await untilPhase(ref, 'Pending');
+      await terminate(ref);
+      await runAndGo(ref);
+    },
+    async 'while it runs: when something is to be done for it'() {
+      const ref = await create('running');
+      await untilPhase(ref, 'Running');
+      await handleOf(ref).terminate('by hand');
+      await runAndGo(ref);
+    },
+    async 'while a PodDisruptionBudget blocks its drain'() {
+      const ref = await create('guarded');
+      await untilPhase(ref, 'Running');
+      const release = await guardNode(ref);
+      await millwright.control.delete(machines, ref);
+      await until('the drain is blocked', async () => {
+        return (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget' ? true : undefined;
+      });
+      await terminate(ref);
+      await untilSaying(ref, 'draining again', ({ doing }) => doing === 'draining the node');
+      await release();
+      await goAway(ref);
+    },
+    async 'while a delete call hangs'() {
+      const ref = await create('kept', 'kept');
+      await untilPhase(ref, 'Running');
+      await millwright.control.delete(machines, ref);
+      await untilSaying(ref, 'deleted', ({ doing }) => doing === 'deleting the VM');
+      await terminate(ref);
+      await goAway(ref);
+    },
+    async 'after a delete call was refused'() {
+      const ref = await create('refusing', 'refusing');
+      await untilPhase(ref, 'Running');
+      await millwright.control.delete(machines, ref);
+      await until('it says so', async () => {
+        const { status } = await millwright.control.get(machines, ref);
+        return status?.lastOperation?.state === 'Failed' ? true : undefined;
+      });
+      await terminate(ref);
+      await goAway(ref);
+    },
+    async '[invariant 5] of a MachineDeployment in the middle of creating'() {
+      const { control, namespace } = millwright;
+      await millwright.createDeployment('pool', owned);
+      const key = { namespace, name: 'pool' };
+      const { metadata } = await control.get(machineDeployments, key);
+      await createsAll({ dialect: 'gardener', ...key, uid: metadata.uid }, 'MachineDeployment', owned);
+      await control.delete(machineDeployments, key);
+    },
+    async '[invariant 5] of a MachineSet in the middle of creating'() {
+      const { control, namespace } = millwright;
+      const key = { namespace, name: 'alone' };
+      const { metadata } = await control.create(machineSets, {
+        metadata: key,
+        spec: {
+          replicas: owned,
+          selector: { matchLabels: { [labels.name]: 'alone' } },
+          template: {
+            metadata: { labels: { [labels.name]: 'alone' } },
+            spec: { class: { kind: 'MachineClass', name: 'small' } },
+          },
+        },
+      });
+      await createsAll({ dialect: 'gardener', ...key, uid: metadata.uid }, 'MachineSet', owned);
+      await control.patch(machineSets, key, mergePatch({ spec: { replicas: 0 } }));
+    },
+  };
+
+  /** Runs a pod on the machine's node that a budget protects. Answers what takes the budget away. */
+  async function guardNode({ namespace, name: nodeName }: ObjectRef): Promise<() => Promise<unknown>> {
+    const { target } = millwright;
+    const key = { namespace, name: 'guarded' };
+    await target.create(pods, {
+      metadata: { ...key, labels: { app: 'guarded' } },
+      spec: { nodeName, containers: [{ name: 'app', image: 'app' }] },
+    });
+    const { metadata } = await target.create(podDisruptionBudgets, {
+      metadata: key,
+      spec: { selector: { matchLabels: { app: 'guarded' } }, minAvailable: 1 },
+    });
+    const counts = { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1, disruptionsAllowed: 0 };
+    const status = { observedGeneration: metadata.generation, ...counts };
+    await target.patch(podDisruptionBudgets, key, mergePatch({ status }), { subresource: 'status' });
+    return () => target.delete(podDisruptionBudgets, key);
+  }
+
+  async function createsOf({ name }: ObjectRef): Promise<number> {
+    const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === name);
+    const calls = await millwright.cloud.calls();
+    return calls.filter(({ token }) => machine !== undefined && token?.startsWith(machine.metadata.uid)).length;
+  }
+
+  /** Terminates the owner's workflow when some of its machines are made, and sees that no other than these are. */
+  async function createsAll(owner: ObjectRef, kind: WorkflowKind, replicas: number): Promise<void> {
+    const uids = new Set<string>();
+    const count = async () => {
+      const found = (await millwright.machines()).filter(({ metadata }) => metadata.name.startsWith(`${owner.name}-`));
+      for (const { metadata } of found) uids.add(metadata.uid);
+      return found;
+    };
+    await until('some machines are made', async () => ((await count()).length > 0 ? true : undefined));
+    expect((await count()).length).toBeLessThan(replicas);
+    await terminate(owner, kind);
+    await until(
+      `${replicas} machines run`,
+      async () => ((await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas ? true : undefined),
+      { timeoutMs: patienceMs, describe: () => millwright.story() },
+    );
+    expect(uids.size).toBe(replicas);
+  }
+
+  Object.keys(scenarios).forEach((name, i) => {
+    it(name, () => outcomes[i], 3 * patienceMs);
+  });
+});
