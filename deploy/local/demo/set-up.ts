@@ -91,7 +91,7 @@ async function writeManifest(dir: string, cloudUrl: string): Promise<void> {
 /** What a shell needs: addresses, and the programs under their usual names. */
 async function writeEnvironment(
   dir: string,
-  { kubeconfig, temporalAddress }: Stack,
+  { kubeconfig, temporalAddress, uiUrl }: Stack,
   cloudUrl: string,
   { kubectl, temporal }: Readonly<Record<'kubectl' | 'temporal', string>>,
 ): Promise<void> {
@@ -111,6 +111,7 @@ async function writeEnvironment(
     KUBECONFIG: kubeconfig,
     TEMPORAL_ADDRESS: temporalAddress,
     TEMPORAL_NAMESPACE: 'default',
+    TEMPORAL_UI: uiUrl,
     CLOUD: cloudUrl,
   };
   const lines = [

@@ -1,7 +1,7 @@
 /** The commands that the demo shows, in the order in which they make sense, and what has to be true after each. */
 
 import { nodes } from '../../../kube/core.ts';
-import { machineSets, machines } from '../../../kube/gardener.ts';
+import { machineDeployments, machineSets, machines } from '../../../kube/gardener.ts';
 import { type Demo, installation, namespace } from './set-up.ts';
 
 /** A command to paste, and its effect. */
@@ -19,7 +19,9 @@ export interface Stop {
 
 const firstMachine = `"$(kubectl get machines -o jsonpath='{.items[0].metadata.name}')"`;
 const firstNode = `"$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"`;
+const newTemplate = '{"spec":{"template":{"metadata":{"annotations":{"example.com/image":"2"}}}}}';
 const stuck = `MillwrightBlockedOn = 'CloudCapacity' AND ExecutionStatus = 'Running'`;
+const stuckPage = `/namespaces/default/workflows?query=${encodeURIComponent(stuck).replaceAll("'", '%27')}`;
 
 /** Applies the example. */
 export const firstStop: Stop = {
@@ -70,6 +72,11 @@ export const tour: readonly Stop[] = [
     missing: (demo) => missingOf(demo, { machines: 5, vmsEver: 6 }),
   },
   {
+    title: 'A new template: every machine is replaced, none before its successor is there',
+    command: `kubectl patch machinedeployment workers --type merge --patch '${newTemplate}'`,
+    missing: async (demo) => (await missingOf(demo, { machines: 5, vmsEver: 11 })) ?? missingOfRollout(demo),
+  },
+  {
     title: 'The cloud has no capacity any more',
     command: `curl -sS -X PUT "$CLOUD/faults" -d '{"faults": [{"kind": "capacity"}]}'`,
     missing: async ({ cloud }) => ((await cloud.faults()).length === 1 ? undefined : 'the fault is not on'),
@@ -83,9 +90,20 @@ export const tour: readonly Stop[] = [
     },
   },
   {
-    title: 'Every machine that is stuck on that, in Temporal; the same filter works in its UI',
+    title: 'Every machine that is stuck on that, in Temporal',
     command: `temporal workflow list --query "${stuck}"`,
     missing: async (_, output) => expectIn(output, `${installation}/machine/${namespace}/workers-`),
+  },
+  {
+    title:
+      'Open this in a browser: the same list, and behind it what the machine waits for and all that happened to it',
+    command: `echo "$TEMPORAL_UI${stuckPage}"`,
+    missing: async ({ uiUrl }, output) => {
+      const page = await fetch(output);
+      const list = await fetch(`${uiUrl}/api/v1${stuckPage}`);
+      if (!page.ok || !list.ok) throw new Error(`the UI answers ${page.status} and ${list.status}`);
+      return expectIn(await list.text(), `${installation}/machine/${namespace}/workers-`);
+    },
   },
   {
     title: 'There is capacity again',
@@ -95,7 +113,7 @@ export const tour: readonly Stop[] = [
   {
     title: 'Tell all that wait for it',
     command: `temporal workflow signal --name retryNow --reason 'more capacity' --query "${stuck}" --yes`,
-    missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 7 }),
+    missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 12 }),
   },
   {
     title: 'Delete everything: no Machine, Node, VM or open workflow is left',
@@ -106,7 +124,7 @@ export const tour: readonly Stop[] = [
         `MillwrightInstallation = '${installation}' AND ExecutionStatus = 'Running'`,
       );
       const left = [...(sets.length ? [`${sets.length} MachineSets`] : []), ...(count ? [`${count} workflows`] : [])];
-      return (await missingOf(demo, { machines: 0, vmsEver: 7 })) ?? (left.length ? `left: ${left}` : undefined);
+      return (await missingOf(demo, { machines: 0, vmsEver: 12 })) ?? (left.length ? `left: ${left}` : undefined);
     },
   },
 ];
@@ -124,6 +142,14 @@ async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number
   const wrong = Object.entries(found).filter(([, count]) => count !== wanted.machines);
   if (wrong.length > 0) return `${wrong.map(([what, count]) => `${count} ${what}`)} instead of ${wanted.machines}`;
   return vmsEver === wanted.vmsEver ? undefined : `${vmsEver} VMs were made instead of ${wanted.vmsEver}`;
+}
+
+/** The deployment says that all its machines have the template that it has now. */
+async function missingOfRollout({ kube }: Demo): Promise<string | undefined> {
+  const { spec, status } = await kube.get(machineDeployments, { namespace, name: 'workers' });
+  const { updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
+  const isDone = updatedReplicas === spec?.replicas && availableReplicas === spec?.replicas;
+  return isDone ? undefined : `${updatedReplicas} machines are updated, ${availableReplicas} available`;
 }
 
 async function runningMachines(demo: Demo): Promise<number> {
