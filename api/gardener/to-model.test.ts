@@ -6,6 +6,7 @@ import type { MachineClass } from './machine-class.ts';
 import { annotations, finalizers, labels } from './names.ts';
 import {
   classVersion,
+  isOfAnother,
   type NodeLike,
   secretRefsOf,
   toKubernetesTime,
@@ -312,5 +313,25 @@ describe('classVersion', () => {
         expect(versionOf(a) === versionOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
       }),
     );
+  });
+});
+
+describe('isOfAnother', () => {
+  it.each([
+    ['aws:///eu-west-1a/i-1', 'aws:///eu-west-1/i-1', false],
+    ['aws:///eu-west-1a/i-2', 'aws:///eu-west-1/i-1', true],
+    [
+      'azure:///subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM-1',
+      'azure:///eu/vm-1',
+      false,
+    ],
+    ['openstack:///1', 'openstack:///region/1', false],
+    ['gce://project/zone/a', 'gce:///project/zone/a', false],
+    ['gce://project/zone/a', 'other:///project/zone/a', true],
+    [undefined, 'aws:///eu-west-1/i-1', false],
+    ['aws:///eu-west-1a/i-1', undefined, false],
+  ])('of a node with %s and a machine with %s is %s', (ofNode, ofMachine, expected) => {
+    const node = { metadata, spec: { ...(ofNode !== undefined && { providerID: ofNode }) } };
+    expect(isOfAnother(node, ofMachine)).toBe(expected);
   });
 });
