@@ -119,7 +119,11 @@ export function listen(life: Life): void {
     announceNews(life);
   };
   setHandler(observedSignal, (seen) => learn(life, seen), { description: 'A watcher saw the Machine or its Node.' });
-  setHandler(lookSignal, () => void (life.stale = true), { description: 'What was seen may be wrong: read it again.' });
+  const lookAgain = () => {
+    life.stale = true; // which is no news by itself, but a drain has to stop until it is read
+    life.onNews?.();
+  };
+  setHandler(lookSignal, lookAgain, { description: 'What was seen may be wrong: read it again.' });
   setHandler(retryNowSignal, wish({}), { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, wish({ forceDeletion: true }), { description: 'Delete without regard for pods.' });
   setHandler(skipDrainSignal, wish({ skipDrain: true }), { description: 'Delete with the pods still on the node.' });
@@ -167,12 +171,14 @@ function learnNode(life: Life, seen: NodeView): void {
     life.outageEndMs = Date.now();
     return;
   }
-  const older =
+  const isOlder =
     seen.state === 'present' &&
     known.state === 'present' &&
     seen.uid === known.uid &&
     isNewer(known.resourceVersion, seen.resourceVersion);
-  if (older) life.stale = true;
+  // No version tells whether a Node has gone since or was not there yet; one that is there has to be drained.
+  const isMissing = seen.state === 'absent' && known.state === 'present';
+  if (isOlder || isMissing) life.stale = true;
   else life.node = seen;
 }
 

@@ -1,7 +1,7 @@
 /** The life of a machine on a real Temporal server, with a Kubernetes and a cloud that the tests play. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { ApplicationFailure } from '@temporalio/activity';
+import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { DrainActivities } from '../../activities/drain.ts';
@@ -46,6 +46,9 @@ let asked: EnsureVmRequest[];
 let deletions: DeleteVmRequest[];
 /** What the cloud does when it is told to delete. */
 let deleteVm: () => VmDeletion;
+/** Whether a drain ends by itself, and how many have begun. */
+let isDrainable: boolean;
+let drains: number;
 /** Names of the steps in Kubernetes, and what was written into the status. */
 let steps: (keyof MachineActivities)[];
 let written: StatusChange[];
@@ -99,6 +102,8 @@ beforeEach(async () => {
   asked = [];
   deletions = [];
   deleteVm = () => ({ state: 'gone', nodeNames: [] });
+  isDrainable = true;
+  drains = 0;
   steps = [];
   written = [];
   taskQueue = `machine-test-${randomUUID()}`;
@@ -148,8 +153,19 @@ function playKubernetes(): MachineActivities & DrainActivities {
     readClass: noted('readClass', () => reading),
     ensureUserData: noted('ensureUserData', () => userData),
     removeUserData: noted('removeUserData', () => true),
-    drainNode: async () => ({ kind: 'drained' }),
+    async drainNode() {
+      drains++;
+      if (!isDrainable) await untilCancelled();
+      return { kind: 'drained' };
+    },
   };
+}
+
+/** Rejects when the activity is cancelled, which only its heartbeats hear of. */
+async function untilCancelled(): Promise<never> {
+  const context = Context.current();
+  const beat = setInterval(() => context.heartbeat(), 100);
+  return context.cancelled.finally(() => clearInterval(beat));
 }
 
 function playCloud(): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
@@ -460,5 +476,40 @@ describe('a machine at rest', () => {
     await observe();
 
     await eventually(() => machine.phase === 'Running');
+  });
+});
+
+describe('the deletion of a machine', () => {
+  async function run(): Promise<void> {
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await joinNode();
+    await eventually(async () => (await latest().query(describeQuery)).doing === 'running');
+  }
+
+  it('drains its node although a watcher that is behind has not seen the node', async () => {
+    await run();
+    touch({ deletingSince: new Date().toISOString() });
+    await latest().signal(observedSignal, { machine, node: { state: 'absent' } });
+    await latest().result();
+
+    expect(drains).toBe(1);
+  });
+
+  it('stops in the middle of a drain when all it hears is to look, and the Machine is not deleted any more', async () => {
+    await run();
+    const { deletingSince: _, ...before } = machine;
+    isDrainable = false;
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await eventually(() => drains === 1);
+
+    machine = before; // its cluster was set back
+    await latest().signal(lookSignal);
+
+    await eventually(async () => (await latest().query(describeQuery)).doing === 'running');
+    expect(steps).toContain('uncordonNode');
+    expect(written.filter(({ phase }) => phase === 'Terminating')).toHaveLength(1);
+    expect([drains, deletions]).toEqual([1, []]);
   });
 });

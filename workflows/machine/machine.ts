@@ -64,7 +64,9 @@ function isStaying({ machine: { deletingSince } }: Life): boolean {
  * passes at once.
  */
 async function walk(life: Life, phases: readonly Phase[], isOver = () => false): Promise<void> {
-  for (let i = 0; i < phases.length && !isOver(); ) {
+  for (let i = 0; i < phases.length; ) {
+    if (life.stale) await look(life);
+    if (isOver()) return;
     const before = life.news;
     const outcome = await tryPhase(life, phases[i]!);
     endIfCancelled();
@@ -77,7 +79,6 @@ async function walk(life: Life, phases: readonly Phase[], isOver = () => false):
 }
 
 async function tryPhase(life: Life, phase: Phase): Promise<PhaseOutcome> {
-  if (life.stale) await look(life);
   try {
     return await phase(life);
   } catch (error) {
