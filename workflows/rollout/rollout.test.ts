@@ -154,6 +154,16 @@ describe('the workflow of an owner', () => {
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
 
+  it('[invariant 5] plans anew what a step has left undone, and never does it later', async () => {
+    act = () => {
+      view = atRest;
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer' });
+    };
+    await start(lacking);
+    await handle.result();
+    expect([readings, plans.length]).toEqual([2, 1]);
+  });
+
   it('says that an owner is not valid, once, and ends', async () => {
     const problem = 'spec.selector is missing';
     act = () => {

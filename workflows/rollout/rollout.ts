@@ -26,10 +26,22 @@ import {
 } from './messages.ts';
 import { isEmpty, planOwner } from './plan.ts';
 
-const { observeOwner, actOnOwner } = proxyActivities<OwnerActivities>({
+const { observeOwner } = proxyActivities<OwnerActivities>({
   startToCloseTimeout: '2 minutes',
   heartbeatTimeout: '10 seconds',
   retry: { initialInterval: '500 ms', maximumInterval: '10 seconds', maximumAttempts: 3 },
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+});
+
+/**
+ * A step is done at once or not at all: machines that were available when it was planned may not be when a worker is
+ * back, and no precondition of a deletion says so. What it leaves undone is planned anew.
+ */
+const { actOnOwner } = proxyActivities<OwnerActivities>({
+  startToCloseTimeout: '2 minutes',
+  scheduleToStartTimeout: '30 seconds',
+  heartbeatTimeout: '10 seconds',
+  retry: { maximumAttempts: 1 },
   cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 });
 
@@ -57,11 +69,16 @@ interface Owning {
   lookNow: boolean;
   /** When the next step may begin, ms since the epoch. */
   nextStepMs: number;
+  /** Steps in a row that Kubernetes has refused. */
+  refusals: number;
   description: OwnerDescription;
 }
 
 /** Steps begin this far apart, so that what comes in meanwhile is done in one. */
 const stepPauseMs = 250;
+
+/** Of an older reading nothing is planned, ms: all workers may have been down since. By the server's clock alone. */
+const maxReadingAgeMs = 60_000;
 
 /** A run gives way to the next one above this many events. */
 const maxEvents = 1_000;
@@ -76,7 +93,8 @@ async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
     if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     // The next run begins with a reading, which serves every wish that this one was told.
     if (step === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref);
-    if (step === 'refused') await condition(() => owning.lookNow, 5_000);
+    owning.refusals = step === 'refused' ? owning.refusals + 1 : 0;
+    if (step === 'refused') await condition(() => owning.lookNow, Math.min(500 * 2 ** owning.refusals, 5_000));
     if (step === 'waiting') await condition(() => owning.lookNow || isWorthAStep(owning.seen) || isLong());
   }
 }
@@ -85,15 +103,17 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-type Step = 'gone' | 'done' | 'replaced' | 'acted' | 'refused' | 'waiting';
+type Step = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
 
 /** One round of observe, plan and act. */
 async function takeStep(owning: Owning): Promise<Step> {
   const { ref, kind } = owning;
+  const askedMs = Date.now();
   try {
     const reading = await observeOwner(ref, kind, owning.nextStepMs);
     owning.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
+    if (Date.now() > askedMs + maxReadingAgeMs) return 'outdated';
     const { hash } = reading.view.template;
     owning.hash ??= hash;
     if (owning.hash !== hash) return 'replaced';
@@ -149,7 +169,7 @@ function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
     needs: [],
     replicas: { desired: 0, total: 0, active: 0, available: 0 },
   };
-  const owning: Owning = { ref, kind, lookNow: false, nextStepMs: 0, description };
+  const owning: Owning = { ref, kind, lookNow: false, nextStepMs: 0, refusals: 0, description };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
     ownerObservedSignal,
