@@ -71,7 +71,7 @@ function fromTimeout(timeout: TimeoutFailure, activity: string): Failure {
   if (timeout.timeoutType === 'SCHEDULE_TO_START') {
     return {
       code: 'Unavailable',
-      message: `no worker of the provider has taken ${activity}`,
+      message: `no worker has taken ${activity}`,
       outcomeUnknown: true, // an attempt before this one may have run
       blockedOn: 'ProviderWorker',
     };
