@@ -7,8 +7,11 @@ import { readVmDeletion } from './answer.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 import type { Life } from './life.ts';
 
-/** Cloud activities of a provider. Quick retries are here, the rest is a wait. */
-export function cloudActivities(provider: string) {
+/**
+ * Cloud activities of a provider. Quick retries are here, the rest is a wait.
+ * @param priorityKey from 1, the first, to 5; Temporal's default is 3
+ */
+export function cloudActivities(provider: string, priorityKey?: number) {
   return proxyActivities<ProviderActivities>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
     startToCloseTimeout: '5 minutes',
@@ -17,6 +20,7 @@ export function cloudActivities(provider: string) {
     retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts: 4 },
     // The SDK's default, TRY_CANCEL, would go on to delete while the create call still runs.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    ...(priorityKey !== undefined && { priority: { priorityKey } }),
   });
 }
 

@@ -1,8 +1,6 @@
 /** The groups of a sweep, each with one view of a cloud, and the calls to their providers. */
-import { proxyActivities, workflowInfo } from '@temporalio/workflow';
-import { providerTaskQueue } from '../../api/names.ts';
-import type { ProviderActivities } from '../../api/provider.ts';
 import type { SweptClass } from '../../api/sweep.ts';
+import { cloudActivities } from '../machine/cloud.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from '../machine/failure.ts';
 import type { Look } from './plan.ts';
 
@@ -30,15 +28,7 @@ export async function inParallel<T>(items: readonly T[], run: (item: T) => Promi
 
 /** Activities of a provider, behind those that machines wait for. */
 export function cloudOf(provider: string) {
-  return proxyActivities<ProviderActivities>({
-    taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
-    startToCloseTimeout: '5 minutes',
-    scheduleToStartTimeout: '1 minute',
-    heartbeatTimeout: '10 seconds',
-    retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts: 4 },
-    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-    priority: { priorityKey: 5 },
-  });
+  return cloudActivities(provider, 5);
 }
 
 /** What of a class goes with every request. */
