@@ -12,7 +12,7 @@ import { quickly } from './quick.ts';
 
 /** @param deps `control` holds the classes and their Secrets. */
 export function createClassActivities({ control }: { readonly control: KubeClient }) {
-  const find = shareFinds(control, quickly);
+  const find = shareFinds(control, { ...quickly, timeoutMs: quickly.timeoutMs / 2 }); // some wait for two
   return {
     /** Reads the class of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error. */
     async readClass({ namespace }: ObjectRef, name: string): Promise<ClassReading> {

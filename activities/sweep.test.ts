@@ -7,10 +7,12 @@ import type { KubeClient } from '../kube/client.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
+import { startFaultProxy, statusBody } from '../test/faults/proxy.ts';
 import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
 import { createSweepActivities } from './sweep.ts';
 
 const told: EventRecord[] = [];
+const events = { record: (event: EventRecord) => told.push(event), flush: async () => undefined };
 const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600 };
 let client: KubeClient;
 let activities: ReturnType<typeof createSweepActivities>;
@@ -20,10 +22,10 @@ let input: SweepNamespace;
 beforeAll(async () => {
   client = testClient();
   await installCrds(testKubeconfig());
-  const events = { record: (event: EventRecord) => told.push(event), flush: async () => undefined };
   activities = createSweepActivities({ control: client, events, sweep: limits });
 });
 beforeEach(async () => {
+  told.length = 0;
   namespace = await newNamespace(client);
   input = { dialect: 'gardener', namespace };
 });
@@ -129,6 +131,24 @@ describe('releaseClasses', () => {
 
     const { metadata } = await client.get(machineClasses, { namespace, name: 'leaving' });
     expect(metadata.finalizers).toEqual(['example.com/other']);
+  });
+
+  it('tells of one that it may not change, and lets the others go', async () => {
+    const classes = [await leavingClass('locked'), await leavingClass('leaving')];
+    const proxy = await startFaultProxy(testKubeconfig());
+    const control = testClient(proxy.access);
+    proxy.setRule(({ method, url }) => {
+      const isRefused = method === 'PATCH' && url.pathname.endsWith('/locked');
+      return isRefused ? { kind: 'answer', status: 403, body: statusBody(403, 'Forbidden') } : undefined;
+    });
+    const { releaseClasses } = createSweepActivities({ control, events, sweep: limits });
+
+    expect(await releaseClasses(input, classes)).toEqual(['leaving']);
+
+    expect(told.at(-1)).toMatchObject({ regarding: { name: 'locked' }, reason: 'ClassNotReleased' });
+    expect(told.at(-1)?.note).toContain('Forbidden');
+    await control.close();
+    await proxy.close();
   });
 
   it('[mcm 8] leaves one that is used, that stays, that was changed or that is another by now', async () => {

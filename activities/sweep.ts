@@ -12,6 +12,7 @@ import type {
   SweepScope,
 } from '../api/sweep.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { StatusError } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { removeFinalizer } from './owner-finalizers.ts';
@@ -72,7 +73,8 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
 
     /**
      * Takes our finalizer off those of the classes that were deleted, were not changed since they were swept, and that
-     * nobody uses. Answers with their names.
+     * nobody uses. Answers with their names. One that the API server does not let us change is told and left to the next
+     * sweep, so that it holds up no other.
      */
     async releaseClasses(
       { namespace }: SweepNamespace,
@@ -85,20 +87,27 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
         const { metadata } = machineClass ?? {};
         const isSame = metadata?.uid === uid && (metadata.generation ?? 0) === generation;
         if (!isSame || metadata.deletionTimestamp === undefined || used.has(name)) continue;
-        await removeFinalizer(control, machineClasses, { namespace, name, uid });
-        released.push(name);
+        try {
+          await removeFinalizer(control, machineClasses, { namespace, name, uid });
+          released.push(name);
+        } catch (error) {
+          if (!isRefusal(error)) throw error;
+          tell(namespace, { name, uid }, 'ClassNotReleased', `could not take our finalizer off: ${error.message}`);
+        }
       }
       return released;
     },
 
     /** Tells on a class what was done in its cloud, as Events. */
     async tellSweep({ namespace }: SweepNamespace, notices: readonly SweepNotice[]): Promise<void> {
-      for (const { class: machineClass, reason, note } of notices) {
-        const regarding = { apiVersion, kind: resources.machineClasses.kind, namespace, ...machineClass };
-        events.record({ regarding, type: 'Warning', reason, note, action: 'Sweep' });
-      }
+      for (const { class: about, reason, note } of notices) tell(namespace, about, reason, note);
     },
   };
+
+  function tell(namespace: string, about: { name: string; uid: string }, reason: string, note: string): void {
+    const regarding = { apiVersion, kind: resources.machineClasses.kind, namespace, ...about };
+    events.record({ regarding, type: 'Warning', reason, note, action: 'Sweep' });
+  }
 
   async function usedClasses(namespace: string): Promise<ReadonlySet<string | undefined>> {
     const query = { namespace, ...endWithCall() };
@@ -110,6 +119,11 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
     const templates = [...sets.items, ...deployments.items].map(({ spec }) => spec?.template?.spec?.class?.name);
     return new Set([...owned.items.map(({ spec }) => spec?.class?.name), ...templates]);
   }
+}
+
+/** Whether it will be the same when asked again: neither a conflict, nor too many requests, nor a server in need. */
+function isRefusal(error: unknown): error is StatusError {
+  return error instanceof StatusError && error.code < 500 && error.code !== 409 && error.code !== 429;
 }
 
 /** For requests: they end when the activity is to end. */

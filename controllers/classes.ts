@@ -17,7 +17,10 @@ export interface ClassKeeperOptions {
 }
 
 export interface ClassKeeper {
-  /** Looks at all classes. A deleted one for which a sweep could not do what is needed gets another, ever more seldom. */
+  /**
+   * Looks at all classes, and rejects in the end if one of them could not be dealt with. A deleted one for which a sweep
+   * could not do what is needed gets another, ever more seldom.
+   */
   handle(): Promise<void>;
 }
 
@@ -61,7 +64,9 @@ export function createClassKeeper({ control, watches, installation, namespace }:
       const classes = watches.classes.list();
       const present = new Set(classes.map(({ metadata }) => metadata.uid));
       for (const uid of waiting.keys()) if (!present.has(uid)) waiting.delete(uid);
-      for (const machineClass of classes) await handleOne(machineClass);
+      const outcomes = await Promise.allSettled(classes.map(handleOne));
+      const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+      if (failed !== undefined) throw failed.reason;
     },
   };
 }
