@@ -7,6 +7,7 @@ import type { MachineLimits, MachineObservation, MachineSnapshot, NodeView } fro
 import { wishes } from '../api/model.ts';
 import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf, toObjectKey } from './objects.ts';
+import { createReminders } from './reminders.ts';
 import { byUid, type Watches } from './watches.ts';
 
 export interface MachineWakerOptions {
@@ -22,7 +23,7 @@ export interface MachineWaker {
   handle(key: string): Promise<void>;
   /**
    * Looks at one machine for what no event tells. Where it needs attention its workflow is started: somebody may have
-   * terminated it. Where that has changed nothing until the next time it is told again: it may have forgotten, as when
+   * terminated it. Where that changes nothing it is told again, ever more seldom: it may have forgotten, as when
    * Temporal was set back to a backup.
    */
   recheck(key: string): Promise<void>;
@@ -42,8 +43,7 @@ interface Told {
 /** @param options.watches stores that are synced, but for Nodes */
 export function createMachineWaker({ watches, installation, defaults, look }: MachineWakerOptions): MachineWaker {
   const told = new Map<string, Told>();
-  /** What the machines that needed attention at the last recheck looked like. */
-  const rechecked = new Map<string, string>();
+  const reminders = createReminders();
 
   function observe(machine: Machine): MachineObservation {
     const deployment = deploymentOf(watches, machine);
@@ -57,7 +57,7 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) {
       told.delete(key);
-      rechecked.delete(key);
+      reminders.forget(key);
       return;
     }
     const seen = observe(machine);
@@ -66,7 +66,7 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
     const before = last?.uid === ref.uid ? last : undefined;
     if (attention(seen.machine, seen.node).length === 0) {
       told.delete(key); // should what was told come back, it is news again
-      rechecked.delete(key);
+      reminders.forget(key);
       // Others still hold on to it, but its workflow need not: it has ended by itself unless we lost our finalizer.
       if (before !== undefined && seen.machine.deletingSince !== undefined)
         look(workflowId(installation.name, 'Machine', ref));
@@ -84,9 +84,9 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
     const seen = observe(machine);
     if (attention(seen.machine, seen.node).length === 0) return;
     const text = textOf(seen);
-    if (rechecked.get(key) === text) await wakeMachine(installation, refOf(machine), seen);
+    if (reminders.isDue(key, text)) await wakeMachine(installation, refOf(machine), seen);
     else await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
-    rechecked.set(key, text);
+    reminders.count(key, text);
   }
 
   return { handle, recheck, forget: () => told.clear() };

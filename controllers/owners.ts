@@ -5,6 +5,7 @@ import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/ga
 import type { ObjectRef, OwnerView } from '../api/model.ts';
 import { type Installation, startWorkflow, wakeOwner, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf } from './objects.ts';
+import { createReminders } from './reminders.ts';
 import { byController, byUid, type Watches } from './watches.ts';
 
 export interface OwnerWakerOptions {
@@ -19,7 +20,7 @@ export interface OwnerWaker {
   handle(uid: string): Promise<void>;
   /**
    * Looks at one owner for what no event tells. Where it needs something its workflow is started: somebody may have
-   * terminated it. Where that has changed nothing until the next time it is told again: it may have forgotten, as when
+   * terminated it. Where that changes nothing it is told again, ever more seldom: it may have forgotten, as when
    * Temporal was set back to a backup.
    */
   recheck(uid: string): Promise<void>;
@@ -30,15 +31,14 @@ export interface OwnerWaker {
 /** @param options.watches stores that are synced, but for Nodes */
 export function createOwnerWaker({ watches, installation, look }: OwnerWakerOptions): OwnerWaker {
   const told = new Map<string, { readonly text: string; readonly workflowId: string }>();
-  /** What the owners that needed something at the last recheck looked like. */
-  const rechecked = new Map<string, string>();
+  const reminders = createReminders();
 
   async function handle(uid: string): Promise<void> {
     const owner = viewOwner(watches, uid);
     const last = told.get(uid);
     if (owner === undefined || deploymentNeeds(owner.view).length === 0) {
       told.delete(uid);
-      rechecked.delete(uid);
+      reminders.forget(uid);
       // A run that waits for an owner that is gone or was adopted, or for what has come about by itself, would not learn
       // that it has nothing to wait for.
       if (last !== undefined) look(last.workflowId);
@@ -55,9 +55,9 @@ export function createOwnerWaker({ watches, installation, look }: OwnerWakerOpti
     const owner = viewOwner(watches, uid);
     if (owner === undefined || deploymentNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
-    if (rechecked.get(uid) === text) await wakeOwner(installation, owner.ref, owner.view);
+    if (reminders.isDue(uid, text)) await wakeOwner(installation, owner.ref, owner.view);
     else await startWorkflow(installation, owner.view.kind, owner.ref);
-    rechecked.set(uid, text);
+    reminders.count(uid, text);
   }
 
   return { handle, recheck, forget: () => told.clear() };
