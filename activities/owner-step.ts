@@ -8,7 +8,10 @@ import type { EventRecorder } from '../kube/events.ts';
 import { machineDeployments, machineSets } from '../kube/gardener.ts';
 
 export interface OwnerDeps {
+  /** Cluster of deployments, sets and machines. */
   readonly control: KubeClient;
+  /** Cluster of the nodes. */
+  readonly target: KubeClient;
   readonly events: EventRecorder;
 }
 

@@ -40,6 +40,7 @@ afterAll(() => client.close());
 function activitiesOf(control: KubeClient, signal = new AbortController().signal): OwnerActivities {
   const deps = {
     control,
+    target: control,
     events: { record: (event: EventRecord) => events.push(event), flush: async () => undefined },
   };
   return {

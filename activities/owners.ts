@@ -2,8 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toCandidates } from '../api/gardener/candidates.ts';
 import { toBegun } from '../api/gardener/creations.ts';
+import { toHoldups } from '../api/gardener/holdups.ts';
 import { toDeploymentView, toLoneSetView } from '../api/gardener/owner.ts';
-import type { ObjectRef, OwnerPlan, OwnerReading } from '../api/model.ts';
+import type { Holdups, ObjectRef, OwnerPlan, OwnerReading } from '../api/model.ts';
 import { machineSets, machines } from '../kube/gardener.ts';
 import { currentCall } from './boundary.ts';
 import { carryOut } from './owner-acts.ts';
@@ -15,9 +16,8 @@ export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
 /** Candidates that one reading brings at most: more than a step deletes would only fill the history. */
 const maxCandidates = 100;
 
-/** @param deps `control` holds deployments, sets and machines */
 export function createOwnerActivities(deps: OwnerDeps) {
-  const { control } = deps;
+  const { control, target } = deps;
 
   return {
     /**
@@ -42,6 +42,20 @@ export function createOwnerActivities(deps: OwnerDeps) {
           ? toLoneSetView(owner.set, items)
           : toDeploymentView(owner.deployment, sets, items);
       return { view, candidates: toCandidates(view, items, maxCandidates), begun: toBegun(view, sets, items) };
+    },
+
+    /**
+     * Reads live what the rollout of a deployment waits for. null: the deployment is gone. Fails while one of the API
+     * servers does not answer, as then it is that which the rollout waits for.
+     */
+    async listHoldups(ref: ObjectRef): Promise<Holdups | null> {
+      const { deployment } = (await readOwner(control, ref, 'MachineDeployment')) ?? {};
+      if (deployment === undefined) return null;
+      await target.getRaw('/version');
+      const { namespace } = ref;
+      const sets = await control.list(machineSets, { namespace });
+      const { items } = await control.list(machines, { namespace });
+      return toHoldups(deployment, sets.items, items);
     },
 
     /** Does a step that was planned, see `carryOut`. */

@@ -5,6 +5,7 @@
 
 import type { MachineEvent } from './events.ts';
 import type { FailureCode } from './failures.ts';
+import type { Blocker } from './names.ts';
 import type { ClassRef, SecretRef } from './provider.ts';
 
 /** The APIs that Millwright serves. */
@@ -171,6 +172,8 @@ export interface OwnerView {
   readonly maxUnavailable: number;
   /** Reason of the condition Progressing; a set has none. */
   readonly progress?: string;
+  /** Seconds without progress after which a rollout has failed. Left out: it never does. */
+  readonly progressDeadlineSeconds?: number;
   /** Name and template hash that the set of the present template has or would get. */
   readonly template: { readonly setName: string; readonly hash: string };
   /** Oldest first. */
@@ -256,6 +259,18 @@ export interface BegunCreation {
   readonly text: string;
   /** Those of them that no machine has. */
   readonly left: readonly string[];
+}
+
+/** What a rollout waits for, as read live. */
+export interface Holdups {
+  /** All machines that it waits for; `machines` are those of them that were made first, at most 20. */
+  readonly count: number;
+  /** Each with what it says of itself, at most 200 characters. */
+  readonly machines: readonly { readonly name: string; readonly reason: string }[];
+  /** Why a set does not get its machines, or may have no more. */
+  readonly problem?: string;
+  /** What most of the machines wait for. */
+  readonly blockedOn: Blocker;
 }
 
 /** What to do for an owner in one step. */

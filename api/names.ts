@@ -12,6 +12,8 @@ export const names = {
   machineUid: `${prefix}machine-uid`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
+  /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
+  restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet while machines are created in it: their names, with commas. */
   creating: `${prefix}creating`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
@@ -43,6 +45,7 @@ export const blockers = {
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods are still on the Node',
   KubernetesApi: 'a Kubernetes API server does not answer or refuses',
+  Rollout: 'a rollout does not move on, and its machines do not say why',
 } as const;
 export type Blocker = keyof typeof blockers;
 

@@ -111,6 +111,8 @@ function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, abou
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     args: [ref],
     staticSummary: `${kind} ${ref.namespace}/${ref.name}`,
+    // A rollout fails past its progress deadline, and goes on in another run.
+    ...(kind === 'MachineDeployment' && { retry: { initialInterval: '1 second', backoffCoefficient: 1 } }),
     typedSearchAttributes: [
       { key: installationKey, value: to.name },
       ...(deployment === undefined ? [] : [{ key: deploymentKey, value: deployment }]),

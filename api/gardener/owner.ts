@@ -38,6 +38,7 @@ export function toDeploymentView(
   const isWell = failureOfDeployment(deployment) === undefined && own.every((set) => failureOfSet(set) === undefined);
   const isTold = toldProblem(deployment) === problem && isWell && isRevised(deployment, current, own);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+  const { progressDeadlineSeconds } = spec ?? {};
   const bySet = groupByController(machines);
   return {
     kind: 'MachineDeployment',
@@ -48,6 +49,7 @@ export function toDeploymentView(
     strategy: strategyOf(spec),
     ...boundsOf(spec),
     ...(progress !== undefined && progress !== invalidSpec && { progress }),
+    ...(progressDeadlineSeconds !== undefined && { progressDeadlineSeconds }),
     template: { setName: current?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
       ...toSetView(set, bySet.get(set.metadata.uid) ?? []),

@@ -115,7 +115,7 @@ function runningStatus(machine: string): NonNullable<Machine['status']> {
 
 async function measureAll(ref: Awaited<ReturnType<typeof createOwner>>): Promise<void> {
   const events = { record: () => undefined, flush: async () => undefined };
-  const { observeOwner } = createOwnerActivities({ control, events });
+  const { observeOwner } = createOwnerActivities({ control, target: control, events });
   const labelSelector = `name=${ref.name}`;
   const path = `/apis/machine.sapcloud.io/v1alpha1/namespaces/${namespace}/machines?labelSelector=name%3D${ref.name}`;
   const ways: readonly [string, () => Promise<unknown>][] = [

@@ -1,7 +1,9 @@
-/** Signals and queries of the workflows that own machines. Watchers and the CLI import this file, too. */
+/** Signals, queries and failures of the workflows that own machines. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { OwnerNeed } from '../../api/attention.ts';
-import type { OwnerView } from '../../api/model.ts';
+import type { Holdups, OwnerView } from '../../api/model.ts';
+import type { Blocker } from '../../api/names.ts';
+import type { ProgressClock } from './clock.ts';
 
 /** A watcher saw something new about the owner, its sets or its machines. From a cache: it wakes, it does not decide. */
 export const ownerObservedSignal = defineSignal<[OwnerView]>('observed');
@@ -25,5 +27,20 @@ export interface OwnerDescription {
     readonly active: number;
     readonly available: number;
   };
+  /** While a rollout is under way: when it last got further, and when it has taken too long unless it does again. */
+  readonly progressAt?: string;
+  readonly deadline?: string;
+  /** Once it has taken too long, and until it gets further: what it waits for, and why. As it was when it was late. */
+  readonly blockedOn?: Blocker;
+  readonly heldUpBy?: Holdups;
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+}
+
+/** Type of the failure of a run past its progress deadline; its first detail is a `RolloutState`. */
+export const progressDeadlineFailure = 'ProgressDeadlineExceeded';
+
+/** What a run leaves to the next one: to one that it continues as, or to the one that is opened when it fails. */
+export interface RolloutState {
+  readonly clock: ProgressClock;
+  readonly heldUpBy?: Holdups;
 }

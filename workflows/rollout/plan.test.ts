@@ -714,9 +714,9 @@ describe('planOwner', () => {
     ['complete after it was resumed', { ...owner, progress: 'DeploymentResumed' }, rolloutComplete],
     ['complete after it was late', { ...owner, progress: 'ProgressDeadlineExceeded' }, rolloutComplete],
     [
-      'late until then',
+      '[mcm 80] moving on again after it was late',
       { ...owner, progress: 'ProgressDeadlineExceeded', sets: [{ ...set, available: 1 }] },
-      undefined,
+      'MachineSetUpdated',
     ],
   ])('says that a rollout is %s', (_name, view, progress) => {
     expect(planFor(view).report).toEqual(progress === undefined ? undefined : { progress });

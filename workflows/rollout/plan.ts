@@ -10,8 +10,13 @@ export const maxPerStep = 100;
  * Plans one step, as much as the bounds allow: sets and machines to make, scale and delete. Nothing waits for the rest of
  * a batch: as soon as one machine may come or go, it does.
  * @param newName makes a machine name for a set; it is asked once for each machine
+ * @param isLate whether the progress deadline has passed, and there was no progress since
  */
-export function planOwner({ view, candidates, begun }: OwnerReading, newName: (set: string) => string): OwnerPlan {
+export function planOwner(
+  { view, candidates, begun }: OwnerReading,
+  newName: (set: string) => string,
+  isLate = false,
+): OwnerPlan {
   if (view.deleting) return planDeletion(view, candidates);
   if (view.problem !== undefined) return planRefusal(view, view.problem);
 
@@ -22,7 +27,7 @@ export function planOwner({ view, candidates, begun }: OwnerReading, newName: (s
   const scale = view.sets
     .filter((set) => !set.deleting && (desired.get(set.name) !== set.replicas || !set.annotated))
     .map((set) => ({ set: set.name, resourceVersion: set.resourceVersion, replicas: desired.get(set.name) ?? 0 }));
-  const report = reportOf(view);
+  const report = reportOf(view, isLate);
   return {
     ...nothingFor(view, desired),
     addFinalizers: needs.includes('finalizer'),
@@ -33,6 +38,11 @@ export function planOwner({ view, candidates, begun }: OwnerReading, newName: (s
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
   };
+}
+
+/** Says that the progress deadline has passed, and does nothing else that could fail. */
+export function planLateReport(view: OwnerView): OwnerPlan {
+  return { ...nothingFor({ ...view, sets: [] }, new Map()), report: { progress: rolloutLate } };
 }
 
 /** A plan that changes nothing, yet. */
@@ -115,8 +125,8 @@ function planRefusal(view: OwnerView, problem: string): OwnerPlan {
 }
 
 /** What the owner's status has to say and does not say yet. */
-function reportOf(view: OwnerView): OwnerPlan['report'] {
-  const progress = view.kind === 'MachineDeployment' ? progressOf(view) : undefined;
+function reportOf(view: OwnerView, isLate: boolean): OwnerPlan['report'] {
+  const progress = view.kind === 'MachineDeployment' ? progressOf(view, isLate) : undefined;
   const isNoted = isMoving(view) || view.sets.every((set) => set.observed);
   const isTold = progress === view.progress && view.observed && isNoted;
   return isTold ? undefined : { ...(progress !== undefined && { progress }) };
@@ -131,7 +141,7 @@ function isMoving(view: OwnerView): boolean {
  * Reason that the condition Progressing should have, as machine-controller-manager gives it: once complete it stays so
  * until machines make way again.
  */
-function progressOf(view: OwnerView): string | undefined {
+function progressOf(view: OwnerView, isLate: boolean): string | undefined {
   const { sets, replicas, progress, paused } = view;
   if (paused) return progress === rolloutLate ? progress : rolloutPaused;
   if (progress === rolloutPaused) return 'DeploymentResumed';
@@ -140,7 +150,8 @@ function progressOf(view: OwnerView): string | undefined {
   const isAlone = current !== undefined && sets.every((set) => set === current || set.total === 0);
   if (isAlone && progress === rolloutComplete) return progress;
   if (isAlone && current.total === replicas && current.available >= replicas) return rolloutComplete;
+  if (isLate) return rolloutLate;
   const isNew = progress === undefined || progress === rolloutComplete;
   if (isNew && current !== undefined) return 'FoundNewMachineSet';
-  return progress === rolloutLate || current?.total === 0 ? progress : 'MachineSetUpdated';
+  return progress !== rolloutLate && current?.total === 0 ? progress : 'MachineSetUpdated';
 }

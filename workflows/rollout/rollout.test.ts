@@ -3,13 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import type { OwnerActivities } from '../../activities/owners.ts';
-import { rolloutComplete } from '../../api/attention.ts';
-import type { OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import { rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
+import type { Holdups, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import { searchAttributes } from '../../api/names.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { eventually, recordingLogger } from '../../test/kube/setup.ts';
 import { describeOwnerQuery, lookOwnerSignal, ownerObservedSignal, retryNowSignal } from './messages.ts';
 
@@ -53,6 +56,8 @@ const atRest: OwnerView = {
 const waiting: OwnerView = { ...atRest, sets: [{ ...set, active: 2, available: 2 }] };
 const lacking: OwnerView = { ...atRest, sets: [{ ...set, total: 0, active: 0, available: 0 }] };
 
+const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, SearchAttributeType.KEYWORD);
+
 let connection: NativeConnection;
 let client: Client;
 let bundle: { code: string };
@@ -61,6 +66,7 @@ beforeAll(async () => {
   const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
   connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
   client = new Client({ connection });
+  await ensureSearchAttributes(client.connection, 'default');
   bundle = await loadWorkflowBundle();
 });
 afterAll(() => connection.close());
@@ -68,6 +74,15 @@ afterAll(() => connection.close());
 /** What the activities answer, and what they were asked. */
 let view: OwnerView | undefined;
 let begun: OwnerReading['begun'];
+let observe: () => void;
+const heldUpBy: Holdups = {
+  count: 2,
+  machines: [
+    { name: 'pool-1-aaaaa', reason: 'CrashLoopBackOff, ResourceExhausted: no capacity' },
+    { name: 'pool-1-bbbbb', reason: 'Terminating: draining' },
+  ],
+  blockedOn: 'CloudCapacity',
+};
 let act: (plan: OwnerPlan) => void;
 let readings: number;
 let plans: OwnerPlan[];
@@ -80,11 +95,14 @@ beforeEach(async () => {
   plans = [];
   begun = [];
   act = () => undefined;
+  observe = () => undefined;
   const activities: OwnerActivities = {
     observeOwner: async (): Promise<OwnerReading | null> => {
       readings += 1;
+      observe();
       return view === undefined ? null : { view, candidates: [], begun };
     },
+    listHoldups: async () => heldUpBy,
     actOnOwner: async (_ref, _kind, plan) => {
       plans.push(plan);
       act(plan);
@@ -104,7 +122,8 @@ afterEach(() => end());
 async function start(first: OwnerView): Promise<void> {
   view = first;
   const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
-  handle = await client.workflow.start('rollout', { taskQueue, workflowId: randomUUID(), args: [ref] });
+  const retry = { initialInterval: '1 second', backoffCoefficient: 1 } as const;
+  handle = await client.workflow.start('rollout', { taskQueue, workflowId: randomUUID(), args: [ref], retry });
 }
 
 const doing = async () => (await handle.query(describeOwnerQuery)).doing;
@@ -205,4 +224,98 @@ describe('the workflow of an owner', () => {
     await client.workflow.getHandle(handle.workflowId).signal(lookOwnerSignal);
     await client.workflow.getHandle(handle.workflowId).result();
   }, 120_000);
+});
+
+describe('a rollout with a progress deadline', () => {
+  /** One machine of three is missing, and its place is not free. */
+  const stuck: OwnerView = { ...waiting, progress: 'MachineSetUpdated', progressDeadlineSeconds: 2 };
+  const blockedOn = async (of: WorkflowHandle) => (await of.describe()).typedSearchAttributes.get(blockedOnKey);
+  const current = () => client.workflow.getHandle(handle.workflowId);
+  const reported = () => plans.flatMap(({ report }) => report?.progress ?? []);
+
+  /** What the status says after a step. */
+  function believe(): void {
+    act = ({ report }) => {
+      if (view !== undefined && report?.progress !== undefined) view = { ...view, progress: report.progress };
+    };
+  }
+
+  async function untilFailed(runId: string): Promise<void> {
+    const isFailed = async () =>
+      (await client.workflow.getHandle(handle.workflowId, runId).describe()).status.name === 'FAILED';
+    await eventually(isFailed, 90_000);
+  }
+
+  it('[mcm 80] fails past it with the machines that hold it up, and goes on in the next run until it recovers', async () => {
+    believe();
+    await start(stuck);
+    const first = (await handle.describe()).runId;
+    await untilFailed(first);
+
+    const failed = client.workflow.getHandle(handle.workflowId, first);
+    expect(await blockedOn(failed)).toBe('CloudCapacity');
+    expect(reported()).toEqual([rolloutLate]);
+    await eventually(async () => (await current().describe()).runId !== first, 60_000);
+    const { runId: second } = await current().describe();
+    const history = await failed.fetchHistory();
+    const { failure } = history.events?.at(-1)?.workflowExecutionFailedEventAttributes ?? {};
+    expect(failure?.applicationFailureInfo?.type).toBe(rolloutLate);
+    expect(failure?.message).toMatch(
+      /n\/pool has made no progress for 2 s\n2 machines hold it up:\npool-1-aaaaa: Crash/,
+    );
+    expect(failure?.message).toContain('pool-1-bbbbb: Terminating: draining');
+
+    // Looks of the next run, past another deadline, fail nothing.
+    await eventually(async () => (await describeNow()).blockedOn === 'CloudCapacity', 60_000);
+    const lateMs = Date.now() + 2_500;
+    await eventually(async () => {
+      await current().signal(retryNowSignal);
+      return Date.now() > lateMs;
+    }, 60_000);
+    expect((await describeNow()).heldUpBy).toEqual(heldUpBy);
+    expect((await current().describe()).runId).toBe(second);
+    expect(reported()).toEqual([rolloutLate]);
+
+    // A machine more is progress, and the condition recovers; after that it may fail again.
+    view = { ...stuck, progress: rolloutLate, sets: [{ ...set, available: 2 }] };
+    await current().signal(ownerObservedSignal, view);
+    await eventually(() => reported().includes('MachineSetUpdated'), 60_000);
+    await eventually(async () => (await current().describe()).runId !== second, 90_000);
+    view = { ...atRest, progressDeadlineSeconds: 2, progress: rolloutLate };
+    await current().signal(retryNowSignal);
+    await current().result();
+    expect(reported()).toEqual([rolloutLate, 'MachineSetUpdated', rolloutLate, rolloutComplete]);
+  }, 300_000);
+
+  it('[invariant 6] does not fail because the API server has not answered', async () => {
+    believe();
+    await start(stuck);
+    await eventually(() => readings > 0);
+    const { runId } = await handle.describe();
+    observe = () => {
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
+    };
+    const outMs = Date.now() + 3_000;
+    await eventually(async () => {
+      await handle.signal(retryNowSignal);
+      return Date.now() > outMs;
+    }, 60_000);
+    expect((await current().describe()).runId).toBe(runId);
+    observe = () => undefined;
+    view = atRest;
+    await handle.signal(retryNowSignal);
+    await current().result();
+    expect(reported()).toEqual([]);
+  }, 120_000);
+
+  it('does not wait on a timer while it is paused or at rest', async () => {
+    await start({ ...stuck, paused: true, progress: rolloutPaused, sets: [{ ...set, active: 2 }] });
+    await eventually(async () => (await doing()).startsWith('waiting for its machines'));
+    const { events } = await handle.fetchHistory();
+    expect(events?.some((event) => event.timerStartedEventAttributes)).toBe(false);
+  });
+
+  async function describeNow() {
+    return current().query(describeOwnerQuery);
+  }
 });

@@ -4,29 +4,35 @@
  */
 import {
   ActivityFailure,
+  ApplicationFailure,
   condition,
   continueAsNew,
   proxyActivities,
   setCurrentDetails,
   setHandler,
+  sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
 import { deploymentNeeds } from '../../api/attention.ts';
-import type { ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
-import { safeAlphabet } from '../../api/names.ts';
+import type { Holdups, ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
+import { type Blocker, safeAlphabet } from '../../api/names.ts';
 import { hasSurplus } from '../../api/surplus.ts';
 import { toFailure } from '../machine/failure.ts';
+import { afterOutage, deadlineMs, isDue, isToldLate, type ProgressClock, tick, tickForward } from './clock.ts';
 import {
   describeOwnerQuery,
   lookOwnerSignal,
   type OwnerDescription,
   ownerObservedSignal,
+  progressDeadlineFailure,
+  type RolloutState,
   retryNowSignal,
 } from './messages.ts';
-import { isEmpty, planOwner } from './plan.ts';
+import { isEmpty, planLateReport, planOwner } from './plan.ts';
+import { doingOf, showBlocker, toLateFailure, toMarkdown } from './shown.ts';
 
-const { observeOwner } = proxyActivities<OwnerActivities>({
+const { observeOwner, listHoldups } = proxyActivities<OwnerActivities>({
   startToCloseTimeout: '2 minutes',
   heartbeatTimeout: '10 seconds',
   retry: { initialInterval: '500 ms', maximumInterval: '10 seconds', maximumAttempts: 3 },
@@ -47,10 +53,18 @@ const { actOnOwner } = proxyActivities<OwnerActivities>({
 
 /**
  * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
- * rollout: another template begins another run.
+ * rollout: another template begins another run. It fails past the progress deadline, and its retry policy opens the next
+ * run, which goes on with the same rollout and does not fail before there was progress.
  */
-export async function rollout(ref: ObjectRef): Promise<void> {
-  await own(ref, 'MachineDeployment');
+export async function rollout(ref: ObjectRef, before?: RolloutState): Promise<void> {
+  await own(ref, 'MachineDeployment', leftByFailure() ?? before);
+}
+
+function leftByFailure(): RolloutState | undefined {
+  const { lastFailure, attempt } = workflowInfo();
+  if (attempt === 1 || !(lastFailure instanceof ApplicationFailure) || lastFailure.type !== progressDeadlineFailure)
+    return undefined;
+  return lastFailure.details?.[0] as RolloutState | undefined;
 }
 
 /** Workflow type `machineSet`: the same for a MachineSet that no deployment owns. */
@@ -71,6 +85,16 @@ interface Owning {
   nextStepMs: number;
   /** Steps in a row that Kubernetes has refused. */
   refusals: number;
+  /** Only while a rollout is under way. */
+  clock: ProgressClock | undefined;
+  /** How long the rollout may take to get further, ms. */
+  deadlineMs: number;
+  /** Whether a timer runs that keeps an eye on the clock. */
+  hasTimer: boolean;
+  /** What the rollout waits for; only while it is late. */
+  heldUpBy: Holdups | undefined;
+  /** What the search attribute says, as far as this run can know. */
+  shownBlocker: Blocker | 'unknown' | undefined;
   description: OwnerDescription;
 }
 
@@ -83,27 +107,65 @@ const maxReadingAgeMs = 60_000;
 /** A run gives way to the next one above this many events. */
 const maxEvents = 1_000;
 
-async function own(ref: ObjectRef, kind: OwnerKind): Promise<void> {
-  const owning = startOwning(ref, kind);
+/** A timer that ended so much later than it should have tells of an outage of Temporal or of all workers, ms. */
+const lateTimerMs = 30_000;
+
+async function own(ref: ObjectRef, kind: OwnerKind, before?: RolloutState): Promise<void> {
+  const owning = startOwning(ref, kind, before);
   for (;;) {
     delete owning.seen;
     owning.lookNow = false;
     const step = await takeStep(owning);
     if (step === 'gone') return;
+    if (step === 'failed') throw failureOf(owning);
     if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     // The next run begins with a reading, which serves every wish that this one was told.
-    if (step === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref);
+    if (step === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref, stateOf(owning));
     owning.refusals = step === 'refused' ? owning.refusals + 1 : 0;
     if (step === 'refused') await condition(() => owning.lookNow, Math.min(500 * 2 ** owning.refusals, 5_000));
-    if (step === 'waiting') await condition(() => owning.lookNow || isWorthAStep(owning.seen) || isLong());
+    if (step === 'waiting') {
+      if (!owning.hasTimer) void keepTime(owning).catch(() => undefined); // cancelled, as is what waits below
+      await condition(() => owning.lookNow || isWorthAStep(owning) || isLong());
+    }
   }
+}
+
+/**
+ * While a rollout is under way and not late: has everything read when the deadline has passed, and ten times before that
+ * if nothing moves, as an outage of the API server that nobody saw would count otherwise. One timer at a time, however
+ * often the workflow is woken.
+ */
+async function keepTime(owning: Owning): Promise<void> {
+  owning.hasTimer = true;
+  for (;;) {
+    const { clock } = owning;
+    if (clock === undefined || clock.isLate) break;
+    const begunMs = Date.now();
+    const leftMs = clock.sinceMs + owning.deadlineMs - begunMs;
+    const tenthMs = owning.deadlineMs / 10;
+    const waitMs = Math.max(1_000, leftMs > 0 ? Math.min(leftMs, tenthMs) : tenthMs);
+    await sleep(waitMs);
+    if (Date.now() > begunMs + waitMs + lateTimerMs) owning.clock = afterOutage(owning.clock, Date.now());
+    if (owning.clock?.sinceMs === clock.sinceMs) owning.lookNow = true;
+  }
+  owning.hasTimer = false;
+}
+
+function stateOf({ clock, heldUpBy }: Owning): RolloutState | undefined {
+  return clock && { clock, ...(heldUpBy !== undefined && { heldUpBy }) };
+}
+
+function failureOf(owning: Owning): Error {
+  const state = stateOf(owning);
+  if (state === undefined) throw new Error('a rollout without a clock cannot be late');
+  return toLateFailure(owning.ref, state, owning.deadlineMs);
 }
 
 function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-type Step = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
+type Step = 'gone' | 'done' | 'failed' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
 
 /** One round of observe, plan and act. */
 async function takeStep(owning: Owning): Promise<Step> {
@@ -113,12 +175,16 @@ async function takeStep(owning: Owning): Promise<Step> {
     const reading = await observeOwner(ref, kind, owning.nextStepMs);
     owning.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
-    if (Date.now() > askedMs + maxReadingAgeMs) return 'outdated';
+    if (Date.now() > askedMs + maxReadingAgeMs) {
+      owning.clock = afterOutage(owning.clock, Date.now());
+      return 'outdated';
+    }
     const { hash } = reading.view.template;
     owning.hash ??= hash;
     if (owning.hash !== hash) return 'replaced';
+    if ((await keepDeadline(owning, reading.view)) === 'failed') return 'failed';
     const needs = deploymentNeeds(reading.view);
-    const plan = planOwner(reading, newName);
+    const plan = planOwner(reading, newName, isToldLate(owning.clock, reading.view));
     show(owning, reading, needs, doingOf(reading.view, isEmpty(plan)));
     if (!isEmpty(plan)) {
       await actOnOwner(ref, kind, plan);
@@ -129,6 +195,9 @@ async function takeStep(owning: Owning): Promise<Step> {
     if (!(error instanceof ActivityFailure)) throw error;
     const { code, message } = toFailure(error);
     const lastError = { code, message, at: new Date().toISOString() };
+    // No answer is an outage. A refusal is none: a rollout that the API server lets make no machine is late, too.
+    const isOutage = code === 'Unavailable' || code === 'DeadlineExceeded';
+    if (isOutage) owning.clock = afterOutage(owning.clock, Date.now());
     owning.description = { ...owning.description, doing: 'waiting for the Kubernetes API', lastError };
     setCurrentDetails(toMarkdown(owning.description));
     return 'refused';
@@ -136,13 +205,44 @@ async function takeStep(owning: Owning): Promise<Step> {
 }
 
 /**
+ * Sets the clock by a reading. When the deadline has passed, finds out what the rollout waits for; and says so and
+ * answers `failed`, if it has one. Throws what a step throws.
+ */
+async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' | 'going on'> {
+  const { ref, kind } = owning;
+  const clock = tick(owning.clock, view, Date.now());
+  owning.clock = clock;
+  owning.deadlineMs = deadlineMs(view);
+  const isOver = clock !== undefined && isDue(clock, view, Date.now());
+  if (isOver || (clock?.isLate && owning.heldUpBy === undefined)) {
+    const heldUpBy = await listHoldups(ref);
+    const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
+    if (isFailed) await actOnOwner(ref, kind, planLateReport(view));
+    owning.clock = { ...clock, isLate: true };
+    owning.heldUpBy = heldUpBy ?? undefined;
+    blockOn(owning, heldUpBy?.blockedOn);
+    return isFailed ? 'failed' : 'going on';
+  }
+  if (!clock?.isLate) owning.heldUpBy = undefined;
+  blockOn(owning, owning.heldUpBy?.blockedOn);
+  return 'going on';
+}
+
+function blockOn(owning: Owning, blocker: Blocker | undefined): void {
+  if (owning.shownBlocker === blocker) return;
+  owning.shownBlocker = blocker;
+  showBlocker(blocker);
+}
+
+/**
  * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
  * wait for. A cache that is behind costs a reading or a moment, never a machine: plans are made from readings.
  */
-function isWorthAStep(seen: OwnerView | undefined): boolean {
+function isWorthAStep({ seen, clock }: Owning): boolean {
   if (seen === undefined) return false;
   const asIfRead: OwnerReading = { view: seen, candidates: [], begun: [] };
-  return hasSurplus(seen) || deploymentNeeds(seen).length === 0 || !isEmpty(planOwner(asIfRead, (set) => set));
+  const plan = planOwner(asIfRead, (set) => set, isToldLate(clock, seen));
+  return hasSurplus(seen) || deploymentNeeds(seen).length === 0 || !isEmpty(plan);
 }
 
 /** `<set>-` and five characters, as Kubernetes generates names, from the workflow's own seeded random. */
@@ -154,27 +254,24 @@ function randomCharacter(): string {
   return safeAlphabet.charAt(Math.floor(Math.random() * safeAlphabet.length));
 }
 
-function doingOf({ problem, paused, deleting }: OwnerView, isIdle: boolean): string {
-  if (problem !== undefined && !deleting) return `nothing, for it is not valid: ${problem}`;
-  if (!isIdle) return 'changing its machines';
-  return paused
-    ? 'waiting for its machines; a change of its template waits, for it is paused'
-    : 'waiting for its machines';
-}
-
-function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
+function startOwning(ref: ObjectRef, kind: OwnerKind, before: RolloutState | undefined): Owning {
   const description: OwnerDescription = {
     doing: 'starting',
     since: new Date().toISOString(),
     needs: [],
     replicas: { desired: 0, total: 0, active: 0, available: 0 },
   };
-  const owning: Owning = { ref, kind, lookNow: false, nextStepMs: 0, refusals: 0, description };
+  const owning: Owning = {
+    ...{ ref, kind, lookNow: false, nextStepMs: 0, refusals: 0, description },
+    ...{ clock: before?.clock, heldUpBy: before?.heldUpBy, deadlineMs: 0, hasTimer: false },
+    shownBlocker: before?.clock.isLate ? 'unknown' : undefined,
+  };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
     ownerObservedSignal,
     (seen) => {
       owning.seen = seen;
+      owning.clock = tickForward(owning.clock, seen, Date.now());
     },
     { description: 'A watcher saw the owner or its machines.' },
   );
@@ -187,24 +284,19 @@ function startOwning(ref: ObjectRef, kind: OwnerKind): Owning {
 }
 
 function show(owning: Owning, { view }: OwnerReading, needs: OwnerDescription['needs'], doing: string): void {
+  const { clock, heldUpBy } = owning;
   const sum = (count: 'total' | 'active' | 'available') => view.sets.reduce((total, set) => total + set[count], 0);
   owning.description = {
     doing,
     since: doing === owning.description.doing ? owning.description.since : new Date().toISOString(),
     needs,
     replicas: { desired: view.replicas, total: sum('total'), active: sum('active'), available: sum('available') },
+    ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + owning.deadlineMs) }),
+    ...(heldUpBy && { blockedOn: heldUpBy.blockedOn, heldUpBy }),
   };
   setCurrentDetails(toMarkdown(owning.description));
 }
 
-function toMarkdown({ doing, since, needs, replicas, lastError }: OwnerDescription): string {
-  const { desired, total, active, available } = replicas;
-  const lines = [
-    `- **Doing**: ${doing}, since ${since}`,
-    `- **Needs**: ${needs.join(', ') || 'nothing'}`,
-    `- **Machines**: ${desired} desired, ${total} existing, ${active} active, ${available} available`,
-  ];
-  if (lastError !== undefined)
-    lines.push(`- **Last error**: ${lastError.code} at ${lastError.at}: ${lastError.message}`);
-  return lines.join('\n');
+function timeOf(ms: number): string {
+  return new Date(ms).toISOString();
 }

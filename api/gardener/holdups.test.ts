@@ -1,0 +1,79 @@
+import { describe, expect, it } from '@jest/globals';
+import { toHoldups } from './holdups.ts';
+import type { Machine } from './machine.ts';
+import type { MachineDeployment } from './machine-deployment.ts';
+import type { MachineSet } from './machine-set.ts';
+import { labels } from './names.ts';
+
+const template = { spec: { class: { kind: 'MachineClass', name: 'small' } } };
+const meta = (name: string, uid: string) => ({
+  name,
+  namespace: 'n',
+  uid,
+  resourceVersion: '1',
+  creationTimestamp: '1',
+});
+const deployment: MachineDeployment = {
+  metadata: meta('pool', 'd'),
+  spec: { replicas: 3, selector: {}, template },
+};
+const set: MachineSet = {
+  metadata: { ...meta('pool-a', 's'), ownerReferences: [reference('MachineDeployment', 'pool', 'd')] },
+  spec: { replicas: 3, selector: {}, template },
+};
+
+function reference(kind: string, name: string, uid: string) {
+  return { apiVersion: 'machine.sapcloud.io/v1alpha1', kind, name, uid, controller: true };
+}
+
+function machine(name: string, phase: string, lastOperation: object = {}, change: Partial<Machine> = {}): Machine {
+  return {
+    metadata: { ...meta(name, name), ownerReferences: [reference('MachineSet', 'pool-a', 's')] },
+    status: { currentStatus: { phase }, lastOperation },
+    ...change,
+  };
+}
+
+const refused = { type: 'Create', state: 'Failed', errorCode: 'ResourceExhausted', description: 'no\n  capacity' };
+
+describe('what a rollout waits for', () => {
+  it('[mcm 80] is every machine that does not run or is on its way out, with its reason', () => {
+    const leaving = machine('d', 'Running', { type: 'Drain', state: 'Processing', description: 'draining' });
+    leaving.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
+    const stranger = machine('e', 'Pending', {}, { metadata: meta('e', 'e') });
+    const own = [machine('a', 'CrashLoopBackOff', refused), machine('b', 'Running'), machine('c', ''), leaving];
+    expect(toHoldups(deployment, [set], [...own, stranger])).toEqual({
+      count: 3,
+      machines: [
+        { name: 'a', reason: 'CrashLoopBackOff, ResourceExhausted: no capacity' },
+        { name: 'c', reason: 'new' },
+        { name: 'd', reason: 'Terminating: draining' },
+      ],
+      blockedOn: 'CloudCapacity',
+    });
+  });
+
+  it('names 20 machines at most, says little of each, and is blocked on what most of them wait for', () => {
+    const long = { ...refused, description: 'x'.repeat(1_000) };
+    const joining = (name: string) => machine(name, 'Pending', {}, { spec: { providerID: 'simulated://1' } });
+    const found = [
+      machine('m10', 'CrashLoopBackOff', long),
+      ...Array.from({ length: 24 }, (_, i) => joining(`m${i + 11}`)),
+    ];
+    const { count, machines, blockedOn } = toHoldups(deployment, [set], found);
+    expect([count, machines.length, blockedOn]).toEqual([25, 20, 'NodeJoin']);
+    expect(machines[0]?.name).toBe('m10');
+    expect(machines[0]?.reason).toHaveLength(200);
+  });
+
+  it('is what the API server refuses or a freeze, where it is no machine', () => {
+    const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: 'quota exceeded' };
+    const failed: MachineSet = { ...set, status: { machineSetCondition: [failure] } };
+    const frozen: MachineSet = { ...set, metadata: { ...set.metadata, labels: { [labels.freeze]: 'True' } } };
+    expect(toHoldups(deployment, [failed], [])).toMatchObject({
+      ...{ count: 0, problem: 'FailedCreate: quota exceeded', blockedOn: 'KubernetesApi' },
+    });
+    expect(toHoldups(deployment, [frozen], []).problem).toMatch(/MachineSet pool-a, as it or its deployment is frozen/);
+    expect(toHoldups(deployment, [set], [])).toEqual({ count: 0, machines: [], blockedOn: 'Rollout' });
+  });
+});
