@@ -1,8 +1,7 @@
 /**
- * `npm run record`: runs the end-to-end tests that name a scenario with `recordAs`, and keeps what its workflows did in
- * test/histories. With arguments of jest only those tests. A scenario is replaced as a whole, when its tests have passed.
+ * `npm run record`: runs the end-to-end tests, and keeps what the workflows of their scenarios did in test/histories.
+ * With arguments of jest only those tests. A scenario is replaced as a whole, and only when its tests have passed.
  */
-import { globSync, readFileSync } from 'node:fs';
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { conclude, runJest } from './jest.ts';
@@ -13,11 +12,9 @@ const args = process.argv.slice(2);
 
 await rm(recorded, { recursive: true, force: true });
 await mkdir(recorded, { recursive: true });
-const tests = globSync('test/end-to-end/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('recordAs('));
 const run = await runJest(
   '.cache/record-results.json',
-  // These at the end: jest takes what follows for more of the same.
-  [...args, '--testPathIgnorePatterns=/node_modules/', ...tests.map((file) => `--testMatch=<rootDir>/${file}`)],
+  [...args, '--testMatch=<rootDir>/test/end-to-end/**/*.test.ts'],
   { [recordVariable]: recorded },
 );
 await keep(new Set(run.passedFiles));

@@ -23,6 +23,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
 
   beforeAll(async () => {
     millwright = await startWatchedInstallation({ resyncMs: 5_000, cloud: { joinMs: 3_000, maxGraceMs: 200 } });
+    millwright.recordAs('terminated');
     const { cloud, proxy } = millwright;
     // So that there is a middle of creating machines.
     proxy.setRule(({ method, url }) =>

@@ -244,6 +244,7 @@ export function describeLostDatabases(sizes: Sizes): void {
       'Temporal loses its database: all machines go on as they are',
       async () => {
         await startAll();
+        millwright.recordAs('temporal-lost');
         for (let i = 0; i < draining; i++) await create(`drain-${i}`);
         await startDrains('drain');
         await millwright.createDeployment('kept', running);
@@ -273,6 +274,7 @@ export function describeLostDatabases(sizes: Sizes): void {
       'Temporal is set back to a copy: what happened since stays as it is',
       async () => {
         await startAll();
+        millwright.recordAs('temporal-set-back');
         const { cloud, control } = millwright;
         for (let i = 0; i < draining; i++) await create(`drain-${i}`);
         await startDrains('drain');
@@ -327,6 +329,7 @@ export function describeLostDatabases(sizes: Sizes): void {
       'etcd is set back to a backup: no VM of a machine that it knows goes, and none is made beside it',
       async () => {
         await startAll();
+        millwright.recordAs('etcd-set-back');
         const { cloud, control, target } = millwright;
         for (let i = 0; i < draining; i++) await create(`drain-${i}`);
         await startDrains('drain', false);
