@@ -13,6 +13,7 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { unlessChanged } from '../../kube/update.ts';
 import { listOpenWorkflows, workflowId } from '../../temporal/workflows.ts';
 import { recordingLogger } from '../kube/setup.ts';
 import { type Installation, phaseOf, startInstallation } from './installation.ts';
@@ -235,7 +236,9 @@ export function describeLostDatabases(sizes: Sizes): void {
     const { control, namespace } = millwright;
     const { items } = await control.list(machineDeployments, { namespace });
     for (const { metadata } of items) await control.delete(machineDeployments, metadata);
-    for (const machine of await millwright.machines()) await control.delete(machines, refOf(machine));
+    for (const machine of await millwright.machines()) {
+      await unlessChanged(() => control.delete(machines, refOf(machine))); // its deployment may have been faster
+    }
     await untilGone('');
   }
 
