@@ -137,6 +137,7 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
       ['Doing', `${doing}, since ${since}`],
       ['Needs', description.needs.join(', ') || 'nothing'],
       ['Machines', `${desired} desired, ${total} existing, ${active} active, ${available} available`],
+      ...rowsOfRollout(description),
       ['Last error', error],
     ];
   }
@@ -150,6 +151,19 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
     ['To unblock', unblock],
     ['Provider ID', providerID],
     ['Node', nodeName],
+  ];
+}
+
+/** How a rollout moves on, and what holds it up once it is late. */
+function rowsOfRollout({ progressAt, deadline, blockedOn, heldUpBy }: OwnerDescription): Rows {
+  const { count = 0, machines: named = [], problem } = heldUpBy ?? {};
+  const more = count - named.length;
+  return [
+    ['Progress', progressAt && `last at ${progressAt}; too late from ${deadline} on`],
+    ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
+    ['Held up by', problem],
+    ...named.map(({ name, reason }) => ['Held up by', `${name}: ${reason}`] as const),
+    ['Held up by', more > 0 ? `${more} more` : undefined],
   ];
 }
 

@@ -260,6 +260,18 @@ export const flags = {
     description: 'Whether to tell only what would be deleted.',
     schema: trueOrFalse,
   },
+  watch: {
+    value: 'true|false',
+    default: 'true',
+    description: 'Whether `rollout status` waits until the rollout is complete or late. false: looks once.',
+    schema: trueOrFalse,
+  },
+  toRevision: {
+    value: 'number',
+    default: '0',
+    description: 'Revision that `rollout undo` goes back to, see `rollout history`. 0: the one before the present.',
+    schema: wholeNumber(0, 1_000_000_000),
+  },
   output: {
     short: 'o',
     value: 'format',

@@ -3,7 +3,7 @@ import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { MachineObservation, MachineSnapshot, ObjectRef, OwnerView } from '../api/model.ts';
 import { searchAttributes } from '../api/names.ts';
-import { observedSignal } from '../workflows/machine/messages.ts';
+import { observedSignal, retryNowSignal } from '../workflows/machine/messages.ts';
 import { lookOwnerSignal, ownerObservedSignal } from '../workflows/rollout/messages.ts';
 import { knowingSearchAttributes } from './search-attributes.ts';
 
@@ -69,6 +69,17 @@ export async function lookLive(to: Installation, id: string): Promise<void> {
     await to.client.workflow.getHandle(id).signal(lookOwnerSignal);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
+  }
+}
+
+/** Has the workflow of an object try again now what it waits for. Answers whether one is open. */
+export async function retryNow(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<boolean> {
+  try {
+    await to.client.workflow.getHandle(workflowId(to.name, kind, ref)).signal(retryNowSignal);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
   }
 }
 

@@ -9,7 +9,7 @@ export function nextRevision(sets: readonly MachineSet[]): number {
 }
 
 /** 0 for a set without a revision, or with one that is no number. */
-function revisionOf({ metadata }: MachineSet): number {
+export function revisionOf({ metadata }: MachineSet): number {
   return Number(metadata.annotations?.[annotations.revision]) || 0;
 }
 

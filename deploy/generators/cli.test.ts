@@ -21,7 +21,7 @@ describe('cliDoc', () => {
       const found = rows.filter((row) => row.includes(variable));
 
       expect(found).toHaveLength(1);
-      expect(found[0]).toMatch(/(run|describe)[^|]*\|$/);
+      expect(found[0]).toMatch(/(run|describe|rollout|sweep)[^|]*\|$/);
     },
   );
 

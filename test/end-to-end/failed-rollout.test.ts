@@ -1,0 +1,181 @@
+/** A rollout that cannot move on fails where people look, says why, and goes on once the cause is away. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { WorkflowExecutionInfo } from '@temporalio/client';
+import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
+import { annotations } from '../../api/gardener/names.ts';
+import { names } from '../../api/names.ts';
+import { machineDeployments } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
+import { startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+const replicas = 2;
+
+describe('a rollout that cannot move on', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ flags: ['--leader-elect', 'false'] });
+    millwright.recordAs('failed-rollout');
+    await millwright.createClass('sold-out', {
+      providerSpec: {
+        endpoint: millwright.cloud.url,
+        machineType: 'large',
+        region: 'here',
+        tags: { cluster: millwright.namespace },
+      },
+    });
+    await millwright.createDeployment('pool', replicas);
+    await untilComplete();
+  }, 200_000);
+  afterAll(() => millwright?.stop());
+
+  const key = () => ({ namespace: millwright.namespace, name: 'pool' });
+  const read = () => millwright.control.get(machineDeployments, key());
+  const reasonOf = ({ status }: MachineDeployment) =>
+    status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+
+  async function change(spec: object): Promise<void> {
+    await millwright.control.patch(machineDeployments, key(), mergePatch({ spec }));
+  }
+
+  async function untilReason(reason: string): Promise<MachineDeployment> {
+    return until(
+      `Progressing has the reason ${reason}`,
+      async () => {
+        const now = await read();
+        return reasonOf(now) === reason ? now : undefined;
+      },
+      { timeoutMs: 120_000, describe: () => millwright.story() },
+    );
+  }
+
+  async function untilComplete(className = 'small'): Promise<MachineDeployment> {
+    return until(
+      `all machines are of ${className}`,
+      async () => {
+        const now = await read();
+        const found = await millwright.machines();
+        const isDone = found.length === replicas && found.every(({ spec }) => spec?.class?.name === className);
+        const isSeen = now.status?.observedGeneration === now.metadata.generation;
+        const isCounted = now.status?.availableReplicas === replicas && now.status.updatedReplicas === replicas;
+        return isDone && isSeen && isCounted && reasonOf(now) === 'NewMachineSetAvailable' ? now : undefined;
+      },
+      { timeoutMs: 120_000, describe: () => millwright.story() },
+    );
+  }
+
+  /** `millwright rollout …` or `describe`, to its end. */
+  async function command(...args: string[]): Promise<{ code: number | null; output: string }> {
+    const { exited, logs } = startProcess([
+      ...args,
+      ...['-n', millwright.namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
+      ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
+    ]);
+    const { code } = await exited;
+    return { code, output: logs() };
+  }
+  const rollout = (action: string, ...flags: string[]) => command('rollout', action, 'pool', ...flags);
+
+  async function failedRuns(): Promise<WorkflowExecutionInfo[]> {
+    const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Failed'`;
+    const runs: WorkflowExecutionInfo[] = [];
+    for await (const run of millwright.temporal.workflow.list({ query })) runs.push(run);
+    return runs;
+  }
+
+  it('[mcm 80] is a red run that names the machines and why, and completes by itself after a retry', async () => {
+    await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'large' });
+    await change({ progressDeadlineSeconds: 5, template: { spec: { class: { name: 'sold-out' } } } });
+    const late = await untilReason('ProgressDeadlineExceeded');
+    const condition = late.status?.conditions?.find(({ type }) => type === 'Progressing');
+    expect(condition).toMatchObject({
+      status: 'False',
+      message: expect.stringMatching(/^MachineSet ".*" has timed out/),
+    });
+
+    const [run] = await until('the failed run is listed', async () => {
+      const runs = await failedRuns();
+      return runs.length > 0 ? runs : undefined;
+    });
+    if (run === undefined) throw new Error('no run');
+    const stuck = (await millwright.machines()).filter(({ spec }) => spec?.class?.name === 'sold-out');
+    const failed = millwright.temporal.workflow.getHandle(run.workflowId, run.runId);
+    const { events = [] } = await failed.fetchHistory();
+    const { message } = events?.at(-1)?.workflowExecutionFailedEventAttributes?.failure ?? {};
+    expect(message).toMatch(/has made no progress for 5 s\n1 machine holds it up:/);
+    expect(message).toContain(`${stuck[0]?.metadata.name}: CrashLoopBackOff, ResourceExhausted`);
+
+    const { output } = await until('the next run is there', async () => {
+      const answer = await command('describe', 'machinedeployment', 'pool');
+      return /Held up by/.test(answer.output) ? answer : undefined;
+    });
+    expect(output).toMatch(/Blocked on +CloudCapacity/);
+    const told = await rollout('status');
+    expect([told.code, told.output]).toEqual([1, expect.stringMatching(/the progress deadline has passed: 1 of 2/)]);
+
+    await millwright.cloud.setFaults();
+    const retried = await rollout('retry');
+    expect(retried).toMatchObject({
+      code: 0,
+      output: expect.stringMatching(/the rollout and 1 machine try again now/),
+    });
+    await untilComplete('sold-out');
+    const done = await rollout('status');
+    expect([done.code, done.output]).toEqual([0, expect.stringMatching(/complete, 2 of 2/)]);
+    expect((await failedRuns()).length).toBe(1);
+  }, 400_000);
+
+  it('[mcm 83] goes back to the template of a revision, and only to one that there is', async () => {
+    const { output } = await rollout('history');
+    expect(output).toMatch(/REVISION[^]*\n1 +pool-\S+ +0 +small\n2 +pool-\S+ +2 +sold-out/);
+    const missing = await rollout('undo', '--to-revision', '9');
+    expect([missing.code, missing.output]).toEqual([1, expect.stringMatching(/has no revision 9: there is 1, 2/)]);
+
+    expect((await rollout('undo')).output).toMatch(/rolled back to the template of revision 1/);
+    const { metadata, spec } = await untilComplete('small');
+    expect(metadata.annotations?.[annotations.revision]).toBe('3');
+    expect(spec?.template?.metadata?.labels).toEqual({ name: 'pool' });
+    expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 +pool-\S+ +2 +small/);
+  }, 300_000);
+
+  it('[mcm 78] rolls nothing over while it is paused, and goes on when it is resumed', async () => {
+    const before = (await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted();
+    expect((await rollout('pause')).code).toBe(0);
+    await untilReason('DeploymentPaused');
+    const refused = await rollout('restart');
+    expect([refused.code, refused.output]).toEqual([
+      1,
+      expect.stringMatching(/is paused: first .* rollout resume pool/),
+    ]);
+    await change({ template: { metadata: { annotations: { note: 'while paused' } } } });
+    await until('the change is seen', async () => {
+      const { status, metadata } = await read();
+      return status?.observedGeneration === metadata.generation ? true : undefined;
+    });
+    expect((await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted()).toEqual(before);
+
+    expect((await rollout('resume')).code).toBe(0);
+    const { code, output } = await rollout('status');
+    expect([code, output]).toEqual([0, expect.stringMatching(/complete/)]);
+    await untilComplete('small');
+    const after = (await millwright.machines()).map(({ metadata }) => metadata.uid);
+    expect(after.filter((uid) => before.includes(uid))).toEqual([]);
+  }, 300_000);
+
+  it('replaces all machines when it is restarted', async () => {
+    const before = (await millwright.machines()).map(({ metadata }) => metadata.uid);
+    expect((await rollout('restart')).code).toBe(0);
+    await until(
+      'all machines are others',
+      async () => {
+        const found = await millwright.machines();
+        return found.some(({ metadata }) => before.includes(metadata.uid)) ? undefined : true;
+      },
+      { timeoutMs: 120_000, describe: () => millwright.story() },
+    );
+    await untilComplete('small');
+    expect((await read()).spec?.template?.metadata?.annotations).toHaveProperty([names.restartedAt]);
+  }, 200_000);
+});
