@@ -287,6 +287,22 @@ describe('a rollout with a progress deadline', () => {
     expect(reported()).toEqual([rolloutLate, 'MachineSetUpdated', rolloutLate, rolloutComplete]);
   }, 300_000);
 
+  it('[mcm 80] has a successor after another template has begun another run, too', async () => {
+    believe();
+    await start({ ...stuck, progressDeadlineSeconds: 600 });
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    const { runId: first } = await handle.describe();
+    view = { ...stuck, template: { setName: 'pool-1', hash: '2' } };
+    await handle.signal(lookOwnerSignal);
+    await eventually(async () => (await current().describe()).runId !== first, 60_000);
+    const { runId: second } = await current().describe();
+    await untilFailed(second);
+    await eventually(async () => (await current().describe()).runId !== second, 60_000);
+    view = atRest;
+    await current().signal(retryNowSignal);
+    await current().result();
+  }, 240_000);
+
   it('[invariant 6] does not fail because the API server has not answered', async () => {
     believe();
     await start(stuck);
