@@ -70,8 +70,10 @@ describe('the health of a Node', () => {
     });
     try {
       await watch.waitForSync();
+      const untilSeen = ({ metadata }: Machine) =>
+        until('the watch is up to date', async () => (versions.has(metadata.resourceVersion) ? true : undefined));
       await report(ref.name, 'Frozen', 'False');
-      await untilMirrored(ref, 'Frozen', 'False');
+      await untilSeen(await untilMirrored(ref, 'Frozen', 'False'));
       const before = versions.size;
 
       for (let beat = 1; beat <= 5; beat++)
@@ -80,9 +82,7 @@ describe('the health of a Node', () => {
       const changed = await untilMirrored(ref, 'Frozen', 'True');
 
       // One write for the change, none for the heartbeats before it.
-      await until('the watch is up to date', async () =>
-        versions.has(changed.metadata.resourceVersion) ? true : undefined,
-      );
+      await untilSeen(changed);
       expect(versions.size).toBe(before + 1);
       expect(phaseOf(changed)).toBe('Running');
 

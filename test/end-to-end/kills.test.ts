@@ -178,9 +178,10 @@ async function expectNoFailure({ namespace, temporal }: Installation): Promise<v
   expect((await temporal.workflow.count(query)).count).toBe(0);
 }
 
-async function goThrough(kill: Kill): Promise<void> {
+async function goThrough(victim: string, kill: Kill): Promise<void> {
   const scene = await startScene();
   const { millwright } = scene;
+  millwright.recordAs(`killed-${victim.replace('the ', '').replace(' ', '-').toLowerCase()}`);
   try {
     await millwright.createDeployment('pool', replicas);
     await killInTheMiddle(kill, scene, 'creation');
@@ -206,12 +207,12 @@ describe('kill -9 in the middle of making and of deleting 50 machines', () => {
 
     // Side by side, as most of it is waiting: for a Lease to expire, and for heartbeats to be missed.
     beforeAll(() => {
-      goingOn = new Map(Object.entries(processes).map(([victim, kill]) => [victim, goThrough(kill)]));
+      goingOn = new Map(Object.entries(processes).map(([victim, kill]) => [victim, goThrough(victim, kill)]));
       for (const each of goingOn.values()) each.catch(() => undefined); // told by its test
     });
 
     it.each(Object.keys(processes))(title, (victim) => goingOn.get(victim), timeoutMs);
   });
 
-  it.each(Object.entries<Kill>(servers))(title, (_, kill) => goThrough(kill), timeoutMs);
+  it.each(Object.entries<Kill>(servers))(title, goThrough, timeoutMs);
 });
