@@ -23,7 +23,7 @@ async function runLong(args: readonly string[]): Promise<readonly Outcome[]> {
   const long = await runJest('.cache/long-test-results.json', [...args, ...longTests]);
   if (args.length > 0) return [long];
   const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0' };
-  return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end'], env)];
+  return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=1'], env)];
 }
 
 async function runDemo(): Promise<Outcome> {

@@ -52,7 +52,7 @@ describe('an outage', () => {
     }));
     if (ref === undefined) throw new Error('there is no machine');
     await until('the workflow says what it waits for', async () =>
-      (await millwright.describe(ref)).blockedOn === 'KubernetesApi' ? true : undefined,
+      (await millwright.describe(ref).catch(() => undefined))?.blockedOn === 'KubernetesApi' ? true : undefined,
     );
     await until('the creation timeout is over', async () => (Date.now() > downAt + 12_000 ? true : undefined));
     await proxy.comeUp();

@@ -11,6 +11,7 @@ import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/lo
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
+import { isNotFound } from '../../kube/errors.ts';
 import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
@@ -189,7 +190,14 @@ export async function startInstallation(options: InstallationOptions = {}) {
     /** Ends the processes and removes what they leave. */
     async stop(): Promise<void> {
       for (const millwright of processes) await millwright.stop();
+      const left = await installation.nodes().catch(() => []); // after a failure the API server may be down
       await cloud.stop();
+      // Nobody else does, and whoever has a machine of that name later would find it taken.
+      for (const { metadata } of left) {
+        const released = mergePatch({ metadata: { finalizers: null } });
+        await target.delete(nodes, metadata).catch(ignoreMissing);
+        await target.patch(nodes, metadata, released).catch(ignoreMissing);
+      }
       if (scenario !== undefined) await recordHistories({ client: temporal, installation: namespace, scenario });
       await connection.close();
       await control.close();
@@ -205,6 +213,10 @@ export async function startInstallation(options: InstallationOptions = {}) {
   await installation.createClass('small');
   if (options.isStopped !== true) await start();
   return installation;
+}
+
+function ignoreMissing(error: unknown): void {
+  if (!isNotFound(error)) throw error;
 }
 
 export function phaseOf({ status }: Machine): string {
