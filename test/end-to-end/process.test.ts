@@ -192,7 +192,7 @@ describe('millwright describe', () => {
     });
     expect(after).toMatchObject({ code: 0, output: expect.stringContaining('does a worker run?') });
     expect(after.output).toMatch(/Last operation +Create Failed, since .*: MachineClass "missing" does not exist/);
-  });
+  }, 120_000);
 
   it('names the failed machines of a deployment, whether or not its workflow is open', async () => {
     await createDeployment('failing');
@@ -211,7 +211,7 @@ describe('millwright describe', () => {
     for (const { output } of [open, silent]) {
       expect(output).toMatch(/^Failed +failing-\S+: .*MachineClass "missing" does not exist/m);
     }
-  });
+  }, 120_000);
 
   it('tells of what there is not', async () => {
     const { code, output } = await outcomeOf(['describe', 'mcd', 'nothing', '-n', namespace, ...servers]);
