@@ -18,5 +18,6 @@ export default {
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
   maxWorkers: 2,
-  testTimeout: 30_000,
+  // Of a test or hook that hangs. Several times what the longest ones without a time of their own need on a busy machine.
+  testTimeout: 120_000,
 };
