@@ -140,13 +140,25 @@ describe('cloud activities on a Temporal server', () => {
   });
 
   it('wait as long as a throttling cloud asks for', async () => {
-    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 60 });
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 8 });
 
     const handle = await start('ensureVm', creation());
 
     await until(async () => (await handle.describe()).nextAttemptScheduleTime !== undefined);
-    expect((await handle.describe()).currentRetryIntervalMs).toBe(60_000);
+    expect((await handle.describe()).currentRetryIntervalMs).toBe(8_000);
     await handle.terminate('seen');
+  });
+
+  it('tell the caller at once when the cloud asks for longer than that should stay hidden', async () => {
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 60 });
+
+    const handle = await start('ensureVm', creation());
+
+    expect(await failureOf(handle.result())).toMatchObject({
+      type: 'Unavailable',
+      details: [{ retryAfterMs: 60_000 }],
+    });
+    expect(await handle.describe()).toMatchObject({ attempt: 1 });
   });
 
   it('refuse a request that breaks the contract, and name the field', async () => {
