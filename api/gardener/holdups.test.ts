@@ -53,6 +53,16 @@ describe('what a rollout waits for', () => {
     });
   });
 
+  it('is blocked on what a deletion was refused for, and else on the drain', () => {
+    const description = 'Cloud provider message - machine codes error: code = [Unauthenticated] message = [no]';
+    const leaving = machine('a', 'Terminating', { type: 'Delete', state: 'Failed', description });
+    const draining = machine('b', 'Terminating', { type: 'Delete', state: 'Processing', description: 'draining' });
+    for (const each of [leaving, draining]) each.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
+
+    const blockers = [leaving, draining].map((each) => toHoldups(deployment, [set], [each]).blockedOn);
+    expect(blockers).toEqual(['Credentials', 'Drain']);
+  });
+
   it('names 20 machines at most, says little of each, and is blocked on what most of them wait for', () => {
     const long = { ...refused, description: 'x'.repeat(1_000) };
     const joining = (name: string) => machine(name, 'Pending', {}, { spec: { providerID: 'simulated://1' } });

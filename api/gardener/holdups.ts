@@ -51,8 +51,9 @@ function problemOf(deployment: MachineDeployment, own: readonly MachineSet[]): s
 }
 
 function blockerOf({ metadata, spec, status }: Machine): Blocker {
-  const { errorCode, state } = status?.lastOperation ?? {};
-  if (state === 'Failed' && isFailureCode(errorCode)) return failures[errorCode].blockedOn;
+  const { errorCode, state, description = '' } = status?.lastOperation ?? {};
+  const code = errorCode ?? /code = \[(\w+)\]/.exec(description)?.[1]; // a deletion tells its code in words alone
+  if (state === 'Failed' && isFailureCode(code)) return failures[code].blockedOn;
   if (metadata.deletionTimestamp !== undefined) return 'Drain';
   const phase = status?.currentStatus?.phase;
   if (phase === 'Unknown' || phase === 'Failed') return 'NodeHealth';
