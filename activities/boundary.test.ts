@@ -76,11 +76,11 @@ describe('toFailure', () => {
     expect(failureOf(new RateLimitError(1500))).toMatchObject({ type: 'Unavailable', nextRetryDelay: 1500 });
   });
 
-  it('makes InvalidArgument with the fields of what a schema refuses', () => {
+  it('makes Internal with the fields of what a schema refuses, as it may be the answer to a create', () => {
     const { error } = z.object({ machine: z.object({ uid: z.string() }) }).safeParse({ machine: {} });
 
     expect(failureOf(error)).toMatchObject({
-      type: 'InvalidArgument',
+      type: 'Internal',
       message: expect.stringContaining('machine.uid: '),
     });
   });

@@ -105,7 +105,8 @@ function judge(error: unknown): Judgement {
   }
   if (error instanceof z.ZodError) {
     const issues = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-    return { code: 'InvalidArgument', message: issues.join('; ') };
+    // Not InvalidArgument, which is what parseOrRefuse makes: this may be the answer to a create call.
+    return { code: 'Internal', message: issues.join('; ') };
   }
   if (isAbort(error)) return { code: 'Canceled', message: 'the call was given up' };
   return { code: 'Unknown', message: `unexpected ${placeOf(error)}` };

@@ -13,30 +13,37 @@ interface FailureMeaning {
   readonly transient: boolean;
   /** The call may have had its effect although it failed, so a create may have left a VM. */
   readonly outcomeUnknown: boolean;
+  /**
+   * A create that fails so has left nothing in the cloud, no NIC or disk either: a Machine of which every create failed
+   * so is deleted without asking the cloud. Any other refusal may have come after a part was made.
+   */
+  readonly nothingMade: boolean;
   readonly blockedOn: Blocker;
 }
 
-const refusal = { transient: false, outcomeUnknown: false, blockedOn: 'CloudApi' } as const;
-const lost = { transient: true, outcomeUnknown: true, blockedOn: 'CloudApi' } as const;
+const refusal = { transient: false, outcomeUnknown: false, nothingMade: false, blockedOn: 'CloudApi' } as const;
+const lost = { transient: true, outcomeUnknown: true, nothingMade: false, blockedOn: 'CloudApi' } as const;
+/** Of a request that the cloud, or the provider itself, has turned down before anything was done. */
+const turnedDown = { ...refusal, nothingMade: true } as const;
 
 /** Every code with what it means for us. */
 export const failures = {
   Canceled: { ...refusal, meaning: 'The call was cancelled by the caller.', outcomeUnknown: true },
   Unknown: { ...lost, meaning: 'The cloud answered with an error that the provider does not know.' },
-  InvalidArgument: { ...refusal, meaning: 'The providerSpec or a Secret is not valid.', blockedOn: 'Class' },
+  InvalidArgument: { ...turnedDown, meaning: 'The providerSpec or a Secret is not valid.', blockedOn: 'Class' },
   DeadlineExceeded: { ...lost, meaning: 'The cloud did not answer in time.' },
   NotFound: { ...refusal, meaning: 'Something the request names does not exist.' },
   AlreadyExists: { ...refusal, meaning: 'Something of that name exists and is not ours.' },
-  PermissionDenied: { ...refusal, meaning: 'The credentials may not do this.', blockedOn: 'Credentials' },
+  PermissionDenied: { ...turnedDown, meaning: 'The credentials may not do this.', blockedOn: 'Credentials' },
   ResourceExhausted: { ...refusal, meaning: 'No capacity, or the quota is used up.', blockedOn: 'CloudCapacity' },
   FailedPrecondition: { ...refusal, meaning: 'The cloud is not in the state that the request needs.' },
   Aborted: { ...lost, meaning: 'The cloud gave up, for example on a conflict.' },
   OutOfRange: { ...refusal, meaning: 'More than one VM belongs to the Machine.' },
-  Unimplemented: { ...refusal, meaning: 'The provider cannot do this.' },
+  Unimplemented: { ...turnedDown, meaning: 'The provider cannot do this.' },
   Internal: { ...refusal, meaning: 'The cloud or the provider is broken.', outcomeUnknown: true },
   Unavailable: { ...lost, meaning: 'The cloud cannot be reached or throttles.' },
   DataLoss: { ...refusal, meaning: 'The cloud lost data.' },
-  Unauthenticated: { ...refusal, meaning: 'The credentials are wrong or expired.', blockedOn: 'Credentials' },
+  Unauthenticated: { ...turnedDown, meaning: 'The credentials are wrong or expired.', blockedOn: 'Credentials' },
   Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up did not succeed.', outcomeUnknown: true },
 } as const satisfies Record<string, FailureMeaning>;
 

@@ -18,10 +18,13 @@ describe('failuresDoc', () => {
 
   it('tells what may be tried again and what may have left a VM', () => {
     expect(failuresDoc()).toContain(
-      '| 14 | `Unavailable` | The cloud cannot be reached or throttles. | yes | yes | CloudApi |',
+      '| 14 | `Unavailable` | The cloud cannot be reached or throttles. | yes | yes |  | CloudApi |',
     );
     expect(failuresDoc()).toContain(
-      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  | CloudCapacity |',
+      '| 3 | `InvalidArgument` | The providerSpec or a Secret is not valid. |  |  | yes | Class |',
+    );
+    expect(failuresDoc()).toContain(
+      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  |  | CloudCapacity |',
     );
   });
 });

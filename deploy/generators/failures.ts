@@ -4,9 +4,11 @@ import { blockers, searchAttributes } from '../../api/names.ts';
 
 /** Content of docs/reference/failures.md. */
 export function failuresDoc(): string {
-  const codes = Object.entries(failures).map(([code, { meaning, transient, outcomeUnknown, blockedOn }], at) => {
+  const codes = Object.entries(failures).map(([code, about], at) => {
+    const { meaning, transient, outcomeUnknown, nothingMade, blockedOn } = about;
     // The list is in the order of machine-controller-manager's numbers; its 0 is success.
-    return `| ${at + 1} | \`${code}\` | ${meaning} | ${yes(transient)} | ${yes(outcomeUnknown)} | ${blockedOn} |`;
+    const marks = [transient, outcomeUnknown, nothingMade].map(yes).join(' | ');
+    return `| ${at + 1} | \`${code}\` | ${meaning} | ${marks} | ${blockedOn} |`;
   });
   const waits = Object.entries(blockers).map(([name, meaning]) => `| \`${name}\` | ${meaning} |`);
 
@@ -22,10 +24,12 @@ machine-controller-manager. Any other type counts as \`Unknown\`.
   failure only when it lasts. Any other code is a refusal that a person or time has to change.
 - **Outcome unknown**: the call may have had its effect although it failed. A create may have left a VM, so the next
   attempt waits for \`settleSeconds\` and looks before it creates.
+- **Nothing made**: a create that fails so was turned down before anything was made, no disk or NIC either. A Machine of
+  which every create call failed so, and none was lost, is deleted without its class and without asking the cloud.
 - **Blocked on**: what the workflow of the machine says it waits for.
 
-| number | code | meaning | transient | outcome unknown | blocked on |
-|---:|---|---|---|---|---|
+| number | code | meaning | transient | outcome unknown | nothing made | blocked on |
+|---:|---|---|---|---|---|---|
 ${codes.join('\n')}
 
 ## What a workflow waits for

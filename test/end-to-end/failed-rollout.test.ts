@@ -4,7 +4,7 @@ import type { WorkflowExecutionInfo } from '@temporalio/client';
 import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import { annotations } from '../../api/gardener/names.ts';
 import { names } from '../../api/names.ts';
-import { machineDeployments } from '../../kube/gardener.ts';
+import { machineClasses, machineDeployments } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
@@ -164,6 +164,30 @@ describe('a rollout that cannot move on', () => {
     expect(after.filter((uid) => before.includes(uid))).toEqual([]);
   }, 300_000);
 
+  it('[invariant 2] goes on with a corrected template when the class of the one before it is beyond use', async () => {
+    const { control, cloud, namespace } = millwright;
+    const classOf = (machineType: string) => ({
+      providerSpec: { endpoint: cloud.url, machineType, region: 'here', tags: { cluster: namespace } },
+    });
+    await millwright.createClass('wrong', classOf('huge'));
+    await millwright.createClass('right', classOf('medium'));
+    await change({ template: { spec: { class: { name: 'wrong' } } } });
+    await until(
+      'a machine is refused',
+      async () => {
+        const found = await millwright.machines();
+        return found.find(({ status }) => status?.lastOperation?.errorCode === 'InvalidArgument');
+      },
+      { describe: () => millwright.story() },
+    );
+
+    const nowhere = mergePatch({ providerSpec: { endpoint: null } });
+    await control.patch(machineClasses, { namespace, name: 'wrong' }, nowhere);
+    await change({ template: { spec: { class: { name: 'right' } } } });
+
+    await untilComplete('right');
+  }, 200_000);
+
   it('replaces all machines when it is restarted', async () => {
     const before = (await millwright.machines()).map(({ metadata }) => metadata.uid);
     expect((await rollout('restart')).code).toBe(0);
@@ -175,7 +199,7 @@ describe('a rollout that cannot move on', () => {
       },
       { timeoutMs: 120_000, describe: () => millwright.story() },
     );
-    await untilComplete('small');
+    await untilComplete('right');
     expect((await read()).spec?.template?.metadata?.annotations).toHaveProperty([names.restartedAt]);
   }, 200_000);
 });

@@ -7,17 +7,27 @@ import { readVmDeletion } from './answer.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 import type { Life } from './life.ts';
 
-/**
- * Cloud activities of a provider. Quick retries are here, the rest is a wait.
- * @param priorityKey from 1, the first, to 5; Temporal's default is 3
- */
-export function cloudActivities(provider: string, priorityKey?: number) {
+export interface CloudCallOptions {
+  /** From 1, the first, to 5. Default: 3. */
+  readonly priorityKey?: number;
+  /** Default: `cloudTries`. */
+  readonly maximumAttempts?: number;
+}
+
+/** How often a call is tried, within seconds, before its failure is an answer. */
+export const cloudTries = 4;
+
+/** Cloud activities of a provider. Quick retries are here, the rest is a wait. */
+export function cloudActivities(
+  provider: string,
+  { priorityKey, maximumAttempts = cloudTries }: CloudCallOptions = {},
+) {
   return proxyActivities<ProviderActivities>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
     startToCloseTimeout: '5 minutes',
     scheduleToStartTimeout: '1 minute',
     heartbeatTimeout: '10 seconds',
-    retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts: 4 },
+    retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts },
     // The SDK's default, TRY_CANCEL, would go on to delete while the create call still runs.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     ...(priorityKey !== undefined && { priority: { priorityKey } }),
@@ -44,6 +54,7 @@ export async function deleteVm(
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = withProvider(toFailure(error), provider);
+    // Also while a create call may still take effect: it promises what `gone` does, after settleSeconds.
     return failure.code === 'NotFound' ? { state: 'gone', nodeNames: [] } : failure;
   }
 }

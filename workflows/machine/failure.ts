@@ -2,6 +2,7 @@
 import {
   ActivityFailure,
   ApplicationFailure,
+  CancelledFailure,
   isCancellation,
   TemporalFailure,
   TimeoutFailure,
@@ -17,6 +18,8 @@ export interface Failure {
   readonly blockedOn: Blocker;
   /** How long the cloud asks to be left alone. */
   readonly retryAfterMs?: number;
+  /** It was worth another try, and none was left. */
+  readonly triesUsedUp?: true;
 }
 
 /**
@@ -28,11 +31,22 @@ export function isActivityFailure(error: unknown): error is TemporalFailure {
   return error instanceof TemporalFailure && !isCancellation(error);
 }
 
+/**
+ * Whether an activity was cancelled before any worker took it. Only the server knows, and says so in the details of the
+ * cancellation; where it does not, the activity counts as taken. Says nothing about tries before the last.
+ */
+export function wasNeverTaken(error: unknown): boolean {
+  const cause = error instanceof ActivityFailure ? error.cause : undefined;
+  return cause instanceof CancelledFailure && cause.details[0] === 'ACTIVITY_ID_NOT_STARTED';
+}
+
 /** The meaning of a failed activity. A provider that fails with a type it should not use is taken as `Unknown`. */
 export function toFailure(error: TemporalFailure): Failure {
-  const cause = error instanceof ActivityFailure ? error.cause : error;
+  const isRemote = error instanceof ActivityFailure;
+  const cause = isRemote ? error.cause : error;
+  const triesUsedUp = isRemote && error.retryState === 'MAXIMUM_ATTEMPTS_REACHED' && { triesUsedUp: true as const };
   if (cause instanceof TimeoutFailure) {
-    return fromTimeout(cause, error instanceof ActivityFailure ? error.activityType : 'a Kubernetes step');
+    return { ...fromTimeout(cause, isRemote ? error.activityType : 'a Kubernetes step'), ...triesUsedUp };
   }
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
@@ -41,6 +55,7 @@ export function toFailure(error: TemporalFailure): Failure {
   return {
     ...{ code, message: cause?.message ?? error.message, outcomeUnknown, blockedOn },
     ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...triesUsedUp,
   };
 }
 

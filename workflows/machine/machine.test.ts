@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { Client, type WorkflowHandle } from '@temporalio/client';
+import { Client, type WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { DrainActivities } from '../../activities/drain.ts';
 import type { MachineActivities } from '../../activities/machines.ts';
@@ -41,7 +41,7 @@ let machine: MachineSnapshot;
 let node: NodeView;
 let reading: ClassReading;
 /** What the cloud does when it is asked for the VM, and what it was asked. */
-let ensureVm: (request: EnsureVmRequest) => Vm;
+let ensureVm: (request: EnsureVmRequest) => Vm | Promise<Vm>;
 let asked: EnsureVmRequest[];
 let deletions: DeleteVmRequest[];
 /** What the cloud does when it is told to delete. */
@@ -57,7 +57,7 @@ let isNodeTaken: boolean;
 /** What adding the finalizer finds. */
 let onFinalizer: () => Partial<MachineSnapshot>;
 
-let handle: WorkflowHandle;
+let handle: WorkflowHandleWithFirstExecutionRunId;
 let taskQueue: string;
 let end: () => Promise<void>;
 
@@ -200,9 +200,10 @@ async function joinNode(): Promise<void> {
   await observe();
 }
 
-/** How long each timer of a run was set for, ms. */
-async function timersOf(run: WorkflowHandle): Promise<number[]> {
-  const { events } = await run.fetchHistory();
+/** How long each timer of the first run was set for, ms. */
+async function firstTimers(): Promise<number[]> {
+  const { workflowId, firstExecutionRunId } = handle;
+  const { events } = await client.workflow.getHandle(workflowId, firstExecutionRunId).fetchHistory();
   return (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) => {
     const { seconds, nanos } = timer?.startToFireTimeout ?? {};
     return timer ? [Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6] : [];
@@ -415,7 +416,7 @@ describe('a creation', () => {
       ['CrashLoopBackOff', 'Initialize VM Instance: no route yet'],
       ['Pending', 'Creating machine on cloud provider'],
     ]);
-    const pauses = await timersOf(handle);
+    const pauses = await firstTimers();
     expect(pauses.length).toBeGreaterThanOrEqual(2);
     expect(Math.max(...pauses)).toBeLessThanOrEqual(5_000);
   });
@@ -511,5 +512,100 @@ describe('the deletion of a machine', () => {
     expect(steps).toContain('uncordonNode');
     expect(written.filter(({ phase }) => phase === 'Terminating')).toHaveLength(1);
     expect([drains, deletions]).toEqual([1, []]);
+  });
+});
+
+describe('the deletion of a machine without a VM', () => {
+  /** Deletes the Machine when its class cannot be used any more. */
+  async function deleteWithoutClass(): Promise<void> {
+    reading = { version: '2', problem: 'MachineClass "small" does not exist' };
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+  }
+
+  async function expectDoubt(): Promise<void> {
+    await deleteWithoutClass();
+    await eventually(async () => {
+      const { blockedOn, lastError } = await latest().query(describeQuery);
+      return blockedOn === 'Class' && lastError?.message.includes('cannot be found without it') === true;
+    });
+    expect(steps).not.toContain('removeFinalizer');
+  }
+
+  it.each(['InvalidArgument', 'Unauthenticated', 'PermissionDenied', 'Unimplemented'] as const)(
+    'needs neither its class nor a cloud after refusals that made nothing (%s)',
+    async (code) => {
+      ensureVm = () => refuse(code);
+      await start();
+      await untilRefused(1);
+      await tryAgain();
+
+      await deleteWithoutClass();
+      await handle.result();
+
+      expect(deletions).toEqual([]);
+      expect(steps.at(-1)).toBe('removeFinalizer');
+    },
+  );
+
+  it.each(['Internal', 'ResourceExhausted', 'NotFound'] as const)(
+    '[invariant 2] waits for its class when one of the refusals may have left something (%s)',
+    async (code) => {
+      ensureVm = () => refuse(asked.length === 2 ? code : 'InvalidArgument');
+      await start();
+      await untilRefused(1);
+      await tryAgain();
+      await tryAgain();
+
+      await expectDoubt();
+    },
+  );
+
+  it('[invariant 1] [invariant 2] hears of a try that was lost, although the next one was refused', async () => {
+    ensureVm = () => {
+      if (asked.length > 1) refuse('InvalidArgument');
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer' });
+    };
+    await start();
+    await untilRefused(2);
+
+    expect(asked).toMatchObject([
+      { token: `${machine.uid}-0`, outcomeUnknown: false },
+      { token: `${machine.uid}-0`, outcomeUnknown: true },
+    ]);
+    expect(written).toMatchObject([{ operation: { errorCode: 'InvalidArgument' } }]);
+    await expectDoubt();
+  });
+
+  it('[invariant 2] waits for its class when a worker was killed in the middle of a call', async () => {
+    ensureVm = () => (asked.length > 1 ? refuse('InvalidArgument') : Context.current().cancelled);
+    await start();
+    await untilRefused(2);
+
+    expect(asked[1]).toMatchObject({ outcomeUnknown: true });
+    await expectDoubt();
+  });
+
+  it('[invariant 2] asks the cloud when it interrupts a call', async () => {
+    ensureVm = () => untilCancelled();
+    await start();
+    await eventually(() => asked.length === 1);
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await handle.result();
+
+    expect(deletions).toMatchObject([{ outcomeUnknown: true }]);
+  });
+
+  it('needs nothing when no worker has ever taken the call', async () => {
+    reading = { ...reading, cloud: { ...reading.cloud!, provider: 'misspelt' } };
+    await start();
+    await eventually(async () => (await latest().query(describeQuery)).doing === 'creating the VM');
+    await eventually(async () => ((await latest().describe()).raw.pendingActivities ?? []).length > 0);
+
+    await deleteWithoutClass();
+    await handle.result();
+
+    expect(deletions).toEqual([]);
   });
 });

@@ -1,11 +1,11 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
-import { CancellationScope, isCancellation } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { failures } from '../../api/failures.ts';
 import type { MachineSnapshot } from '../../api/model.ts';
 import type { Vm } from '../../api/provider.ts';
 import { readVm } from './answer.ts';
-import { cloudActivities, deleteVm } from './cloud.ts';
-import { type Failure, isActivityFailure, toFailure, toOperationText, withProvider } from './failure.ts';
+import { type CloudCallOptions, cloudActivities, cloudTries, deleteVm } from './cloud.ts';
+import { type Failure, isActivityFailure, toFailure, toOperationText, wasNeverTaken, withProvider } from './failure.ts';
 import { type CreationAttempt, kubernetes, type Life, MachineGone, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import {
@@ -53,27 +53,59 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   const attempt = await prepareAttempt(life, doing);
   if ('kind' in attempt) return attempt;
   life.attempt = attempt;
-  life.mayHaveVm = true;
+  const isOutcomeKnown = !life.outcomeUnknown && life.machine.providerID === undefined;
+  const answer = await (isOutcomeKnown ? callOnce(life, attempt) : callCloud(life, attempt));
+  if ('code' in answer) {
+    const stored = answer.code === 'Unimplemented' ? storedVm(life.machine) : undefined;
+    return stored ?? refused(life, doing, answer);
+  }
+  noteCloud(life, false);
+  forgetError(life);
+  return answer;
+}
+
+/**
+ * A call while the outcomes of all before it are known. It is tried once, for of several tries Temporal tells only the
+ * last one's failure, and the others may have made a VM. What is worth another try gets it here, and its outcome is
+ * unknown from then on. A call that has made nothing, for certain, leaves a Machine that had no VM without one.
+ */
+async function callOnce(life: Life, attempt: CreationAttempt): Promise<Vm | Failure> {
+  const { mayHaveVm } = life;
+  const answer = await callCloud(life, attempt, { maximumAttempts: 1 }).catch((error: unknown) => {
+    if (wasNeverTaken(error)) life.mayHaveVm = mayHaveVm;
+    throw error;
+  });
+  if (!('code' in answer)) return answer;
+  const { code, blockedOn, retryAfterMs = 0 } = answer;
+  if (blockedOn === 'ProviderWorker' || failures[code].nothingMade) {
+    life.mayHaveVm = mayHaveVm;
+    return { ...answer, outcomeUnknown: false };
+  }
+  if (!answer.triesUsedUp) return answer;
+  life.outcomeUnknown = true;
+  await sleep(Math.max(retryAfterMs, 1_000));
+  return callCloud(life, attempt, { maximumAttempts: cloudTries - 1 });
+}
+
+async function callCloud(
+  life: Life,
+  { provider, request }: CreationAttempt,
+  options?: CloudCallOptions,
+): Promise<Vm | Failure> {
   const { providerID, lastKnownState } = life.machine;
+  life.mayHaveVm = true;
   try {
-    const answer = readVm(
-      await cloudActivities(attempt.provider).ensureVm({
-        ...attempt.request,
-        outcomeUnknown: life.outcomeUnknown,
-        ...(providerID !== undefined && { providerID }),
-        ...(lastKnownState !== undefined && { lastKnownState }),
-      }),
-    );
-    noteCloud(life, false);
-    if ('code' in answer) return await refused(life, doing, answer);
-    forgetError(life);
-    return answer;
+    const answer = await cloudActivities(provider, options).ensureVm({
+      ...request,
+      outcomeUnknown: life.outcomeUnknown,
+      ...(providerID !== undefined && { providerID }),
+      ...(lastKnownState !== undefined && { lastKnownState }),
+    });
+    return readVm(answer);
   } catch (error) {
-    if (isCancellation(error)) life.outcomeUnknown = true;
+    if (isCancellation(error) && !wasNeverTaken(error)) life.outcomeUnknown = true;
     if (!isActivityFailure(error)) throw error;
-    const failure = withProvider(toFailure(error), attempt.provider);
-    const stored = failure.code === 'Unimplemented' ? storedVm(life.machine) : undefined;
-    return stored ?? refused(life, doing, failure);
+    return withProvider(toFailure(error), provider);
   }
 }
 

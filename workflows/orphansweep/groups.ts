@@ -28,7 +28,7 @@ export async function inParallel<T>(items: readonly T[], run: (item: T) => Promi
 
 /** Activities of a provider, behind those that machines wait for. */
 export function cloudOf(provider: string) {
-  return cloudActivities(provider, 5);
+  return cloudActivities(provider, { priorityKey: 5 });
 }
 
 /** What of a class goes with every request. */
