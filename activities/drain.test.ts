@@ -57,9 +57,9 @@ function start(
       heartbeat: (progress) => beats.push(progress as DrainProgress),
     });
     outcomes.push(outcome);
-    const { blockedBy: _, ...rest } = request;
-    if (outcome.kind === 'unblocked') await call(rest);
-    if (outcome.kind === 'blocked') await call({ ...rest, blockedBy: outcome.budget });
+    if (outcome.kind === 'drained') return;
+    const { blockedBy: _, ...rest } = { ...request, refusals: outcome.refusals };
+    await call(outcome.kind === 'blocked' ? { ...rest, blockedBy: outcome.budget } : rest);
   };
   const ended = call({ ref, nodeName, deadline, force: false, maxEvictRetries: 360, ...change });
   ended.catch(() => undefined); // each test says what it expects
@@ -160,7 +160,7 @@ describe('a drain', () => {
     const { target, tries } = counting();
     const { ended, beats, outcomes } = start({}, { target });
     await eventually(() => tries.evict > 3);
-    expect(outcomes).toEqual([{ kind: 'blocked', budget: `${namespace}/budget` }]);
+    expect(outcomes).toEqual([{ kind: 'blocked', budget: `${namespace}/budget`, refusals: expect.anything() }]);
     expect(beats.at(-1)?.waitingFor[0]).toContain(`${namespace}/guarded: ${namespace}/budget: `);
     expect(await stateOf('guarded')).toBe('running');
 
@@ -169,7 +169,7 @@ describe('a drain', () => {
     await eventually(() => outcomes.length === 2);
     await finish('guarded');
     await ended;
-    expect(outcomes.slice(1)).toEqual([{ kind: 'unblocked' }, { kind: 'drained' }]);
+    expect(outcomes.slice(1)).toMatchObject([{ kind: 'unblocked' }, { kind: 'drained' }]);
   });
 
   it('[mcm 49] deletes a pod with its grace period when a budget has refused it too often', async () => {
@@ -181,6 +181,28 @@ describe('a drain', () => {
     // Two pods, each with a first try and two more.
     expect(tries).toEqual({ evict: 6, delete: 2 });
     for (const name of ['guarded', 'other']) await finish(name);
+    await ended;
+  });
+
+  it('[mcm 49] counts on when something else than a budget refuses the eviction in between', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    const { target, tries } = counting();
+    let calls = 0;
+    const flapping: KubeClient = {
+      ...target,
+      evict: async (...args) => {
+        calls += 1;
+        if (calls % 2 === 0) throw new Error('out of order');
+        await target.evict(...args);
+      },
+    };
+    const { ended, outcomes } = start({ maxEvictRetries: 2 }, { target: flapping });
+    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+
+    expect(tries).toEqual({ evict: 3, delete: 1 });
+    expect(outcomes.map(({ kind }) => kind).slice(0, 4)).toEqual(['blocked', 'unblocked', 'blocked', 'unblocked']);
+    await finish('guarded');
     await ended;
   });
 

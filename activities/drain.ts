@@ -34,15 +34,20 @@ export interface DrainRequest {
   readonly maxEvictRetries: number;
   /** The PodDisruptionBudget, `<namespace>/<name>`, because of which the last call has come back. */
   readonly blockedBy?: string;
+  /** What the last call has told of refusals. */
+  readonly refusals?: Refusals;
 }
+
+/** How often budgets have refused to let pods go, by their UIDs. Others were never refused. */
+export type Refusals = Readonly<Record<string, number>>;
 
 /** How a drain has come back: done, or with news of what holds it up, after which it is to be called again. */
 export type DrainOutcome =
   | { readonly kind: 'drained' }
   /** The PodDisruptionBudget `<namespace>/<name>` allows no eviction. */
-  | { readonly kind: 'blocked'; readonly budget: string }
+  | { readonly kind: 'blocked'; readonly budget: string; readonly refusals: Refusals }
   /** No budget holds it up any more. */
-  | { readonly kind: 'unblocked' };
+  | { readonly kind: 'unblocked'; readonly refusals: Refusals };
 
 /** What the heartbeat of a drain tells: shown in the Temporal UI. */
 export interface DrainProgress {
@@ -136,7 +141,7 @@ async function evictAll(
 
   const waiter = createWaiter();
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
-  const evictions = knownEvictions(items.filter(isEvictable), request, Date.now() + evictionRetryMs);
+  const evictions = knownEvictions(items.filter(isEvictable), request, evictionRetryMs);
   const remove = remover(target, request.maxEvictRetries, signal);
   try {
     await watch.waitForSync(signal);
@@ -171,16 +176,21 @@ interface Eviction {
   budget?: string;
 }
 
-/** After a call that has come back because of a budget, what is still there was refused a moment ago. */
-function knownEvictions(left: readonly Pod[], { blockedBy }: DrainRequest, dueMs: number): Map<string, Eviction> {
-  if (blockedBy === undefined) return new Map();
-  const refused = left.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  return new Map(
-    refused.map(({ metadata }) => [
-      metadata.uid,
-      { dueMs, isUnderWay: false, refusals: 1, refusal: `refused because of ${blockedBy}`, budget: blockedBy },
-    ]),
-  );
+/** What the last call has told. When that has come back because of a budget, it was refused a moment ago. */
+function knownEvictions(
+  left: readonly Pod[],
+  { blockedBy, refusals: told = {} }: DrainRequest,
+  retryMs: number,
+): Map<string, Eviction> {
+  const now = Date.now();
+  const evictions = new Map<string, Eviction>();
+  for (const { metadata } of left) {
+    const refusals = told[metadata.uid];
+    if (refusals === undefined || metadata.deletionTimestamp !== undefined) continue;
+    const blocked = blockedBy !== undefined && { refusal: `refused because of ${blockedBy}`, budget: blockedBy };
+    evictions.set(metadata.uid, { dueMs: blocked ? now + retryMs : now, isUnderWay: false, refusals, ...blocked });
+  }
+  return evictions;
 }
 
 /** Evicts a pod, or deletes it with its own grace period when budgets have refused that too often. */
@@ -253,8 +263,10 @@ function newsOf(
     .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     .map(({ metadata }) => evictions.get(metadata.uid)?.budget)
     .find((each) => each !== undefined);
-  if (budget !== undefined) return blockedBy === undefined ? { kind: 'blocked', budget } : undefined;
-  return blockedBy === undefined ? undefined : { kind: 'unblocked' };
+  if ((budget === undefined) === (blockedBy === undefined)) return undefined;
+  const counts = left.map(({ metadata }) => [metadata.uid, evictions.get(metadata.uid)?.refusals ?? 0] as const);
+  const refusals = Object.fromEntries(counts.filter(([, count]) => count > 0));
+  return budget === undefined ? { kind: 'unblocked', refusals } : { kind: 'blocked', budget, refusals };
 }
 
 function retryPauseMs(error: unknown, retryMs: number): number {

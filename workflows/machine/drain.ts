@@ -19,13 +19,14 @@ export async function drain(life: Life): Promise<PhaseOutcome> {
   const force = isForceWanted(life);
   const deadline = drainDeadline(life);
   showDrain(life, deadline, force);
-  const { wasUnhealthy, blockedBy } = life;
+  const { wasUnhealthy, blockedBy, refusals } = life;
   const { maxEvictRetries } = life.machine.limits;
   return drainUntilWish(life, {
     ...{ ref: life.ref, nodeName, deadline, force, maxEvictRetries },
     ...(providerID !== undefined && { providerID }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(blockedBy !== undefined && { blockedBy }),
+    ...(refusals !== undefined && { refusals }),
   });
 }
 
@@ -56,6 +57,7 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
       life.drained = true;
       return done;
     }
+    life.refusals = outcome.refusals;
     if (outcome.kind === 'blocked') life.blockedBy = outcome.budget;
     else delete life.blockedBy;
     showDrain(life, request.deadline, request.force);
@@ -76,6 +78,7 @@ export async function stay(life: Life): Promise<void> {
   Object.assign(life, { drained: false, skipDrain: false, forceDeletion: false, deletionAnnounced: false });
   delete life.wasUnhealthy;
   delete life.blockedBy;
+  delete life.refusals;
   const { nodeName, providerID } = life.machine;
   if (nodeName === undefined) return;
   showProgress(life, { doing: 'taking pods on the node again' });

@@ -8,6 +8,7 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
+import type { Refusals } from '../../activities/drain.ts';
 import type { MachineActivities } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import {
@@ -37,7 +38,7 @@ export const kubernetes = proxyLocalActivities<MachineActivities>({
 export interface CarriedLife {
   machine: MachineSnapshot;
   node: NodeView;
-  /** Whether a create call was ever made, as far as anybody can know. */
+  /** Whether a create call may have left anything in the cloud. After one of which nobody can know it stays true. */
   mayHaveVm: boolean;
   /** A create call may have left a VM that the Machine does not name yet. */
   outcomeUnknown: boolean;
@@ -50,6 +51,8 @@ export interface CarriedLife {
   drained: boolean;
   /** Whether it was unhealthy when its deletion began; left out before that, and when a lost workflow knew it. */
   wasUnhealthy?: boolean;
+  /** What the drain has told of pods that were refused to go: they are not counted anew by its next call. */
+  refusals?: Refusals;
   /** Nodes of VMs that were deleted before the Machine named them. */
   leftNodes: readonly string[];
   /** End of the last outage that was noticed, ms since the epoch: until then no time-out has counted. */
@@ -264,12 +267,13 @@ export function endIfCancelled(): void {
 /** Ends this run and goes on in a new one with a short history. Nothing may be awaited before it. */
 export async function startOver(life: Life): Promise<never> {
   const { machine: snapshot, node, mayHaveVm, outcomeUnknown, attempt, ordinal, mayHaveUserData, drained } = life;
-  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasUnhealthy } = life;
+  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasUnhealthy, refusals } = life;
   return continueAsNew<typeof machine>(life.ref, {
     ...{ machine: snapshot, node, mayHaveVm, outcomeUnknown, ordinal, mayHaveUserData, drained },
     ...{ leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown },
     ...(attempt !== undefined && { attempt }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
+    ...(refusals !== undefined && { refusals }),
   });
 }
 
