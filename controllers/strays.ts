@@ -1,0 +1,60 @@
+/** Finds open workflows that nobody tells of: their object is gone, or in another phase than they think. */
+import type { KubeObject } from '../kube/types.ts';
+import {
+  countOpenMachines,
+  type Installation,
+  listOpenWorkflows,
+  type WorkflowKind,
+  workflowId,
+} from '../temporal/workflows.ts';
+import { refOf } from './objects.ts';
+import { isKnownLone } from './owners.ts';
+import type { Watches } from './watches.ts';
+
+export interface StraySearchOptions {
+  readonly watches: Watches;
+  readonly installation: Installation;
+  /** Has the open workflow with this id look live soon. */
+  readonly look: (workflowId: string) => void;
+}
+
+/** Searches from one list to the next: a list of 5,000 workflows is five pages, which is much for every minute. */
+const searchesPerList = 10;
+
+/**
+ * Searches when it is called; what was found is told to look. The first time, and when the number of open workflows and
+ * that of Machines have drifted apart since, it lists all workflows, else it only counts those of machines. One that is
+ * open for nothing hides behind one of a machine at rest that was terminated meanwhile: hence a list every tenth time.
+ * @param options.watches stores that are synced
+ */
+export function createStraySearch({ watches, installation, look }: StraySearchOptions): () => Promise<void> {
+  /** How many more workflows of machines are open than there are Machines, as last counted. */
+  let knownSurplus: number | undefined;
+  let searches = 0;
+
+  /** What each workflow should think its phase is; undefined for those that have none. */
+  function expectedPhases(): Map<string, string | undefined> {
+    const { machines, deployments, sets } = watches;
+    const idOf = (kind: WorkflowKind, object: KubeObject) => workflowId(installation.name, kind, refOf(object));
+    const phases = new Map<string, string | undefined>();
+    for (const machine of machines.list())
+      phases.set(idOf('Machine', machine), machine.status?.currentStatus?.phase ?? '');
+    for (const deployment of deployments.list()) phases.set(idOf('MachineDeployment', deployment), undefined);
+    for (const set of sets.list()) if (isKnownLone(watches, set)) phases.set(idOf('MachineSet', set), undefined);
+    return phases;
+  }
+
+  async function listAll(): Promise<void> {
+    const open = await listOpenWorkflows(installation);
+    const phases = expectedPhases();
+    for (const { id, phase } of open) if (!phases.has(id) || phases.get(id) !== phase) look(id);
+  }
+
+  return async () => {
+    // A difference that stays is of machines at rest whose workflows were terminated.
+    const surplus = (await countOpenMachines(installation)) - watches.machines.size;
+    if (surplus !== knownSurplus || searches % searchesPerList === 0) await listAll();
+    knownSurplus = surplus;
+    searches++;
+  };
+}
