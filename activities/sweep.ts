@@ -1,5 +1,6 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
 import { asyncLocalStorage } from '@temporalio/activity';
+import { type ClassEvent, classEvents } from '../api/events.ts';
 import { apiVersion, finalizers, resources } from '../api/gardener/names.ts';
 import { secretRefsOf } from '../api/gardener/to-model.ts';
 import type {
@@ -104,9 +105,9 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
     },
   };
 
-  function tell(namespace: string, about: { name: string; uid: string }, reason: string, note: string): void {
+  function tell(namespace: string, about: { name: string; uid: string }, reason: ClassEvent, note: string): void {
     const regarding = { apiVersion, kind: resources.machineClasses.kind, namespace, ...about };
-    events.record({ regarding, type: 'Warning', reason, note, action: 'Sweep' });
+    events.record({ regarding, type: classEvents[reason].type, reason, note, action: 'Sweep' });
   }
 
   async function usedClasses(namespace: string): Promise<ReadonlySet<string | undefined>> {

@@ -1,6 +1,6 @@
 /**
- * Events on a Machine: every change of phase, and every refusal with its code. Plain values: workflow code imports this
- * file. docs/reference/events.md is made from it.
+ * Events on a Machine: every change of phase, and every refusal with its code. And those on a MachineClass. Plain values:
+ * workflow code imports this file. docs/reference/events.md is made from it.
  */
 
 interface EventMeaning {
@@ -34,3 +34,17 @@ export const machineEvents = {
 
 /** Reason of an Event on a Machine. */
 export type MachineEvent = keyof typeof machineEvents;
+
+/** Reasons of Events on a MachineClass. */
+export const classEvents = {
+  ClassInUse: { type: 'Normal', when: 'The class was deleted, and stays while the objects name it that are told.' },
+  ClassNotReleased: {
+    type: 'Warning',
+    when: 'The class was deleted and nothing names it any more, but a sweep could not let it go: what is left in its cloud, or who refused.',
+  },
+  OrphanDeleted: { type: 'Warning', when: 'A sweep has deleted something in the cloud that had no Machine.' },
+  OrphanNotDeleted: { type: 'Warning', when: 'A sweep could not delete something in the cloud that has no Machine.' },
+} as const satisfies Record<string, EventMeaning>;
+
+/** Reason of an Event on a MachineClass. */
+export type ClassEvent = keyof typeof classEvents;

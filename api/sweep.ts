@@ -2,6 +2,7 @@
  * What the orphan sweep passes between its workflow and the Kubernetes side. Plain types: workflow code imports this
  * file, and the values live in histories.
  */
+import type { ClassEvent } from './events.ts';
 import type { Dialect } from './model.ts';
 import type { ClassRef, CloudResource, SecretRef } from './provider.ts';
 
@@ -61,9 +62,9 @@ export interface ReleasableClass {
   readonly generation: number;
 }
 
-/** What a sweep did to something that had no Machine, to be told on a class. */
+/** What a sweep did to something that had no Machine, or why a deleted class stays: to be told on the class. */
 export interface SweepNotice {
   readonly class: { readonly name: string; readonly uid: string };
-  readonly reason: 'OrphanDeleted' | 'OrphanNotDeleted';
+  readonly reason: Exclude<ClassEvent, 'ClassInUse'>;
   readonly note: string;
 }

@@ -1,26 +1,22 @@
 /** The controllers: watches, and what follows from them. Of all replicas one acts; the others only watch. */
+import { hostname } from 'node:os';
 import type { Machine } from '../api/gardener/machine.ts';
 import { controllerOf } from '../api/gardener/owner.ts';
 import type { MachineLimits } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { StoreEvent } from '../kube/store.ts';
 import type { KubeObject } from '../kube/types.ts';
 import { ensureSweepSchedule } from '../temporal/schedules.ts';
-import {
-  countOpenMachines,
-  type Installation,
-  listOpenWorkflows,
-  lookLive,
-  type WorkflowKind,
-  workflowId,
-} from '../temporal/workflows.ts';
+import { type Installation, lookLive, type WorkflowKind, workflowId } from '../temporal/workflows.ts';
 import { createClassKeeper } from './classes.ts';
 import { createCountsWriter } from './counts.ts';
 import { createMachineWaker } from './machines.ts';
 import { keyOf, refOf } from './objects.ts';
 import { createOwnerWaker, isKnownLone, ownerOf } from './owners.ts';
 import { createQueue } from './queue.ts';
+import { createStraySearch } from './strays.ts';
 import { byClass, byController, byNode, bySecret, startWatches } from './watches.ts';
 
 export interface ControllersOptions {
@@ -60,7 +56,13 @@ export function startControllers(options: ControllersOptions): Controllers {
   const machineWaker = createMachineWaker({ watches, installation, defaults, look });
   const ownerWaker = createOwnerWaker({ watches, installation, look });
   const writeCounts = createCountsWriter(control, watches);
-  const classKeeper = createClassKeeper({ control, watches, installation, namespace });
+  const events = createEventRecorder({
+    client: control,
+    controller: 'millwright',
+    instance: hostname().slice(0, 128),
+    logger,
+  });
+  const classKeeper = createClassKeeper({ control, events, watches, installation, namespace });
   const queue = (handle: (key: string) => Promise<void>, delayMs: number, concurrency = 20) =>
     createQueue({ handle, concurrency, delayMs, logger });
   const machineQueue = queue(machineWaker.handle, 0);
@@ -71,12 +73,10 @@ export function startControllers(options: ControllersOptions): Controllers {
   const classQueue = queue(classKeeper.handle, 500, 1);
   const sweepSchedule = { namespace, periodSeconds: options.sweepPeriodSeconds };
   const scheduleQueue = queue(() => ensureSweepSchedule(installation, sweepSchedule), 0, 1);
-  const straySearch = queue(lookForStrays, lookDelayMs, 1);
+  const straySearch = queue(createStraySearch({ watches, installation, look }), lookDelayMs, 1);
   const looks = queue((id) => lookLive(installation, id), lookDelayMs, 5);
   let isStarted = false;
   let wasSetBack = false;
-  /** How many more workflows of machines are open than there are Machines, as last counted. */
-  let knownSurplus: number | undefined;
 
   function dispatch(kind: string, event: StoreEvent<KubeObject>): void {
     if (event.kind === 'synced') wasSetBack ||= event.isSetBack;
@@ -149,29 +149,6 @@ export function startControllers(options: ControllersOptions): Controllers {
     wakeEverything();
   }
 
-  /**
-   * Whether workflows are open whose Machines are gone, as when Temporal was set back to a backup: nobody tells that, and
-   * nothing else would ever wake them. A difference that stays is of machines at rest whose workflows were terminated.
-   */
-  async function lookForStrays(): Promise<void> {
-    const surplus = (await countOpenMachines(installation)) - watches.machines.size;
-    if (surplus !== knownSurplus) await lookAtStrays();
-    knownSurplus = surplus;
-  }
-
-  /** What happened while nobody watched: open workflows whose object is gone, or in another phase than they think. */
-  async function lookAtStrays(): Promise<void> {
-    const open = await listOpenWorkflows(installation);
-    const phases = new Map<string, string | undefined>();
-    for (const machine of watches.machines.list()) {
-      phases.set(idOf('Machine', machine), machine.status?.currentStatus?.phase ?? '');
-    }
-    for (const deployment of watches.deployments.list()) phases.set(idOf('MachineDeployment', deployment), undefined);
-    for (const set of watches.sets.list())
-      if (isKnownLone(watches, set)) phases.set(idOf('MachineSet', set), undefined);
-    for (const { id, phase } of open) if (!phases.has(id) || phases.get(id) !== phase) look(id);
-  }
-
   async function begin(): Promise<void> {
     await Promise.all([leading, watches.waitForSync()]);
     isStarted = true;
@@ -201,6 +178,7 @@ export function startControllers(options: ControllersOptions): Controllers {
       const queues = [machineQueue, ownerQueue, countsQueue, machineRechecks, ownerRechecks, straySearch, looks];
       queues.push(classQueue, scheduleQueue);
       await Promise.all(queues.map((each) => each.stop()));
+      await events.flush();
     },
   };
 }

@@ -1,12 +1,12 @@
-/** docs/reference/events.md, from the one list of Events on a Machine. */
-import { machineEvents } from '../../api/events.ts';
+/** docs/reference/events.md, from the one list of Events. */
+import { classEvents, machineEvents } from '../../api/events.ts';
 
 /** Content of docs/reference/events.md. */
 export function eventsDoc(): string {
-  const rows = Object.entries(machineEvents).map(([reason, { type, when }]) => `| \`${reason}\` | ${type} | ${when} |`);
-
   return `<!-- Made from api/events.ts by \`npm run generate\`. Do not edit. -->
-# Events of a Machine
+# Events
+
+## On a Machine
 
 \`kubectl describe machine <name>\` shows them. Every change of phase is one, and every refusal of a cloud. That of a
 refusal begins with its code, as in \`ResourceExhausted: the cloud answered 409 …\`, and ends with what would help;
@@ -15,6 +15,20 @@ the id of its request differs.
 
 | reason | type | when |
 |---|---|---|
-${rows.join('\n')}
+${rowsOf(machineEvents)}
+
+## On a MachineClass
+
+\`kubectl describe machineclass <name>\` shows them. That a deleted class is in use is told again every half hour.
+
+| reason | type | when |
+|---|---|---|
+${rowsOf(classEvents)}
 `;
+}
+
+function rowsOf(events: Readonly<Record<string, { readonly type: string; readonly when: string }>>): string {
+  return Object.entries(events)
+    .map(([reason, { type, when }]) => `| \`${reason}\` | ${type} | ${when} |`)
+    .join('\n');
 }

@@ -160,7 +160,13 @@ describe('millwright sweep', () => {
     await untilOld(millwright);
     await control.delete(machineClasses, key);
     await sweep(millwright);
-    expect((await control.get(machineClasses, key)).metadata.deletionTimestamp).toBeDefined();
+    const { metadata } = await control.get(machineClasses, key);
+    expect(metadata.deletionTimestamp).toBeDefined();
+    const told = await until('it is told what keeps the class', async () => {
+      const { items } = await control.list(events, { namespace });
+      return items.find(({ regarding, reason }) => regarding.uid === metadata.uid && reason === 'ClassInUse');
+    });
+    expect(told.note).toBe('deleted, and stays while it is named by Machine last');
     expect(await vmNames(millwright)).not.toContain('left-behind');
     await makeVm(millwright, 'left-later', { tags });
     await untilOld(millwright);

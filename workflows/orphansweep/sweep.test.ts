@@ -291,5 +291,17 @@ describe('orphanSweep', () => {
     const { releasedClasses } = await sweep();
 
     expect(releasedClasses.toSorted()).toEqual(['clean', 'shared']);
+    expect(notices.toSorted((a, b) => (a.class.name < b.class.name ? -1 : 1))).toEqual([
+      {
+        class: { name: 'dirty', uid: 'uid-of-dirty' },
+        reason: 'ClassNotReleased',
+        note: 'deleted, and stays: vm young is younger than the minimum age',
+      },
+      {
+        class: { name: 'refused', uid: 'uid-of-refused' },
+        reason: 'ClassNotReleased',
+        note: 'deleted, and stays: its cloud cannot be listed: Unauthenticated: no',
+      },
+    ]);
   });
 });

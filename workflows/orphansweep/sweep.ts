@@ -3,13 +3,14 @@
  * the Machines: a Machine exists before its VM does, so one that is being created is never taken for an orphan.
  */
 import { sleep } from '@temporalio/workflow';
-import type { ListedResource, ReleasableClass } from '../../api/sweep.ts';
+import type { ListedResource } from '../../api/sweep.ts';
 import { readPage } from './answer.ts';
 import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
-import type { KeptReason, SweepInput, SweepReport } from './messages.ts';
+import type { SweepInput, SweepReport } from './messages.ts';
 import { withoutMachine } from './ownership.ts';
 import { type GroupLooks, type GroupPlan, judge, keyOf, type Look, planSweep } from './plan.ts';
 import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progress.ts';
+import { releaseClasses } from './release.ts';
 import { type Removal, removeOrphans } from './remove.ts';
 import { reportOf } from './report.ts';
 
@@ -37,7 +38,7 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
     unlisted: groups.filter((group) => !wasListed(group)),
     listed: judged.map((group, i) => ({ group, plan: decision.groups[i], removal: removals[i] })),
   });
-  const releasedClasses = input.dryRun ? [] : await releaseClasses(sweep, judged, report);
+  const releasedClasses = input.dryRun ? [] : await releaseClasses(sweep, groups, report);
   return { ...report, releasedClasses, endedAt: new Date().toISOString() };
 }
 
@@ -114,28 +115,4 @@ async function removeAll(
     removals.push(await removeOrphans(sweep, group, plans[i]?.remove ?? [], minimumAgeMs));
   }
   return removals;
-}
-
-/** What is kept for one of these needs no class of its own. */
-const settledReasons = new Set<KeptReason>(['machine', 'cameBack', 'gone']);
-
-/**
- * Lets go of deleted classes of whose VMs nothing can be left: all that their group can see has a Machine, or another
- * class, that stays, would find it as well.
- */
-async function releaseClasses(
-  sweep: Sweep,
-  groups: readonly ListedGroup[],
-  report: SweepReport,
-): Promise<readonly string[]> {
-  const releasable = groups.flatMap(({ classes }): ReleasableClass[] => {
-    const leaving = classes.filter((swept) => swept.leaving);
-    const found = report.groups.find(({ classes: [name] }) => name === classes[0]?.class.name);
-    const isClean = found?.failedCount === 0 && found.kept.every(({ reason }) => settledReasons.has(reason));
-    if (!isClean && leaving.length === classes.length) return [];
-    return leaving.map(({ uid, class: { name, generation } }) => ({ name, uid, generation }));
-  });
-  if (releasable.length === 0) return [];
-  show(sweep, { doing: 'letting deleted classes go' });
-  return untilAnswered(sweep, () => kubernetes.releaseClasses(sweep.input, releasable));
 }
