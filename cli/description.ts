@@ -1,10 +1,12 @@
 /** What is being done with an object: as its workflow says, and as the object itself does when no workflow answers. */
 import { Client } from '@temporalio/client';
+import { attention } from '../api/attention.ts';
 import type { Machine } from '../api/gardener/machine.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { labels } from '../api/gardener/names.ts';
 import { toldProblem } from '../api/gardener/problem.ts';
+import { toMachineSnapshot } from '../api/gardener/to-model.ts';
 import type { ObjectRef } from '../api/model.ts';
 import { blockers } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -34,13 +36,15 @@ interface Subject {
   readonly rows: Rows;
   /** What its workflow does not tell. */
   readonly failed: Rows;
+  /** What it means that it has no open workflow. */
+  readonly whyNone: string;
 }
 type Rows = readonly (readonly [name: string, value: string | undefined])[];
 
 /** What `millwright describe` prints. Throws an Error when there is no such object, or its cluster does not answer. */
 export async function describe(kind: WorkflowKind, name: string, options: DescribeOptions): Promise<string> {
   const { namespace, output } = options;
-  const { object, rows, failed } = await read(kind, name, options);
+  const { object, rows, failed, whyNone } = await read(kind, name, options);
   const { uid } = object.metadata;
   const id = workflowIdOf(kind, object, options);
   const answer = await ask(id, options);
@@ -51,7 +55,7 @@ export async function describe(kind: WorkflowKind, name: string, options: Descri
   }
   return toText([
     [kind, `${namespace}/${name}`],
-    ['Workflow', `${id}${aboutWorkflow(kind, answer)}`],
+    ['Workflow', `${id}${aboutWorkflow(answer, whyNone)}`],
     ...(description === undefined ? rows : rowsOfDescription(description)),
     ...retries.map(
       ({ activity, attempt, failure }) => ['Retrying', `${activity}, try ${attempt}, after ${failure}`] as const,
@@ -81,10 +85,20 @@ async function find(
 ): Promise<Subject | undefined> {
   if (kind === 'Machine') {
     const machine = await control.find(machines, key);
-    return machine && { object: machine, rows: rowsOfMachine(machine), failed: [] };
+    return machine && { object: machine, rows: rowsOfMachine(machine), failed: [], whyNone: whyNoneOf(machine) };
   }
   const owner = await control.find<Owner>(kind === 'MachineSet' ? machineSets : machineDeployments, key);
-  return owner && { object: owner, rows: rowsOfOwner(owner), failed: rowsOfFailed(owner) };
+  const whyNone = 'nothing has to be done';
+  return owner && { object: owner, rows: rowsOfOwner(owner), failed: rowsOfFailed(owner), whyNone };
+}
+
+/** Of a machine at rest nobody misses the workflow that somebody has terminated. */
+function whyNoneOf(machine: Machine): string {
+  const noLimits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
+  const isAtRest = attention(toMachineSnapshot(machine, noLimits), { state: 'unknown' }).length === 0;
+  return isAtRest
+    ? 'the Machine is at rest, and one is started when something has to be done'
+    : 'do the controllers run?';
 }
 
 /** A set of a deployment is looked after by the workflow of the deployment. */
@@ -117,12 +131,12 @@ async function ask(id: string, options: DescribeOptions): Promise<Answer> {
   }
 }
 
-function aboutWorkflow(kind: WorkflowKind, answer: Answer): string {
+function aboutWorkflow(answer: Answer, whyNone: string): string {
   switch (answer.state) {
     case 'open':
       return '';
     case 'none':
-      return `, not open: ${kind === 'Machine' ? 'do the controllers run?' : 'nothing has to be done'}`;
+      return `, not open: ${whyNone}`;
     case 'silent':
       return `, no answer (${answer.reason}): does a worker run?`;
   }

@@ -22,6 +22,7 @@ describe('the log', () => {
       performance.now = now;
     }
 
+    expect(lines.at(-1)?.others).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12].map((i) => `pool-${i}`));
     expect(lines.map(({ key, resource, leftOut }) => [key ?? resource, leftOut])).toEqual([
       ['pool-0', undefined],
       ['pool-1', undefined],
@@ -29,6 +30,15 @@ describe('the log', () => {
       ['machines', undefined],
       ['pool-100', 97],
     ]);
+  });
+
+  it('hides no error behind one of another kind that many calls run into', () => {
+    const { lines, logger } = recordingLogger();
+    const outage = new ConnectionError('GET /version: refused', { cause: undefined, notSent: true });
+    for (let i = 0; i < 100; i++) logger.warn({ key: `pool-${i}`, err: outage }, 'handling an object failed');
+    logger.warn({ key: 'odd', err: new TypeError('x is undefined') }, 'handling an object failed');
+
+    expect(lines.map(({ key }) => key)).toEqual(['pool-0', 'pool-1', 'pool-2', 'odd']);
   });
 
   it('leaves out nothing else, and at level debug nothing at all', () => {

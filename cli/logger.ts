@@ -30,31 +30,53 @@ function standardOutput({ logFormat }: LoggerFlags): DestinationStream {
   return format === 'json' ? pino.destination({ sync: true }) : pretty({ sync: true });
 }
 
-/** Of each message that warns, so many lines at once, and then one each time these seconds have passed. */
+/** Of each kind of warning, so many lines at once, and then one each time these seconds have passed. */
 const burst = 3;
 const secondsPerLine = 10;
-/** Ours are static and few, those of a library may not be. */
-const mostMessages = 1_000;
+/** Ours are few, those of a library may not be. */
+const mostKinds = 1_000;
+/** Objects that are named although their lines were left out. */
+const mostNamed = 10;
 
-/** Leaves warnings out that say what was just said; the next one tells in `leftOut` how many those were. */
+/** Warnings with one message and one kind of error, so that an outage does not hide what else goes wrong. */
+interface Kind {
+  readonly bucket: TokenBucket;
+  leftOut: number;
+  readonly others: Set<unknown>;
+}
+
+/**
+ * Leaves warnings out that say what was just said. The next one tells in `leftOut` how many those were, and in `others`
+ * what some of them were about.
+ */
 function fewWarnings(): NonNullable<LoggerOptions['hooks']> {
-  const said = new Map<string, { readonly bucket: TokenBucket; leftOut: number }>();
+  const said = new Map<string, Kind>();
   return {
     logMethod(args, method, level) {
       const [fields, message]: unknown[] = args;
       if (level !== pino.levels.values.warn || typeof message !== 'string') return method.apply(this, args);
-      if (said.size >= mostMessages) said.clear();
-      const before = said.get(message) ?? { bucket: createTokenBucket(1 / secondsPerLine, burst), leftOut: 0 };
-      said.set(message, before);
+      const { err, key, node }: { err?: unknown; key?: unknown; node?: unknown } = Object(fields);
+      const id = `${message} ${err instanceof Error ? err.name : ''}`;
+      if (said.size >= mostKinds) said.clear();
+      const kind = said.get(id) ?? {
+        bucket: createTokenBucket(1 / secondsPerLine, burst),
+        leftOut: 0,
+        others: new Set(),
+      };
+      said.set(id, kind);
       const nowMs = performance.now();
-      if (before.bucket.waitMs(nowMs) > 0) {
-        before.leftOut++;
+      if (kind.bucket.waitMs(nowMs) > 0) {
+        kind.leftOut++;
+        const about = key ?? node;
+        if (about !== undefined && kind.others.size < mostNamed) kind.others.add(about);
         return;
       }
-      before.bucket.reserve(nowMs);
-      const { leftOut } = before;
-      before.leftOut = 0;
-      method.call(this, leftOut === 0 ? fields : Object.assign({}, fields, { leftOut }), message);
+      kind.bucket.reserve(nowMs);
+      const { leftOut, others } = kind;
+      const more = leftOut > 0 && { leftOut, ...(others.size > 0 && { others: [...others] }) };
+      method.call(this, more ? Object.assign({}, fields, more) : fields, message);
+      kind.leftOut = 0;
+      others.clear();
     },
   };
 }
