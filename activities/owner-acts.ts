@@ -1,6 +1,6 @@
 /** What a step of an owner of machines does: sets and machines are made, scaled and deleted as planned. */
 import { replicasAnnotations } from '../api/gardener/bounds.ts';
-import type { Creation } from '../api/gardener/creations.ts';
+import { type Creation, creationText, creationTextOf, isUnderWay } from '../api/gardener/creations.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { toNewMachine, toNewMachineSet } from '../api/gardener/new-objects.ts';
@@ -12,7 +12,6 @@ import { isAlreadyExists } from '../kube/errors.ts';
 import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { unlessChanged, update } from '../kube/update.ts';
-import { beginCreation, endCreation, isUnderWay } from './owner-creations.ts';
 import { addFinalizers, release, removeFinalizer } from './owner-finalizers.ts';
 import { type Failures, noteFailure, recordOn, report, reportFailures } from './owner-report.ts';
 import { inBatches, type Owner, ownSets, readAsPlanned, type Step } from './owner-step.ts';
@@ -51,27 +50,24 @@ async function takeStep(step: Step, failures: Failures): Promise<void> {
   if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
 }
 
-/** Makes and scales sets, and creates machines in them. Answers the generations of the sets that it has scaled. */
+/** Makes and changes sets, and creates machines in them. Answers the generations of the sets that it has scaled. */
 async function growSets(step: Step, owner: Owner, failures: Failures): Promise<Map<string, number>> {
   const { plan } = step;
   const { deployment } = owner;
   const scaled = new Map<string, number>();
-  if (deployment !== undefined) {
-    if (plan.createSet !== undefined) await createSet(step, deployment, plan.createSet);
-    for (const change of plan.scale) await scaleSet(step, deployment, change, scaled);
-  }
+  if (deployment !== undefined && plan.createSet !== undefined) await createSet(step, deployment, plan.createSet);
+  const changed = new Set([...plan.scale, ...plan.create].map(({ set }) => set));
+  for (const name of changed) await changeSet(step, owner, name, scaled);
   for (const creation of plan.create) await createMachines(step, creation, failures);
   return scaled;
 }
 
 async function createMachines(step: Step, creation: Creation, failures: Failures): Promise<void> {
   const wanted = creation.names.map((name) => ({ set: creation.set, name }));
-  await beginCreation(step, creation);
   await inBatches(step, wanted, async ({ name }, set, owner) => {
     if (isUnderWay(creation, set))
       await noteFailure(failures, set.metadata.name, 'FailedCreate', () => createMachine(step, name, set, owner));
   });
-  await endCreation(step, creation);
 }
 
 /** A name that another template has taken counts one collision up: the next reading finds another name. */
@@ -100,22 +96,44 @@ async function createSet(
   }
 }
 
-async function scaleSet(
+/**
+ * All that a step has to change of a set before it makes or deletes machines there, in one patch: its replicas, what it
+ * tells of its deployment, and which machines are created next. The names are there before the first of them is: whoever
+ * takes over from a step that was lost, and may still be under way, makes the same machines and none beside them. They
+ * stay until the next creation, or until the rollout is complete.
+ *
+ * A set of which the spec was changed since the plan was made, or in which another creation has begun, is left as it is. A
+ * status that was written meanwhile is no reason: counts are written all the time.
+ */
+async function changeSet(
   { deps, ref, plan }: Step,
-  deployment: MachineDeployment,
-  { set: name, resourceVersion, replicas }: OwnerPlan['scale'][number],
+  { deployment }: Owner,
+  name: string,
   scaled: Map<string, number>,
 ): Promise<void> {
-  const metadata = { resourceVersion, annotations: replicasAnnotations(deployment) };
-  await unlessChanged(async () => {
-    const key = { namespace: ref.namespace, name };
-    const set = await deps.control.patch(machineSets, key, mergePatch({ metadata, spec: { replicas } }));
-    const { generation = 0 } = set.metadata;
-    if (generation === plan.sets.find((planned) => planned.name === name)?.generation) return;
-    scaled.set(name, generation);
-    const note = `Scaled machine set ${name} to ${replicas}`;
-    recordOn(deps.events, 'MachineDeployment', deployment, 'ScalingMachineSet', note);
+  const planned = plan.sets.find((set) => set.name === name);
+  if (planned === undefined) return;
+  const scale = plan.scale.find(({ set }) => set === name);
+  const creation = plan.create.find(({ set }) => set === name);
+  const key = { namespace: ref.namespace, name, uid: planned.uid };
+  const { generation: before } = planned;
+  let isAsPlanned = false;
+  const changed = await update(deps.control, machineSets, key, (set) => {
+    const text = creationTextOf(set);
+    isAsPlanned = set.metadata.generation === before && (creation === undefined || text === (creation.after ?? ''));
+    if (!isAsPlanned) return undefined;
+    const creating = creation === undefined ? null : creationText(creation);
+    const annotations = {
+      ...(scale !== undefined && deployment !== undefined && replicasAnnotations(deployment)),
+      ...((creation !== undefined || scale?.finished === text) && { [names.creating]: creating }),
+    };
+    return { metadata: { annotations }, ...(scale !== undefined && { spec: { replicas: scale.replicas } }) };
   });
+  const { generation = before } = changed?.metadata ?? {};
+  if (!isAsPlanned || generation === before || deployment === undefined) return;
+  scaled.set(name, generation);
+  const note = `Scaled machine set ${name} to ${scale?.replicas}`;
+  recordOn(deps.events, 'MachineDeployment', deployment, 'ScalingMachineSet', note);
 }
 
 async function createMachine({ deps }: Step, name: string, set: MachineSet, { deployment }: Owner): Promise<void> {

@@ -582,17 +582,66 @@ describe('actOnOwner', () => {
     );
   });
 
-  it('scales no set that has changed since it was planned', async () => {
+  it('scales no set of which the spec has changed since it was planned', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const plan = planOwner(await read(ref), newName);
     const [set] = await sets();
-    const { name = '', resourceVersion = '' } = set?.metadata ?? {};
-    await client.patch(machineSets, { namespace, name }, mergePatch({ metadata: { labels: { touched: 'yes' } } }));
-    await activities.actOnOwner(ref, 'MachineDeployment', {
-      ...nothing,
-      scale: [{ set: name, resourceVersion, replicas: 9 }],
+    if (set === undefined) throw new Error('there is no set');
+    await client.patch(machineSets, set.metadata, mergePatch({ spec: { minReadySeconds: 9 } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect((await sets())[0]?.spec?.replicas).toBe(0);
+    expect(await own()).toEqual([]);
+  });
+
+  it('scales a set and creates its machines however often its counts are written meanwhile', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const plan = planOwner(await read(ref), newName);
+    let counts = 0;
+    const countedMeanwhile: KubeClient = {
+      ...client,
+      patch: async (...request) => {
+        const [resource, key] = request;
+        const isOfSet = resource.plural === machineSets.plural;
+        counts += Number(isOfSet);
+        const count = mergePatch({ status: { replicas: counts } });
+        if (isOfSet && counts < 3) await client.patch(machineSets, key, count, { subresource: 'status' });
+        return client.patch(...request);
+      },
+    };
+    await client.patch(machineSets, (await sets())[0]!.metadata, mergePatch({ status: { replicas: 9 } }), {
+      subresource: 'status',
     });
-    expect((await client.get(machineSets, { namespace, name })).spec?.replicas).toBe(0);
+    await activitiesOf(countedMeanwhile).actOnOwner(ref, 'MachineDeployment', plan);
+    expect(counts).toBeGreaterThan(2);
+    expect([(await sets())[0]?.spec?.replicas, (await own()).length]).toEqual([1, 1]);
+  });
+
+  it('changes a set once in a step that creates machines, and names them no more once all is done', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 4 } }));
+    let patches = 0;
+    const counting: KubeClient = {
+      ...client,
+      patch: async (...request) => {
+        patches += Number(request[0].plural === machineSets.plural);
+        return client.patch(...request);
+      },
+    };
+    const plan = planOwner(await read(ref), newName);
+    const { report: _, ...silent } = plan;
+    await activitiesOf(counting).actOnOwner(ref, 'MachineDeployment', silent);
+    expect([patches, (await own()).length]).toEqual([1, 4]);
+    const named = (await sets())[0]?.metadata.annotations?.[names.creating];
+    expect(named).toBe(plan.create[0]?.names.join());
+
+    await settle(ref);
+    expect((await sets())[0]?.metadata.annotations).not.toHaveProperty([names.creating]);
+    expect((await read(ref)).view.sets).toMatchObject([{ annotated: true }]);
   });
 
   it('tells what it did as Events on deployment and set', async () => {
@@ -753,7 +802,6 @@ describe('actOnOwner', () => {
     await underWay;
 
     expect(await own()).toHaveLength(59);
-    expect((await sets())[0]?.metadata.annotations).not.toHaveProperty([names.creating]);
     // What was planned before the other run began finds that one in its place, and does nothing.
     await client.patch(machineSets, (await sets())[0]!.metadata, creating('pool-other'));
     await activities.actOnOwner(ref, 'MachineDeployment', next);

@@ -125,8 +125,13 @@ export interface SetView {
   readonly deleting: boolean;
   /** Whether its status says what the owner's workflow has to say of it: the generation, and no problem. */
   readonly observed: boolean;
-  /** Whether it tells what its deployment asks for; true where that is of no use, in an empty set of an older template. */
+  /**
+   * Whether its annotations are as they should be: it tells what its deployment asks for, but for an empty set of an older
+   * template, and names no creation that is over, but while a rollout goes on.
+   */
   readonly annotated: boolean;
+  /** Replicas that its deployment asked for when it was told so last; left out where it never was. */
+  readonly told?: number;
   /** Whether no machine may be created in it: it or its deployment is frozen, or it is an old one of an update in place. */
   readonly closed: boolean;
   /** spec.replicas */
@@ -141,6 +146,8 @@ export interface SetView {
   readonly starting: number;
   /** Active ones that are Failed and to be replaced. */
   readonly failed: number;
+  /** Active ones beside those that somebody wants gone first; left out where there are none. */
+  readonly marked?: number;
   /** Those that were deleted because they had Failed, and are not gone yet. */
   readonly replacing: number;
 }
@@ -255,7 +262,7 @@ export interface OwnerReading {
 /** Machines that somebody has begun to create in a set, and may still be creating. */
 export interface BegunCreation {
   readonly set: string;
-  /** All their names as the set's annotation has them. */
+  /** All their names as the set's annotation has them, with commas. */
   readonly text: string;
   /** Those of them that no machine has. */
   readonly left: readonly string[];
@@ -283,8 +290,8 @@ export interface OwnerPlan {
   readonly addFinalizers: boolean;
   /** Make the set of the present template. */
   readonly createSet?: { readonly name: string; readonly hash: string; readonly replicas: number };
-  /** Change spec.replicas of sets. */
-  readonly scale: readonly { readonly set: string; readonly resourceVersion: string; readonly replicas: number }[];
+  /** Change spec.replicas and annotations of sets. `finished`: text of a creation that is over. */
+  readonly scale: readonly { readonly set: string; readonly replicas: number; readonly finished?: string }[];
   /**
    * Machines to create, by name, so that a repeated step creates the same. `after`: the text of the creation that this
    * one goes on with. Where another has begun since, nothing is created.

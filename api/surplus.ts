@@ -49,41 +49,57 @@ function stayingOf({ active, failed }: SetView): number {
   return active - failed;
 }
 
+/**
+ * Machines of the present set that the autoscaler or a person has marked, and that fewer replicas take in the middle of a
+ * rollout. Only as many as the replicas have become fewer: a mark alone takes none.
+ * @param spare available machines beyond those that have to be
+ */
+function wishedAway(view: OwnerView, current: SetView | undefined, spare: number): number {
+  if (current === undefined || !hasOthers(view)) return 0;
+  const lowered = (current.told ?? 0) - view.replicas;
+  // What a step before this one has asked for, and may not have deleted.
+  const begun = stayingOf(current) - current.replicas;
+  return Math.max(0, Math.min(current.marked ?? 0, Math.max(lowered, begun), spare));
+}
+
 /** Machines that were available and may be again: what is Unknown now comes back when its network does. */
 function unavailableOf(set: SetView): number {
   return stayingOf(set) - set.starting - set.available;
 }
 
-function sumOf(sets: readonly SetView[], count: (set: SetView) => number): number {
+export function sumOf(sets: readonly SetView[], count: (set: SetView) => number): number {
   return sets.reduce((sum, set) => sum + count(set), 0);
 }
 
 /** Whether there are machines of sets that are not the present one, or of one that is being deleted. */
-function hasOthers({ sets }: OwnerView): boolean {
+export function hasOthers({ sets }: OwnerView): boolean {
   return sets.some((set) => (!set.current || set.deleting) && set.total > 0);
 }
 
 /**
  * Older sets give what the bounds allow: what never was available; then, oldest set first, what is not available now, as
  * long as enough is left that is or may be again; then what is more than has to be available. They get nothing. The
- * present set gets what there is room for.
+ * present set gets what there is room for, but where fewer replicas take machines of it that somebody has marked.
  */
 function rolledReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
   const current = sets.find((set) => set.current);
   const old = sets.filter((set) => set !== current);
-  const surplus = current === undefined ? 0 : Math.max(0, stayingOf(current) - view.replicas);
-  // At worst all that is too many in the present set is available.
-  const available = sumOf(sets, (set) => set.available) - Math.min(surplus, current?.available ?? 0);
-  const spare = available - minAvailable(view, current);
+  const present = current === undefined ? 0 : stayingOf(current);
+  const most = sumOf(sets, (set) => set.available) - minAvailable(view, current);
+  const wished = wishedAway(view, current, most);
+  const leaving = Math.max(0, present - view.replicas, wished);
+  // At worst all that goes from the present set is available.
+  const spare = most - Math.min(leaving, current?.available ?? 0);
 
   const left = new Map(old.map((set) => [set.name, stayingOf(set) - set.starting]));
   take(left, old, spare + sumOf(old, unavailableOf), unavailableOf);
   take(left, old, spare, (set) => set.available);
-  return left.set(current?.name ?? '', grownReplicas(view, current));
+  const grown = grownReplicas(view, current);
+  return left.set(current?.name ?? '', wished > 0 ? Math.min(grown, present - wished) : grown);
 }
 
-/** Machines that have to stay available. Nothing is given away for a set that does not exist yet. */
-function minAvailable({ strategy, replicas, maxUnavailable }: OwnerView, current: SetView | undefined): number {
+/** Machines that have to stay available while others make way. Nothing is given away for a set that does not exist yet. */
+export function minAvailable({ strategy, replicas, maxUnavailable }: OwnerView, current: SetView | undefined): number {
   if (strategy === 'Recreate') return 0;
   return current === undefined ? replicas : replicas - maxUnavailable;
 }
@@ -134,7 +150,7 @@ function growingSet(sets: readonly SetView[], active: readonly SetView[]): SetVi
   return sets.find((set) => set.current) ?? active.at(-1) ?? sets.at(-1);
 }
 
-/** Brings the sets down to the replicas, the largest first, as far as enough stays available. */
+/** Brings the sets down to the replicas, what is marked and then the largest first, as far as enough stays available. */
 function shrink(view: OwnerView, desired: Map<string, number>, active: readonly SetView[], total: number): void {
   const bySize = active.toSorted((a, b) => b.replicas - a.replicas);
   const available = sumOf(active, (set) => Math.min(set.available, set.replicas));
@@ -148,6 +164,7 @@ function shrink(view: OwnerView, desired: Map<string, number>, active: readonly 
     wanted -= given;
     spare -= Math.max(0, given - unavailable);
   };
+  for (const set of bySize) give(set, set.marked ?? 0);
   for (const set of bySize) give(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
   for (const set of bySize) give(set, wanted);
 }

@@ -17,6 +17,19 @@ export function creationTextOf({ metadata }: MachineSet): string {
   return metadata.annotations?.[names.creating] ?? '';
 }
 
+/** Whether a set still says that this creation is under way. */
+export function isUnderWay(creation: Creation, set: MachineSet): boolean {
+  return creationTextOf(set) === creationText(creation);
+}
+
+/** Whether a set names a creation of which all machines are there. @param own machines of the set */
+export function isCreationOver(set: MachineSet, own: readonly Machine[]): boolean {
+  const text = creationTextOf(set);
+  if (text === '') return false;
+  const present = new Set(own.map(({ metadata }) => metadata.name));
+  return text.split(',').every((name) => present.has(name));
+}
+
 /** What has begun in the sets of an owner. @param machines all of the namespace, read after the sets */
 export function toBegun(view: OwnerView, sets: readonly MachineSet[], machines: readonly Machine[]): BegunCreation[] {
   const taken = new Set(machines.map(({ metadata }) => metadata.name));

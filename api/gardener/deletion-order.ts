@@ -28,6 +28,11 @@ export function isPreserved(machine: Machine, nowMs: number): boolean {
   return value !== undefined && value !== 'false' && Object.hasOwn(preserveValues, value);
 }
 
+/** Whether the autoscaler or a person wants a machine gone before others of its set. */
+export function isMarked(machine: Machine, nowMs: number): boolean {
+  return priorityOf(machine) < Number(priorities.default) && !isPreservedUntilExpiry(machine, nowMs);
+}
+
 function isPreservedUntilExpiry(machine: Machine, nowMs: number): boolean {
   return expiryMsOf(machine) > nowMs;
 }

@@ -83,6 +83,14 @@ describe('toDeploymentView', () => {
     expect(toDeploymentView(deployment(), [deleted], []).sets).toMatchObject([{ current: true, deleting: true }]);
   });
 
+  it('has no progress deadline where it is missing, 0 or less', () => {
+    const deadlineOf = (progressDeadlineSeconds?: number) => {
+      const change = progressDeadlineSeconds === undefined ? {} : { progressDeadlineSeconds };
+      return toDeploymentView(deployment(change), [], []).progressDeadlineSeconds;
+    };
+    expect([undefined, 0, -5, 1].map(deadlineOf)).toEqual([undefined, undefined, undefined, 1]);
+  });
+
   it('[mcm 82] names the set that does not exist yet, another one after each collision', () => {
     const view = toDeploymentView(deployment(), [set('pool-1', 'large')], []);
     const hash = templateHash(template('small'));

@@ -2,12 +2,13 @@
 import type { OwnerView, SetView, UpdateStrategy } from '../model.ts';
 import { names } from '../names.ts';
 import { boundsOf, replicasAnnotations } from './bounds.ts';
-import { isPreserved } from './deletion-order.ts';
+import { isCreationOver } from './creations.ts';
+import { isMarked, isPreserved } from './deletion-order.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
-import { finalizers, labels, strategies } from './names.ts';
+import { annotations, finalizers, labels, strategies } from './names.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, toldProblem } from './problem.ts';
 import { withNewestRevision, withRevision } from './revision.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
@@ -38,8 +39,10 @@ export function toDeploymentView(
   const isWell = failureOfDeployment(deployment) === undefined && own.every((set) => failureOfSet(set) === undefined);
   const isTold = toldProblem(deployment) === problem && isWell && isRevised(deployment, current, own);
   const progress = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
-  const { progressDeadlineSeconds } = spec ?? {};
+  const { progressDeadlineSeconds = 0 } = spec ?? {};
   const bySet = groupByController(machines);
+  const machinesOf = ({ metadata: { uid } }: MachineSet) => bySet.get(uid) ?? [];
+  const isRolling = own.some((set) => set !== current && machinesOf(set).length > 0);
   return {
     kind: 'MachineDeployment',
     ...traitsOf(deployment, isTold),
@@ -49,13 +52,15 @@ export function toDeploymentView(
     strategy: strategyOf(spec),
     ...boundsOf(spec),
     ...(progress !== undefined && progress !== invalidSpec && { progress }),
-    ...(progressDeadlineSeconds !== undefined && { progressDeadlineSeconds }),
+    ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
     template: { setName: current?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
-      ...toSetView(set, bySet.get(set.metadata.uid) ?? []),
+      ...toSetView(set, machinesOf(set)),
       current: set === current,
       closed: isClosed(set, deployment),
-      annotated: (set !== current && (set.spec?.replicas ?? 0) === 0) || isAnnotated(set, deployment),
+      annotated:
+        ((set !== current && (set.spec?.replicas ?? 0) === 0) || isAnnotated(set, deployment)) &&
+        (isRolling || !isCreationOver(set, machinesOf(set))),
     })),
   };
 }
@@ -117,7 +122,15 @@ export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): Ow
     maxSurge: 0,
     maxUnavailable: 0,
     template: { setName: set.metadata.name, hash: '' },
-    sets: [{ ...toSetView(set, own), ...traitsOf(set, isTold), current: true, closed: isClosed(set), annotated: true }],
+    sets: [
+      {
+        ...toSetView(set, own),
+        ...traitsOf(set, isTold),
+        current: true,
+        closed: isClosed(set),
+        annotated: !isCreationOver(set, own),
+      },
+    ],
   };
 }
 
@@ -136,6 +149,8 @@ function traitsOf(owner: MachineDeployment | MachineSet, isTold: boolean) {
 
 function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'current' | 'closed' | 'annotated'> {
   const active = own.filter(isActive);
+  const marked = active.filter((machine) => isMarked(machine, Date.now()) && !isToBeReplaced(machine)).length;
+  const told = Number.parseInt(set.metadata.annotations?.[annotations.desiredReplicas] ?? '', 10);
   return {
     name: set.metadata.name,
     ...traitsOf(set, failureOfSet(set) === undefined),
@@ -146,6 +161,8 @@ function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'cur
     starting: active.filter(isStarting).length,
     failed: active.filter(isToBeReplaced).length,
     replacing: own.filter(isBeingReplaced).length,
+    ...(marked > 0 && { marked }),
+    ...(told >= 0 && { told }),
   };
 }
 

@@ -140,7 +140,7 @@ export function createWorld(options: WorldOptions) {
     if (deployment === undefined || deployment.metadata.generation !== plan.generation) return;
     if (plan.addFinalizers) for (const object of [deployment, ...world.sets]) addFinalizer(object);
     if (plan.createSet !== undefined) createSet(deployment, plan.createSet);
-    const scaled = new Map(plan.scale.map((change) => [change.set, scale(deployment, change)]));
+    const scaled = new Map(plan.scale.map((change) => [change.set, scale(deployment, change, plan)]));
     for (const batch of plan.create) createMachines(batch, plan);
     for (const candidate of plan.remove) removeCandidate(candidate, plan);
     for (const { uid } of plan.releaseSets) releaseSet(uid);
@@ -175,9 +175,14 @@ export function createWorld(options: WorldOptions) {
   }
 
   /** Answers the set's new generation, if it has one now. */
-  function scale(deployment: MachineDeployment, planned: OwnerPlan['scale'][number]): number | undefined {
+  function scale(
+    deployment: MachineDeployment,
+    planned: OwnerPlan['scale'][number],
+    { sets }: OwnerPlan,
+  ): number | undefined {
     const set = world.sets.find(({ metadata }) => metadata.name === planned.set);
-    if (set?.spec === undefined || set.metadata.resourceVersion !== planned.resourceVersion) return undefined;
+    const before = sets.find(({ uid }) => uid === set?.metadata.uid);
+    if (set?.spec === undefined || set.metadata.generation !== before?.generation) return undefined;
     set.metadata.annotations = { ...set.metadata.annotations, ...replicasAnnotations(deployment) };
     touch(set);
     if (set.spec.replicas === planned.replicas) return undefined;

@@ -80,6 +80,11 @@ describe('the clock of a rollout', () => {
     expect(tick(late, another, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
   });
 
+  it('is not late for a template that has no set yet, whatever the status says of the one before', () => {
+    const told = { ...rolling, progress: rolloutLate, sets: [old] };
+    expect(tick(undefined, told, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
+  });
+
   it('[invariant 6] begins anew after an outage', () => {
     expect(afterOutage(after(rolling), 8_000)).toEqual({ ...after(rolling), sinceMs: 8_000 });
     expect(afterOutage(undefined, 8_000)).toBeUndefined();

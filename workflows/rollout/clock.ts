@@ -32,8 +32,8 @@ export function tick(before: ProgressClock | undefined, view: OwnerView, nowMs: 
   const about = aboutOf(view);
   const reached = reachedBy(view);
   if (before?.about !== about) {
-    // What the status says is of a run that somebody has terminated, unless it was about something else.
-    const isLate = before === undefined && view.progress === rolloutLate;
+    // What the status says is of a run that is over or was terminated. It was about this template, if that has a set.
+    const isLate = before === undefined && view.progress === rolloutLate && view.sets.some((set) => set.current);
     return { about, ...reached, sinceMs: nowMs, isLate };
   }
   const updated = Math.max(before.updated, reached.updated);

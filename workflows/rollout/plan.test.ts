@@ -21,6 +21,7 @@ type Happening =
   | { readonly kind: 'delete'; readonly pick: number }
   | { readonly kind: 'gone'; readonly pick: number }
   | { readonly kind: 'preserve'; readonly pick: number }
+  | { readonly kind: 'mark'; readonly pick: number }
   | { readonly kind: 'pause'; readonly paused: boolean }
   | { readonly kind: 'deleteSet'; readonly pick: number }
   | { readonly kind: 'deleteOwner' };
@@ -46,7 +47,10 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('manage' as const, 'gone' as const), pick }) },
   {
     weight: 1,
-    arbitrary: fc.record({ kind: fc.constantFrom('delete' as const, 'preserve' as const, 'deleteSet' as const), pick }),
+    arbitrary: fc.record({
+      kind: fc.constantFrom('delete' as const, 'preserve' as const, 'mark' as const, 'deleteSet' as const),
+      pick,
+    }),
   },
 );
 const happenings = fc.array(happening, { maxLength: 40, size: 'max' });
@@ -103,14 +107,14 @@ function countStaying({ machines }: World): number {
   ).length;
 }
 
-/** A reading, with the machines that it counts as available. */
+/** A reading, with the machines that it counts as available, but for those that somebody has marked. */
 interface Look extends OwnerReading {
   readonly available: ReadonlySet<string>;
 }
 
 function look(world: World): Look | undefined {
   const reading = world.observe();
-  const good = world.machines.filter((machine) => isActive(machine) && isAvailable(machine));
+  const good = world.machines.filter((one) => isActive(one) && isAvailable(one) && !isMarked(one));
   return reading && { ...reading, available: new Set(good.map(({ metadata }) => metadata.uid)) };
 }
 
@@ -133,7 +137,14 @@ function step(world: World, seen: Look | undefined): OwnerPlan | undefined {
   return plan;
 }
 
-/** As far as anybody could know when it was decided: what fails or is deleted later is in no precondition. */
+function isMarked({ metadata }: Machine): boolean {
+  return metadata.annotations?.[annotations.priority] === '1';
+}
+
+/**
+ * As far as anybody could know when it was decided: what fails or is deleted later is in no precondition. What somebody
+ * has marked goes when the replicas are fewer, whatever is left.
+ */
 function expectEnoughAvailable({ view, available }: Look, { remove }: OwnerPlan): void {
   const staying = view.sets.filter((set) => !set.deleting);
   const leaving = remove.filter(({ set, uid }) => available.has(uid) && staying.some(({ name }) => name === set));
@@ -207,10 +218,13 @@ function happenToMachine(
   if (event.kind === 'manage') manage(world, machine);
   if (event.kind === 'delete') world.remove(machine);
   if (event.kind === 'gone') finish(world, machine);
-  if (event.kind === 'preserve') {
-    machine.metadata.annotations = { ...machine.metadata.annotations, [annotations.preserve]: 'now' };
-    world.touch(machine);
-  }
+  if (event.kind === 'preserve') annotate(world, machine, { [annotations.preserve]: 'now' });
+  if (event.kind === 'mark') annotate(world, machine, { [annotations.priority]: '1' });
+}
+
+function annotate(world: World, machine: Machine, more: Record<string, string>): void {
+  machine.metadata.annotations = { ...machine.metadata.annotations, ...more };
+  world.touch(machine);
 }
 
 /** Acts until the plan is empty; every act that does something changes what is seen. Answers how many there were. */
@@ -227,20 +241,22 @@ function actUntilIdle(world: World): number {
 
 /** Nothing more happens but that machines come up and go away. */
 function settle(world: World): void {
-  for (let rounds = 0; ; rounds++) {
-    const steps = actUntilIdle(world);
-    const leaving = world.machines.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
-    const coming = world.machines.filter(
-      (machine) => isActive(machine) && !['Running', 'Failed'].includes(phaseOf(machine)),
-    );
-    if (steps + leaving.length + coming.length === 0) return;
-    for (const machine of leaving) finish(world, machine);
-    for (const machine of coming) {
-      manage(world, machine);
-      setPhase(world, machine, 'Running');
-    }
-    expect(rounds).toBeLessThan(100);
+  for (let rounds = 0; settleOnce(world); rounds++) expect(rounds).toBeLessThan(100);
+}
+
+/** What can be done is done, and machines come up and go away, once. Answers whether there was anything of it. */
+function settleOnce(world: World): boolean {
+  const steps = actUntilIdle(world);
+  const leaving = world.machines.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  const coming = world.machines.filter(
+    (machine) => isActive(machine) && !['Running', 'Failed'].includes(phaseOf(machine)),
+  );
+  for (const machine of leaving) finish(world, machine);
+  for (const machine of coming) {
+    manage(world, machine);
+    setPhase(world, machine, 'Running');
   }
+  return steps + leaving.length + coming.length > 0;
 }
 
 describe('planOwner, whatever happens', () => {
@@ -295,6 +311,29 @@ describe('planOwner, whatever happens', () => {
         expect(JSON.stringify([world.sets, world.machines, world.deployment])).toBe(before);
       }),
       { numRuns: 120 },
+    );
+  });
+});
+
+describe('planOwner in the middle of a rollout', () => {
+  it('[invariant 7] takes the machines that are marked for fewer replicas, of whichever template they are', () => {
+    const bounds = fc.constantFrom({ maxSurge: 1, maxUnavailable: 0 }, { maxSurge: 3, maxUnavailable: 2 });
+    fc.assert(
+      fc.property(bounds, fc.nat(8), fc.integer({ min: 1, max: 3 }), (from, rounds, fewer) => {
+        const replicas = 6;
+        const world = createWorld({ ...from, replicas, limit: 100 });
+        settle(world);
+        world.editSpec({ template: template('new') });
+        for (let round = 0; round < rounds; round++) settleOnce(world);
+        const marked = world.machines.filter((one) => isActive(one) && isAvailable(one)).slice(-fewer);
+        for (const machine of marked) annotate(world, machine, { [annotations.priority]: '1' });
+        world.editSpec({ replicas: replicas - fewer });
+        settle(world);
+
+        const left = new Set(world.machines.map(({ metadata }) => metadata.uid));
+        expect(left.size).toBe(replicas - fewer);
+        expect(marked.filter(({ metadata }) => left.has(metadata.uid))).toEqual([]);
+      }),
     );
   });
 });
@@ -434,7 +473,7 @@ describe('planOwner', () => {
   it('[mcm 64] deletes the surplus in the order of the candidates', () => {
     const candidates = ['a', 'b', 'c'].map((name) => candidate(name));
     const plan = planFor({ ...owner, replicas: 1 }, candidates);
-    expect(plan.scale).toEqual([{ set: 'pool-1', resourceVersion: '3', replicas: 1 }]);
+    expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 1 }]);
     expect(removed(plan)).toEqual(['a', 'b']);
   });
 
@@ -544,6 +583,30 @@ describe('planOwner', () => {
       ['more replicas for the new set alone', { replicas: 5 }, [having(old, 3), having(fresh, 0)], { old: 3, new: 3 }],
       ['fewer replicas from the old set', { replicas: 2 }, [having(old, 3), having(fresh, 1)], { old: 1, new: 1 }],
       [
+        '[invariant 7] as many marked machines of the new set as the replicas are fewer',
+        { replicas: 2 },
+        [having(old, 2), { ...having(fresh, 2), marked: 2, told: 3 }],
+        { old: 1, new: 1 },
+      ],
+      [
+        '[invariant 7] marked machines of the new set that a step before has asked for',
+        { replicas: 2 },
+        [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, told: 2 }],
+        { old: 1, new: 1 },
+      ],
+      [
+        '[invariant 7] no marked machine of the new set while the replicas are as they were',
+        {},
+        [having(old, 3), { ...having(fresh, 1), marked: 1, told: 3 }],
+        { old: 2, new: 1 },
+      ],
+      [
+        '[invariant 5] no marked machine of the new set while too few are available',
+        { replicas: 2 },
+        [having(old, 1, 0, 1), { ...having(fresh, 1), marked: 1, told: 3 }],
+        { old: 1, new: 1 },
+      ],
+      [
         '[mcm 77] everything old, and nothing new before that is gone, to recreate',
         { strategy: 'Recreate', maxSurge: 0 },
         [having(old, 3), having(fresh, 0)],
@@ -577,6 +640,12 @@ describe('planOwner', () => {
         { old: 4, new: 0 },
       ],
       ['none', { replicas: 0 }, [having(old, 4), having(fresh, 2)], { old: 0, new: 0 }],
+      [
+        'fewer first where some are marked',
+        { replicas: 4 },
+        [having(old, 4), { ...having(fresh, 2), marked: 1 }],
+        { old: 3, new: 1 },
+      ],
       [
         'no surge once the replicas are others',
         { replicas: 5 },
@@ -650,13 +719,13 @@ describe('planOwner', () => {
     const newest = { ...set, current: false, total: 2, active: 2, available: 2, replicas: 2 };
     const plan = planFor({ ...owner, paused: true, replicas: 9, sets: [older, newest] });
     expect(plan).not.toHaveProperty('createSet');
-    expect(plan.scale).toEqual([{ set: 'pool-1', resourceVersion: '3', replicas: 6 }]);
+    expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 6 }]);
     expect(planFor({ ...owner, paused: true, sets: [] })).toMatchObject({ scale: [], create: [] });
   });
 
   it('tells sets what their deployment asks for, without another change', () => {
     const plan = planFor({ ...owner, sets: [{ ...set, annotated: false }] });
-    expect(plan.scale).toEqual([{ set: 'pool-1', resourceVersion: '3', replicas: 3 }]);
+    expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 3 }]);
   });
 
   it('names the generation and the sets that it is for, as they are once they are scaled', () => {

@@ -26,7 +26,7 @@ export function planOwner(
   const isMissing = isWithoutSet(view);
   const scale = view.sets
     .filter((set) => !set.deleting && (desired.get(set.name) !== set.replicas || !set.annotated))
-    .map((set) => ({ set: set.name, resourceVersion: set.resourceVersion, replicas: desired.get(set.name) ?? 0 }));
+    .map((set) => ({ set: set.name, replicas: desired.get(set.name) ?? 0, ...finishedIn(set, begun) }));
   const report = reportOf(view, isLate);
   return {
     ...nothingFor(view, desired),
@@ -66,6 +66,12 @@ export function isEmpty(plan: OwnerPlan): boolean {
 
 function newSet({ template }: OwnerView) {
   return { name: template.setName, hash: template.hash };
+}
+
+/** A creation of which no machine can be on its way any more. */
+function finishedIn({ name }: SetView, begun: OwnerReading['begun']) {
+  const finished = begun.find(({ set, left }) => set === name && left.length === 0)?.text;
+  return finished === undefined ? {} : { finished };
 }
 
 /** A set that somebody deleted, and that only our finalizer keeps. */

@@ -14,7 +14,13 @@ import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { eventually, recordingLogger } from '../../test/kube/setup.ts';
-import { describeOwnerQuery, lookOwnerSignal, ownerObservedSignal, retryNowSignal } from './messages.ts';
+import {
+  describeOwnerQuery,
+  lookOwnerSignal,
+  ownerObservedSignal,
+  type RolloutState,
+  retryNowSignal,
+} from './messages.ts';
 
 const set: SetView = {
   name: 'pool-1',
@@ -119,11 +125,19 @@ beforeEach(async () => {
 });
 afterEach(() => end());
 
-async function start(first: OwnerView): Promise<void> {
+/** @param before what an earlier run has left, whose search attribute is still there */
+async function start(first: OwnerView, before?: RolloutState): Promise<void> {
   view = first;
   const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
   const retry = { initialInterval: '1 second', backoffCoefficient: 1 } as const;
-  handle = await client.workflow.start('rollout', { taskQueue, workflowId: randomUUID(), args: [ref], retry });
+  const blockedOn = before?.heldUpBy && [{ key: blockedOnKey, value: before.heldUpBy.blockedOn }];
+  handle = await client.workflow.start('rollout', {
+    taskQueue,
+    workflowId: randomUUID(),
+    args: [ref, before],
+    retry,
+    ...(blockedOn !== undefined && { typedSearchAttributes: blockedOn }),
+  });
 }
 
 const doing = async () => (await handle.query(describeOwnerQuery)).doing;
@@ -298,10 +312,79 @@ describe('a rollout with a progress deadline', () => {
     const { runId: second } = await current().describe();
     await untilFailed(second);
     await eventually(async () => (await current().describe()).runId !== second, 60_000);
+
+    // The run after the next template knows nothing of that failure, and has all of the deadline.
+    const { runId: third } = await current().describe();
+    await eventually(async () => (await describeNow()).blockedOn === 'CloudCapacity', 60_000);
+    view = { ...stuck, template: { setName: 'pool-1', hash: '3' } };
+    await current().signal(lookOwnerSignal);
+    await eventually(async () => (await current().describe()).runId !== third, 60_000);
+    const { runId: fourth } = await current().describe();
+    await untilFailed(fourth);
+    const { events } = await client.workflow.getHandle(handle.workflowId, fourth).fetchHistory();
+    const started = events?.[0]?.workflowExecutionStartedEventAttributes;
+    expect([started?.attempt, started?.continuedFailure]).toEqual([1, null]);
+    expect(reported()).toEqual([rolloutLate, rolloutLate]);
+    await eventually(async () => (await current().describe()).runId !== fourth, 60_000);
     view = atRest;
     await current().signal(retryNowSignal);
     await current().result();
   }, 240_000);
+
+  it('is looked after again when a watcher sees it get further after it was late', async () => {
+    const { progressDeadlineSeconds: _, ...patient } = stuck;
+    const reached = { about: '1/3', updated: 2, available: 1, others: 0 };
+    const lateSince = { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true };
+    const one = { ...patient, sets: [{ ...set, active: 2, available: 1 }] };
+    await start(one, { clock: lateSince, heldUpBy });
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    expect((await describeNow()).blockedOn).toBe('CloudCapacity');
+
+    view = patient;
+    await handle.signal(ownerObservedSignal, patient);
+    await eventually(async () => (await blockedOn(handle)) === undefined);
+    const { heldUpBy: left, progressAt = '' } = await describeNow();
+    expect([left, Date.parse(progressAt) > Date.now() - 600_000]).toEqual([undefined, true]);
+    await eventually(async () => {
+      const { events } = await handle.fetchHistory();
+      return events?.some((event) => event.timerStartedEventAttributes) === true;
+    });
+  });
+
+  it('shows no more what the run before it was blocked on, once that is over', async () => {
+    const reached = { about: '1/3', updated: 2, available: 2, others: 0 };
+    await start(stuck, { clock: { ...reached, sinceMs: Date.now(), isLate: false }, heldUpBy });
+    await eventually(async () => (await blockedOn(handle)) === undefined);
+  });
+
+  it('has a deadline from when on it is set, however long the one before was', async () => {
+    believe();
+    await start({ ...stuck, progressDeadlineSeconds: 2_147_483_647 });
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    const { runId } = await handle.describe();
+    view = { ...stuck, observed: false };
+    act = ({ report }) => {
+      view = { ...stuck, progress: report?.progress ?? 'MachineSetUpdated' };
+    };
+    await handle.signal(lookOwnerSignal);
+    await untilFailed(runId);
+    expect(reported()).toContain(rolloutLate);
+  }, 120_000);
+
+  it('does not fail while it is paused', async () => {
+    believe();
+    await start(stuck);
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    const { runId } = await handle.describe();
+    view = { ...stuck, paused: true };
+    const lateMs = Date.now() + 3_000;
+    await eventually(async () => {
+      await handle.signal(lookOwnerSignal);
+      return Date.now() > lateMs;
+    }, 60_000);
+    expect([(await current().describe()).runId, reported()]).toEqual([runId, [rolloutPaused]]);
+    expect(await describeNow()).not.toHaveProperty('deadline');
+  }, 120_000);
 
   it('[invariant 6] does not fail because the API server has not answered', async () => {
     believe();

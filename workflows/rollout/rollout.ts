@@ -10,7 +10,6 @@ import {
   proxyActivities,
   setCurrentDetails,
   setHandler,
-  sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
@@ -83,6 +82,8 @@ interface Owning {
   lookNow: boolean;
   /** When the next step may begin, ms since the epoch. */
   nextStepMs: number;
+  /** By set, the names of the machines that this run has created last, with commas. */
+  readonly made: Map<string, string>;
   /** Steps in a row that Kubernetes has refused. */
   refusals: number;
   /** Only while a rollout is under way. */
@@ -138,13 +139,13 @@ async function own(ref: ObjectRef, kind: OwnerKind, before?: RolloutState): Prom
 async function keepTime(owning: Owning): Promise<void> {
   owning.hasTimer = true;
   for (;;) {
-    const { clock } = owning;
+    const { clock, deadlineMs: givenMs } = owning;
     if (clock === undefined || clock.isLate) break;
     const begunMs = Date.now();
-    const leftMs = clock.sinceMs + owning.deadlineMs - begunMs;
-    const tenthMs = owning.deadlineMs / 10;
+    const leftMs = clock.sinceMs + givenMs - begunMs;
+    const tenthMs = givenMs / 10;
     const waitMs = Math.max(1_000, leftMs > 0 ? Math.min(leftMs, tenthMs) : tenthMs);
-    await sleep(waitMs);
+    if (await condition(() => owning.deadlineMs !== givenMs, waitMs)) continue;
     if (Date.now() > begunMs + waitMs + lateTimerMs) owning.clock = afterOutage(owning.clock, Date.now());
     if (owning.clock?.sinceMs === clock.sinceMs) owning.lookNow = true;
   }
@@ -184,10 +185,11 @@ async function takeStep(owning: Owning): Promise<Step> {
     if (owning.hash !== hash) return 'replaced';
     if ((await keepDeadline(owning, reading.view)) === 'failed') return 'failed';
     const needs = deploymentNeeds(reading.view);
-    const plan = planOwner(reading, newName, isToldLate(owning.clock, reading.view));
+    const plan = planOwner(withoutMade(owning, reading), newName, isToldLate(owning.clock, reading.view));
     show(owning, reading, needs, doingOf(reading.view, isEmpty(plan)));
     if (!isEmpty(plan)) {
       await actOnOwner(ref, kind, plan);
+      for (const { set, names } of plan.create) owning.made.set(set, names.join());
       return 'acted';
     }
     return needs.length === 0 ? 'done' : 'waiting';
@@ -202,6 +204,12 @@ async function takeStep(owning: Owning): Promise<Step> {
     setCurrentDetails(toMarkdown(owning.description));
     return 'refused';
   }
+}
+
+/** What this run has begun by itself is over: names of machines that are gone since are not given again. */
+function withoutMade({ made }: Owning, reading: OwnerReading): OwnerReading {
+  const begun = reading.begun.map((one) => (made.get(one.set) === one.text ? { ...one, left: [] } : one));
+  return { ...reading, begun };
 }
 
 /**
@@ -238,8 +246,9 @@ function blockOn(owning: Owning, blocker: Blocker | undefined): void {
  * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
  * wait for. A cache that is behind costs a reading or a moment, never a machine: plans are made from readings.
  */
-function isWorthAStep({ seen, clock }: Owning): boolean {
+function isWorthAStep({ seen, clock, heldUpBy }: Owning): boolean {
   if (seen === undefined) return false;
+  if (clock?.isLate === false && heldUpBy !== undefined) return true; // it was late, and is watched again from now on
   const asIfRead: OwnerReading = { view: seen, candidates: [], begun: [] };
   const plan = planOwner(asIfRead, (set) => set, isToldLate(clock, seen));
   return hasSurplus(seen) || deploymentNeeds(seen).length === 0 || !isEmpty(plan);
@@ -262,9 +271,9 @@ function startOwning(ref: ObjectRef, kind: OwnerKind, before: RolloutState | und
     replicas: { desired: 0, total: 0, active: 0, available: 0 },
   };
   const owning: Owning = {
-    ...{ ref, kind, lookNow: false, nextStepMs: 0, refusals: 0, description },
+    ...{ ref, kind, lookNow: false, nextStepMs: 0, made: new Map(), refusals: 0, description },
     ...{ clock: before?.clock, heldUpBy: before?.heldUpBy, deadlineMs: 0, hasTimer: false },
-    shownBlocker: before?.clock.isLate ? 'unknown' : undefined,
+    shownBlocker: before?.heldUpBy === undefined ? undefined : 'unknown',
   };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
