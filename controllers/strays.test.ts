@@ -9,6 +9,8 @@ import type { Watches } from './watches.ts';
 
 /** Phases of the machines whose workflows are open, by their names, as the server shows them. */
 let open: Map<string, string>;
+/** When their runs began. */
+let startTime: Date;
 let lists: number;
 let looks: string[];
 let search: () => Promise<void>;
@@ -18,7 +20,9 @@ const workflow = {
   count: async () => ({ count: open.size }),
   async *list() {
     lists++;
-    for (const [name, phase] of open) yield { workflowId: idOf(name), typedSearchAttributes: { get: () => phase } };
+    for (const [name, phase] of open) {
+      yield { workflowId: idOf(name), typedSearchAttributes: { get: () => phase }, startTime };
+    }
   },
 };
 const idOf = (name: string) => `i/machine/n/${name}/${name}-uid`;
@@ -35,6 +39,7 @@ async function searchOften(): Promise<void> {
 
 beforeEach(async () => {
   [open, lists, looks] = [new Map(), 0, []];
+  startTime = new Date(0);
   machines = createStore<Machine>();
   for (const name of ['a', 'b', 'c']) {
     put(name, 'Running');
@@ -79,6 +84,18 @@ describe('the search for workflows that nobody tells of', () => {
     await searchOften();
 
     expect(looks).toEqual([idOf('b')]);
+  });
+
+  it('leaves one alone that began after the search before, whose phase changes, until the next', async () => {
+    startTime = new Date(Date.now() + 1_000);
+    open.set('b', 'Pending');
+    open.set('new', '');
+    await search();
+    expect([lists, looks]).toEqual([2, []]);
+
+    startTime = new Date(0);
+    await search();
+    expect(looks).toEqual([idOf('b'), idOf('new')]);
   });
 
   it('takes no offence at machines at rest whose workflows stay terminated', async () => {

@@ -21,16 +21,21 @@ export interface StraySearchOptions {
 /** Searches from one list to the next: a list of 5,000 workflows is five pages, which is much for every minute. */
 const searchesPerList = 10;
 
+/** At the first search: a run is under way that began so shortly before, ms. */
+const youngMs = 5_000;
+
 /**
  * Searches when it is called; what was found is told to look. The first time, and when the number of open workflows and
  * that of Machines have drifted apart since, it lists all workflows, else it only counts those of machines. One that is
  * open for nothing hides behind one of a machine at rest that was terminated meanwhile: hence a list every tenth time.
+ * A run that began since the search before is under way, with a list that is behind it: it is compared the next time.
  * @param options.watches stores that are synced
  */
 export function createStraySearch({ watches, installation, look }: StraySearchOptions): () => Promise<void> {
   /** How many more workflows of machines are open than there are Machines, as last counted. */
   let knownSurplus: number | undefined;
   let searches = 0;
+  let lastSearchMs: number | undefined;
 
   /** What each workflow should think its phase is; undefined for those that have none. */
   function expectedPhases(): Map<string, string | undefined> {
@@ -44,17 +49,24 @@ export function createStraySearch({ watches, installation, look }: StraySearchOp
     return phases;
   }
 
-  async function listAll(): Promise<void> {
+  /** Answers whether there was nothing that is too young to be compared. */
+  async function compareAll(beganBeforeMs: number): Promise<boolean> {
     const open = await listOpenWorkflows(installation);
     const phases = expectedPhases();
-    for (const { id, phase } of open) if (!phases.has(id) || phases.get(id) !== phase) look(id);
+    const strays = open.filter(({ id, phase }) => !phases.has(id) || phases.get(id) !== phase);
+    const old = strays.filter(({ startTime }) => startTime.getTime() < beganBeforeMs);
+    for (const { id } of old) look(id);
+    return old.length === strays.length;
   }
 
   return async () => {
+    const nowMs = Date.now();
     // A difference that stays is of machines at rest whose workflows were terminated.
     const surplus = (await countOpenMachines(installation)) - watches.machines.size;
-    if (surplus !== knownSurplus || searches % searchesPerList === 0) await listAll();
-    knownSurplus = surplus;
+    const isDue = surplus !== knownSurplus || searches % searchesPerList === 0;
+    const isComplete = !isDue || (await compareAll(lastSearchMs ?? nowMs - youngMs));
+    knownSurplus = isComplete ? surplus : undefined;
     searches++;
+    lastSearchMs = nowMs;
   };
 }

@@ -16,6 +16,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
+import { shareFinds } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 
@@ -155,8 +156,10 @@ function createProvider(name: string, control: KubeClient): Provider {
 }
 
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
+  const find = shareFinds(control);
   return async (key, signal) => {
-    const secret = await control.find(secrets, key, { signal });
+    const secret = await find(secrets, key);
+    signal.throwIfAborted();
     if (secret === undefined) return undefined;
     const decoded = Object.entries(secret.data ?? {}).map(([name, value]) => [name, Buffer.from(value, 'base64')]);
     return Object.fromEntries(decoded);

@@ -92,6 +92,8 @@ export async function countOpenMachines(of: Installation): Promise<number> {
 export interface OpenWorkflow {
   readonly id: string;
   readonly phase: string | undefined;
+  /** Of its run. */
+  readonly startTime: Date;
 }
 
 /** The open workflows of an installation's objects. A list of the server's, which may be some seconds behind. */
@@ -99,8 +101,8 @@ export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[
   const workflows = Object.values(types).map(({ workflow }) => workflow);
   const query = openQuery(of, workflows);
   const open: OpenWorkflow[] = [];
-  for await (const { workflowId: id, typedSearchAttributes } of of.client.workflow.list({ query })) {
-    open.push({ id, phase: typedSearchAttributes.get(phaseKey) });
+  for await (const { workflowId: id, typedSearchAttributes, startTime } of of.client.workflow.list({ query })) {
+    open.push({ id, phase: typedSearchAttributes.get(phaseKey), startTime });
   }
   return open;
 }

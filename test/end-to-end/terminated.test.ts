@@ -25,10 +25,6 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     millwright = await startWatchedInstallation({ resyncMs: 5_000, cloud: { joinMs: 3_000, maxGraceMs: 200 } });
     millwright.recordAs('terminated');
     const { cloud, proxy } = millwright;
-    // So that there is a middle of creating machines.
-    proxy.setRule(({ method, url }) =>
-      method === 'POST' && url.pathname.endsWith('/machines') ? { kind: 'delay', ms: 500 } : undefined,
-    );
     const of = (fault: string) => ({ tags: { fault } });
     await cloud.setFaults(
       { kind: 'latency', ms: 12_000, operation: 'create', ...of('late') },
@@ -46,7 +42,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     // The owners last: their machines would only be in the way.
     const machinesFirst = Object.entries(scenarios).filter(([name]) => !name.startsWith(ofOwners));
     outcomes = machinesFirst.map(([, run]) => run());
-    const afterThem = Promise.allSettled(outcomes);
+    const afterThem = Promise.allSettled(outcomes).then(() =>
+      // So that there is a middle of creating machines, long enough to be met.
+      proxy.setRule(({ method, url }) =>
+        method === 'POST' && url.pathname.endsWith('/machines') ? { kind: 'delay', ms: 3_000 } : undefined,
+      ),
+    );
     for (const [name, run] of Object.entries(scenarios)) {
       if (name.startsWith(ofOwners)) outcomes.push(afterThem.then(run));
     }
