@@ -18,7 +18,7 @@ import {
   retryPauseMs,
 } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
-import { creationRefused, fail, writeRefusal, writeStatus } from './status.ts';
+import { creationRefused, fail, timeIn, writeRefusal, writeStatus } from './status.ts';
 
 /**
  * Asks the cloud for the VM until the Machine has an identity, and again with growing pauses until the node has joined:
@@ -54,7 +54,7 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   if ('kind' in attempt) return attempt;
   life.attempt = attempt;
   const isOutcomeKnown = !life.outcomeUnknown && life.machine.providerID === undefined;
-  const answer = await (isOutcomeKnown ? callOnce(life, attempt) : callCloud(life, attempt));
+  const answer = await (isOutcomeKnown ? callOnce(life, attempt, doing) : callCloud(life, attempt));
   if ('code' in answer) {
     const stored = answer.code === 'Unimplemented' ? storedVm(life.machine) : undefined;
     return stored ?? refused(life, doing, answer);
@@ -69,7 +69,7 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
  * last one's failure, and the others may have made a VM. What is worth another try gets it here, and its outcome is
  * unknown from then on. A call that has made nothing, for certain, leaves a Machine that had no VM without one.
  */
-async function callOnce(life: Life, attempt: CreationAttempt): Promise<Vm | Failure> {
+async function callOnce(life: Life, attempt: CreationAttempt, doing: string): Promise<Vm | Failure> {
   const { mayHaveVm } = life;
   const answer = await callCloud(life, attempt, { maximumAttempts: 1 }).catch((error: unknown) => {
     if (wasNeverTaken(error)) life.mayHaveVm = mayHaveVm;
@@ -83,7 +83,9 @@ async function callOnce(life: Life, attempt: CreationAttempt): Promise<Vm | Fail
   }
   if (!answer.triesUsedUp) return answer;
   life.outcomeUnknown = true;
-  await sleep(Math.max(retryAfterMs, 1_000));
+  const pauseMs = Math.max(retryAfterMs, 1_000);
+  showProgress(life, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), error: answer });
+  await sleep(pauseMs);
   return callCloud(life, attempt, { maximumAttempts: cloudTries - 1 });
 }
 
