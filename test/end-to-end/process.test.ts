@@ -6,9 +6,11 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { finalizers } from '../../api/gardener/names.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { machineDeployments, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { eventually, newNamespace, testClient, testKubeconfig } from '../kube/setup.ts';
 import { installCrds } from '../support/crds.ts';
@@ -194,6 +196,21 @@ describe('millwright describe', () => {
     expect(after.output).toMatch(/Last operation +Create Failed, since .*: MachineClass "missing" does not exist/);
   }, 120_000);
 
+  it('misses no workflow of a machine at rest, as when somebody has terminated it', async () => {
+    const key = { namespace, name: 'resting' };
+    const metadata = { ...key, finalizers: [finalizers.machine] };
+    const spec = { class: { kind: 'MachineClass', name: 'small' } };
+    await client.create(machines, { metadata, spec });
+    const status = { currentStatus: { phase: 'Running' } };
+    await client.patch(machines, key, mergePatch({ status }), { subresource: 'status' });
+
+    const { output } = await outcomeOf(['describe', 'machine', 'resting', '-n', namespace, ...servers]);
+    await client.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
+    await client.delete(machines, key);
+
+    expect(output).toMatch(/not open: the Machine is at rest, and one is started when something has to be done/);
+  });
+
   it('names the failed machines of a deployment, whether or not its workflow is open', async () => {
     await createDeployment('failing');
     const command = ['describe', 'mcd', 'failing', '-n', namespace, ...servers];
@@ -209,7 +226,8 @@ describe('millwright describe', () => {
 
     expect(open.output).toMatch(/^Doing +.*since/m);
     for (const { output } of [open, silent]) {
-      expect(output).toMatch(/^Failed +failing-\S+: .*MachineClass "missing" does not exist/m);
+      expect(output).toMatch(/^Held up by +failing-\S+: .*MachineClass "missing" does not exist/m);
+      expect(output.match(/does not exist/g)).toHaveLength(1);
     }
   }, 120_000);
 
