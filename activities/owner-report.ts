@@ -1,8 +1,9 @@
 /** What a step of an owner of machines says about owner and sets: revisions, generations, conditions and Events. */
+import { deploymentEvents, type OwnerEvents, setEvents } from '../api/events.ts';
 import { failureOfSet, failureOfSets } from '../api/gardener/failure.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
-import { apiVersion, type EventReason, events } from '../api/gardener/names.ts';
+import { apiVersion } from '../api/gardener/names.ts';
 import { currentSetOf } from '../api/gardener/owner.ts';
 import { type DeploymentReport, withFailure, withReport } from '../api/gardener/owner-status.ts';
 import { invalidSpec } from '../api/gardener/problem.ts';
@@ -61,6 +62,9 @@ async function reportDeployment(
   const change = (live: MachineDeployment) =>
     withReport(live, { ...said, setName: current?.metadata.name }, plan.generation, new Date());
   await update(control, machineDeployments, ref, change, onStatus);
+  if (said.late !== undefined) {
+    recordOn(deps.events, 'MachineDeployment', deployment, 'ProgressDeadlineExceeded', said.late);
+  }
 }
 
 /** Does a request for a set, and notes what the API server refuses. Whatever it throws is thrown on. */
@@ -109,14 +113,15 @@ async function updateStatus(
 }
 
 /** An Event on an owner or a set, of the type that its reason has. */
-export function recordOn(
+export function recordOn<K extends keyof OwnerEvents>(
   recorder: EventRecorder,
-  kind: 'MachineDeployment' | 'MachineSet',
+  kind: K,
   { metadata }: KubeObject,
-  reason: EventReason,
+  reason: OwnerEvents[K],
   note: string,
 ): void {
   const { namespace = '', name, uid } = metadata;
   const regarding = { apiVersion, kind, namespace, name, uid };
-  recorder.record({ regarding, type: events[reason].type, reason, note, action: reason });
+  const { type } = { ...setEvents, ...deploymentEvents }[reason];
+  recorder.record({ regarding, type, reason, note, action: reason });
 }

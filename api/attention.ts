@@ -71,15 +71,29 @@ export function sameConditions(a: ConditionStatuses, b: ConditionStatuses): bool
   return types.length === Object.keys(b).length && types.every((type) => a[type] === b[type]);
 }
 
-/** Why a MachineDeployment, or a MachineSet without one, needs its workflow. */
-export type OwnerNeed =
-  | 'finalizer' // ours is not on the owner or on one of its sets
-  | 'deletion' // it, or one of its sets, is to go
-  | 'template' // no set has the present template
-  | 'replicas' // a set or its machines are more or fewer than they should be
-  | 'failed' // a Failed machine is to be replaced
-  | 'observed' // a generation, a problem or annotations have not been taken note of
-  | 'progress'; // the rollout of the present template is not complete, or it is not said that it is paused
+/** Why a MachineDeployment, or a MachineSet without one, needs its workflow: what is to be done, in words for people. */
+const ownerNeeds = {
+  /** Ours is not on the owner or on one of its sets. */
+  finalizer: 'put a finalizer on',
+  /** It, or one of its sets, is to go. */
+  deletion: 'finish a deletion',
+  /** No set has the present template. */
+  template: 'make the set of its template',
+  /** A set or its machines are more or fewer than they should be. */
+  replicas: 'bring its machines to their number',
+  /** A Failed machine is to be replaced. */
+  failed: 'replace Failed machines',
+  /** A generation, a problem or annotations have not been taken note of. */
+  observed: 'bring its status up to date',
+  /** The rollout of the present template is not complete, or it is not said that it is paused. */
+  progress: 'complete the rollout',
+} as const;
+export type OwnerNeed = keyof typeof ownerNeeds;
+
+/** What is to be done, as one text. */
+export function toTasks(needs: readonly OwnerNeed[]): string {
+  return needs.length === 0 ? 'nothing' : needs.map((need) => ownerNeeds[need]).join(', ');
+}
 
 /** What has to be done for, or waited for by, the owner of machines. One that is not valid has to be told so. */
 export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {

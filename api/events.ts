@@ -1,6 +1,6 @@
 /**
- * Events on a Machine: every change of phase, and every refusal with its code. And those on a MachineClass. Plain values:
- * workflow code imports this file. docs/reference/events.md is made from it.
+ * Events on a Machine: every change of phase, and every refusal with its code. And those on a MachineClass and on owners
+ * of machines. Plain values: workflow code imports this file. docs/reference/events.md is made from it.
  */
 
 interface EventMeaning {
@@ -48,3 +48,25 @@ export const classEvents = {
 
 /** Reason of an Event on a MachineClass. */
 export type ClassEvent = keyof typeof classEvents;
+
+/** Reasons of Events on a MachineSet. */
+export const setEvents = {
+  SuccessfulCreate: { type: 'Normal', when: 'A Machine was created.' },
+  FailedCreate: { type: 'Warning', when: 'The API server refused a Machine.' },
+  FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
+} as const satisfies Record<string, EventMeaning>;
+
+/** Reasons of Events on a MachineDeployment. */
+export const deploymentEvents = {
+  ScalingMachineSet: { type: 'Normal', when: 'A MachineSet was made, or its replicas were changed.' },
+  ProgressDeadlineExceeded: {
+    type: 'Warning',
+    when: 'The rollout has got no further for progressDeadlineSeconds: which machines hold it up, and why.',
+  },
+} as const satisfies Record<string, EventMeaning>;
+
+/** Reasons of Events on owners of machines, by kind. */
+export interface OwnerEvents {
+  readonly MachineSet: keyof typeof setEvents;
+  readonly MachineDeployment: keyof typeof deploymentEvents;
+}

@@ -308,8 +308,8 @@ export interface OwnerPlan {
   readonly releaseSets: readonly { readonly name: string; readonly uid: string }[];
   /** Everything of the owner is gone: delete its sets, if it has any, and let the owner go. */
   readonly release: boolean;
-  /** Take note of the generation, and of how the rollout goes. */
-  readonly report?: { readonly progress?: string; readonly problem?: string };
+  /** Take note of the generation, and of how the rollout goes. `late`: what holds up one that has just become late. */
+  readonly report?: { readonly progress?: string; readonly problem?: string; readonly late?: string };
 }
 
 /** A set as a step expects it, from its first change of a machine to its last. */

@@ -1,11 +1,11 @@
 /** What is being done with an object: as its workflow says, and as the object itself does when no workflow answers. */
 import { Client } from '@temporalio/client';
-import { attention } from '../api/attention.ts';
+import { attention, rolloutLate, toTasks } from '../api/attention.ts';
+import { operationText } from '../api/gardener/holdups.ts';
 import type { Machine } from '../api/gardener/machine.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { labels } from '../api/gardener/names.ts';
-import { toldProblem } from '../api/gardener/problem.ts';
 import { toMachineSnapshot } from '../api/gardener/to-model.ts';
 import type { ObjectRef } from '../api/model.ts';
 import { blockers } from '../api/names.ts';
@@ -22,6 +22,7 @@ import {
 import { type WorkflowKind, workflowId } from '../temporal/workflows.ts';
 import type { clusterFlags, temporalFlags } from './flags.ts';
 import type { Options } from './options.ts';
+import { countsOf, heldUpLines, type OwnerState, readDeploymentState, readSetState } from './owner-state.ts';
 import { connectCluster, temporalServer } from './servers.ts';
 
 type DescribeOptions = Options<
@@ -34,24 +35,28 @@ interface Subject {
   readonly object: Machine | Owner;
   /** What its workflow knows better. */
   readonly rows: Rows;
-  /** What its workflow does not tell. */
-  readonly failed: Rows;
+  /** What its workflow does not tell, or as it was when it looked last. */
+  readonly live: Rows;
   /** What it means that it has no open workflow. */
   readonly whyNone: string;
+  /** Of a deployment, and of a set that has none. */
+  readonly state?: OwnerState;
 }
 type Rows = readonly (readonly [name: string, value: string | undefined])[];
 
 /** What `millwright describe` prints. Throws an Error when there is no such object, or its cluster does not answer. */
 export async function describe(kind: WorkflowKind, name: string, options: DescribeOptions): Promise<string> {
   const { namespace, output } = options;
-  const { object, rows, failed, whyNone } = await read(kind, name, options);
+  const { object, rows, live, whyNone, state: now } = await read(kind, name, options);
   const { uid } = object.metadata;
   const id = workflowIdOf(kind, object, options);
   const answer = await ask(id, options);
   const { state, description, reason, retries } = { description: undefined, reason: undefined, retries: [], ...answer };
   if (output === 'json') {
     const workflow = { id, state, reason, retries };
-    return JSON.stringify({ kind, namespace, name, uid, workflow, description, status: object.status }, null, 2);
+    const { waitsFor, heldUpBy } = now ?? {};
+    const answered = { kind, namespace, name, uid, workflow, description, waitsFor, heldUpBy, status: object.status };
+    return JSON.stringify(answered, null, 2);
   }
   return toText([
     [kind, `${namespace}/${name}`],
@@ -60,7 +65,7 @@ export async function describe(kind: WorkflowKind, name: string, options: Descri
     ...retries.map(
       ({ activity, attempt, failure }) => ['Retrying', `${activity}, try ${attempt}, after ${failure}`] as const,
     ),
-    ...failed,
+    ...live,
   ]);
 }
 
@@ -85,11 +90,27 @@ async function find(
 ): Promise<Subject | undefined> {
   if (kind === 'Machine') {
     const machine = await control.find(machines, key);
-    return machine && { object: machine, rows: rowsOfMachine(machine), failed: [], whyNone: whyNoneOf(machine) };
+    return machine && { object: machine, rows: rowsOfMachine(machine), live: [], whyNone: whyNoneOf(machine) };
   }
-  const owner = await control.find<Owner>(kind === 'MachineSet' ? machineSets : machineDeployments, key);
-  const whyNone = 'nothing has to be done';
-  return owner && { object: owner, rows: rowsOfOwner(owner), failed: rowsOfFailed(owner), whyNone };
+  if (kind === 'MachineDeployment') {
+    const deployment = await control.find(machineDeployments, key);
+    return deployment && ownerSubject(deployment, await readDeploymentState(control, deployment));
+  }
+  const set = await control.find(machineSets, key);
+  if (set === undefined) return undefined;
+  if (!deploymentOf(set)) return ownerSubject(set, await readSetState(control, set));
+  return { object: set, rows: rowsOfSet(set), live: rowsOfFailed(set), whyNone: 'nothing has to be done' };
+}
+
+function ownerSubject(object: Owner, state: OwnerState): Subject {
+  const rows: Rows = [
+    ['Deleted', object.metadata.deletionTimestamp],
+    ['Not valid', state.view.problem],
+    ['To do', toTasks(state.needs)],
+  ];
+  const rest = state.view.paused ? 'nothing has to be done while it is paused' : 'nothing has to be done';
+  const whyNone = state.needs.length === 0 ? rest : 'do the controllers run?';
+  return { object, rows, live: rowsOfState(object, state), whyNone, state };
 }
 
 /** Of a machine at rest nobody misses the workflow that somebody has terminated. */
@@ -110,9 +131,13 @@ function workflowIdOf(kind: WorkflowKind, { metadata }: Machine | Owner, options
     name,
     uid,
   });
-  const deployment = metadata.ownerReferences?.find((owner) => owner.kind === 'MachineDeployment' && owner.controller);
+  const deployment = deploymentOf({ metadata });
   if (kind === 'MachineSet' && deployment) return workflowId(installation, 'MachineDeployment', ref(deployment));
   return workflowId(installation, kind, ref(metadata));
+}
+
+function deploymentOf({ metadata }: Pick<Machine | Owner, 'metadata'>) {
+  return metadata.ownerReferences?.find((owner) => owner.kind === 'MachineDeployment' && owner.controller);
 }
 
 type Answer = WorkflowAnswer<MachineDescription | OwnerDescription>;
@@ -146,12 +171,12 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
   const { doing, since, lastError } = description;
   const error = lastError && errorText(lastError);
   if ('replicas' in description) {
-    const { desired, total, active, available } = description.replicas;
+    const { needs, progressAt, deadline, blockedOn } = description;
     return [
       ['Doing', `${doing}, since ${since}`],
-      ['Needs', description.needs.join(', ') || 'nothing'],
-      ['Machines', `${desired} desired, ${total} existing, ${active} active, ${available} available`],
-      ...rowsOfRollout(description),
+      ['To do', toTasks(needs)],
+      ['Progress', progressAt && `last at ${progressAt}; too late from ${deadline} on`],
+      ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
       ['Last error', error],
     ];
   }
@@ -168,16 +193,22 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
   ];
 }
 
-/** How a rollout moves on, and what holds it up once it is late. */
-function rowsOfRollout({ progressAt, deadline, blockedOn, heldUpBy }: OwnerDescription): Rows {
-  const { count = 0, machines: named = [], problem } = heldUpBy ?? {};
-  const more = count - named.length;
+/** How many machines an owner has now, what it waits for and what would help. */
+function rowsOfState(owner: Owner, state: OwnerState): Rows {
+  const { view, needs, waitsFor, heldUpBy } = state;
+  const { namespace = '', name } = owner.metadata;
+  const { total, older, active, available } = countsOf(state);
+  const counts = `${view.replicas} desired, ${total} existing, ${active} active, ${available} available`;
+  const isWaiting = needs.length > 0 || (view.paused && older > 0);
+  const resume = view.paused && older > 0 ? `millwright rollout resume ${name} -n ${namespace}` : undefined;
+  const retry = `once the cause is away: millwright rollout retry ${name} -n ${namespace}`;
+  const named = new Set(heldUpBy?.machines.map((machine) => machine.name));
   return [
-    ['Progress', progressAt && `last at ${progressAt}; too late from ${deadline} on`],
-    ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
-    ['Held up by', problem],
-    ...named.map(({ name, reason }) => ['Held up by', `${name}: ${reason}`] as const),
-    ['Held up by', more > 0 ? `${more} more` : undefined],
+    ['Machines', older > 0 ? `${counts}, ${older} of older templates` : counts],
+    ['Waiting for', isWaiting ? waitsFor : undefined],
+    ...(heldUpBy === undefined ? [] : heldUpLines(heldUpBy).map((line) => ['Held up by', line] as const)),
+    ['To unblock', resume ?? (view.progress === rolloutLate ? retry : undefined)],
+    ...rowsOfFailed(owner, named),
   ];
 }
 
@@ -197,19 +228,19 @@ function rowsOfMachine({ metadata, spec, status }: Machine): Rows {
   ];
 }
 
-function rowsOfOwner(owner: Owner): Rows {
-  const { metadata, spec, status } = owner;
+/** Of a set that has a deployment, whose workflow looks after it. */
+function rowsOfSet({ metadata, spec, status }: MachineSet): Rows {
   const { replicas = 0, availableReplicas = 0 } = status ?? {};
   return [
     ['Deleted', metadata.deletionTimestamp],
-    ['Not valid', toldProblem(owner)],
     ['Machines', `${spec?.replicas ?? 0} desired, ${replicas} existing, ${availableReplicas} available`],
   ];
 }
 
-function rowsOfFailed({ status }: Owner): Rows {
-  const { failedMachines = [] } = status ?? {};
-  return failedMachines.map(({ name, lastOperation }) => ['Failed', `${name}: ${lastOperation?.description}`]);
+/** @param named machines that are told of already */
+function rowsOfFailed({ status }: Owner, named: ReadonlySet<string | undefined> = new Set()): Rows {
+  const failed = (status?.failedMachines ?? []).filter(({ name }) => !named.has(name));
+  return failed.map(({ name, lastOperation = {} }) => ['Failed', `${name}: ${operationText(lastOperation)}`]);
 }
 
 function sinceText(time: string | undefined): string {

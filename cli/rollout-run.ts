@@ -18,6 +18,7 @@ import { connectClient } from '../temporal/connection.ts';
 import { retryNow, type WorkflowKind } from '../temporal/workflows.ts';
 import type { clusterFlags, temporalFlags } from './flags.ts';
 import type { Options } from './options.ts';
+import { countsOf, heldUpLines, type OwnerState, readDeploymentState } from './owner-state.ts';
 import type { RolloutAction } from './rollout.ts';
 import { connectCluster, temporalServer } from './servers.ts';
 
@@ -31,14 +32,20 @@ interface Subject {
   readonly options: RolloutOptions;
 }
 
-const run: Record<RolloutAction, (subject: Subject, deployment: MachineDeployment) => Promise<string>> = {
-  status,
-  history,
-  retry,
-  pause: (subject, deployment) => setPaused(subject, deployment, true),
-  resume: (subject, deployment) => setPaused(subject, deployment, false),
-  undo,
-  restart,
+interface Action {
+  /** Whether it changes the deployment, which makes no sense for one that is being deleted. */
+  readonly isChange: boolean;
+  run(subject: Subject, deployment: MachineDeployment): Promise<string>;
+}
+
+const actions: Record<RolloutAction, Action> = {
+  status: { isChange: false, run: status },
+  history: { isChange: false, run: history },
+  retry: { isChange: false, run: retry },
+  pause: { isChange: true, run: (subject, deployment) => setPaused(subject, deployment, true) },
+  resume: { isChange: true, run: (subject, deployment) => setPaused(subject, deployment, false) },
+  undo: { isChange: true, run: undo },
+  restart: { isChange: true, run: restart },
 };
 
 /** Does it and prints what has become of it. Throws an Error that says what is wrong and the fix. */
@@ -46,17 +53,30 @@ export async function rollout(action: RolloutAction, name: string, options: Roll
   const control = await connectCluster('control', options, 'rollout');
   try {
     const subject = { control, key: { namespace: options.namespace, name }, options };
-    console.log(await run[action](subject, await read(subject)));
+    const deployment = await read(subject);
+    const { isChange, run } = actions[action];
+    if (isChange) refuseDeleted(subject, deployment);
+    console.log(await run(subject, deployment));
   } finally {
     await control.close();
   }
 }
 
-async function read({ control, key }: Subject): Promise<MachineDeployment> {
-  const deployment = await control.find(machineDeployments, key);
+function nameOf({ key }: Subject): string {
+  return `MachineDeployment ${key.namespace}/${key.name}`;
+}
+
+async function read(subject: Subject): Promise<MachineDeployment> {
+  const deployment = await subject.control.find(machineDeployments, subject.key);
   if (deployment !== undefined) return deployment;
-  const which = `MachineDeployment ${key.namespace}/${key.name}`;
-  throw new Error(`${which} does not exist in the control cluster: correct the name or --namespace`);
+  throw new Error(`${nameOf(subject)} does not exist in the control cluster: correct the name or --namespace`);
+}
+
+function refuseDeleted(subject: Subject, { metadata }: MachineDeployment): void {
+  if (metadata.deletionTimestamp === undefined) return;
+  throw new Error(
+    `${nameOf(subject)} is being deleted since ${metadata.deletionTimestamp}: what is to stay needs another name`,
+  );
 }
 
 const lookAgainMs = 1_000;
@@ -64,37 +84,49 @@ const lookAgainMs = 1_000;
 async function status(subject: Subject, first: MachineDeployment): Promise<string> {
   let told = '';
   for (let deployment = first; ; deployment = await read(subject)) {
-    const { text, state } = progressOf(deployment);
-    if (state === 'complete') return text;
-    if (state === 'late') throw new Error(text);
-    if (!subject.options.watch) return text;
+    refuseDeleted(subject, deployment);
+    const state = await readDeploymentState(subject.control, deployment);
+    const { text, outcome } = progressOf(subject, deployment, state);
+    if (outcome === 'complete') return text;
+    if (outcome === 'failed') throw new Error(text);
+    const { heldUpBy } = state;
+    if (!subject.options.watch) return [text, ...(heldUpBy ? heldUpLines(heldUpBy) : [])].join('\n  ');
     if (text !== told) console.log(text);
     told = text;
     await sleep(lookAgainMs);
   }
 }
 
-/** How far a rollout is, as its status tells. */
-function progressOf({ metadata, spec, status: now = {} }: MachineDeployment): {
-  readonly text: string;
-  readonly state: 'complete' | 'late' | 'under way';
-} {
+/** How far a rollout is, and what it waits for. */
+function progressOf(
+  subject: Subject,
+  { metadata, status: now = {} }: MachineDeployment,
+  state: OwnerState,
+): { readonly text: string; readonly outcome: 'complete' | 'failed' | 'under way' } {
+  const { view, needs, waitsFor } = state;
   const { name, namespace = '', generation = 0 } = metadata;
-  const { replicas = 0, paused } = spec ?? {};
-  const { replicas: total = 0, updatedReplicas: updated = 0, availableReplicas: available = 0 } = now;
-  const reason = now.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+  const { total, older, available } = countsOf(state);
+  const which = nameOf(subject);
+  if (view.problem !== undefined) return { text: `${which} is not valid: ${view.problem}`, outcome: 'failed' };
+
+  const updated = total - older;
+  const counts = `${updated} of ${view.replicas} machines are of the new template, ${older} of older ones, ${available} available`;
   const isSeen = (now.observedGeneration ?? 0) >= generation;
-  const which = `MachineDeployment ${namespace}/${name}`;
-  const counts = `${updated} of ${replicas} machines are of the new template, ${total - updated} of older ones, ${available} available`;
-  const isDone = updated === replicas && total === replicas && available >= replicas;
-  if (isSeen && reason === rolloutComplete && isDone)
-    return { text: `${which}: complete, ${counts}`, state: 'complete' };
-  if (isSeen && reason === rolloutLate) {
+  if (!isSeen) return { text: `${which}: waiting until its spec is seen`, outcome: 'under way' };
+  const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
+  if (view.progress === rolloutComplete && isDone)
+    return { text: `${which}: complete, ${counts}`, outcome: 'complete' };
+
+  const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
+  if (view.progress === rolloutLate) {
     const fix = `see \`millwright describe machinedeployment ${name} -n ${namespace}\` for what holds it up, and once that is away \`millwright rollout retry ${name} -n ${namespace}\``;
-    return { text: `${which}: the progress deadline has passed: ${counts}; ${fix}`, state: 'late' };
+    return { text: `${which}: the progress deadline has passed: ${counts}${waits}; ${fix}`, outcome: 'failed' };
   }
-  if (!isSeen) return { text: `${which}: waiting until its spec is seen`, state: 'under way' };
-  return { text: `${which}: ${counts}${paused ? '; it is paused' : ''}`, state: 'under way' };
+  const resume = `; it is paused: millwright rollout resume ${name} -n ${namespace}`;
+  return {
+    text: `${which}: ${counts}${waits}${view.paused && needs.length === 0 ? resume : ''}`,
+    outcome: 'under way',
+  };
 }
 
 async function setsOf({ control, key }: Subject, { metadata }: MachineDeployment): Promise<MachineSet[]> {
@@ -120,43 +152,71 @@ async function history(subject: Subject, deployment: MachineDeployment): Promise
   return all.map((row) => line(row).trimEnd()).join('\n');
 }
 
-async function setPaused({ control, key }: Subject, { spec }: MachineDeployment, paused: boolean): Promise<string> {
-  const which = `MachineDeployment ${key.namespace}/${key.name}`;
-  if ((spec?.paused === true) === paused) throw new Error(`${which} is ${paused ? 'paused already' : 'not paused'}`);
+async function setPaused(subject: Subject, { spec }: MachineDeployment, paused: boolean): Promise<string> {
+  const { control, key } = subject;
+  const which = nameOf(subject);
+  if ((spec?.paused === true) === paused) {
+    const other = `millwright rollout ${paused ? 'resume' : 'pause'} ${key.name} -n ${key.namespace}`;
+    throw new Error(`spec.paused of ${which} is ${paused} already: nothing to do, or to change it ${other}`);
+  }
   await control.patch(machineDeployments, key, mergePatch({ spec: { paused } }));
   return `${which}: ${paused ? 'paused' : 'resumed'}`;
 }
 
 /** As kubectl: a change that would not begin before it is resumed is refused. */
-function refusePaused({ key }: Subject, { spec }: MachineDeployment): void {
+function refusePaused(subject: Subject, { spec }: MachineDeployment): void {
   if (spec?.paused !== true) return;
+  const { key } = subject;
   const fix = `first millwright rollout resume ${key.name} -n ${key.namespace}`;
-  throw new Error(`MachineDeployment ${key.namespace}/${key.name} is paused: ${fix}`);
+  throw new Error(`spec.paused of ${nameOf(subject)} is true, it is paused: ${fix}`);
 }
 
 async function undo(subject: Subject, deployment: MachineDeployment): Promise<string> {
   refusePaused(subject, deployment);
-  const { control, key, options } = subject;
-  const which = `MachineDeployment ${key.namespace}/${key.name}`;
+  const { key, options } = subject;
+  const which = nameOf(subject);
+  const present = deployment.spec?.template;
   const sets = await setsOf(subject, deployment);
   const wanted = options.toRevision;
-  const set = wanted === 0 ? sets.at(-2) : sets.find((each) => revisionOf(each) === wanted);
+  const set =
+    wanted === 0
+      ? sets.findLast(({ spec }) => !templatesEqual(spec?.template, present))
+      : sets.find((each) => revisionOf(each) === wanted);
   if (set?.spec?.template === undefined) {
     const known = sets.map(revisionOf).join(', ') || 'none';
-    const lacking = wanted === 0 ? 'no revision before its present one' : `no revision ${wanted}`;
-    throw new Error(`${which} has ${lacking}: there is ${known}, see millwright rollout history ${key.name}`);
+    const lacking = wanted === 0 ? 'no revision with another template' : `no revision ${wanted}, as --to-revision asks`;
+    const fix = `give one of millwright rollout history ${key.name} -n ${key.namespace}`;
+    throw new Error(`${which} has ${lacking}: there is ${known}; ${fix}`);
   }
   const template = withoutHash(set.spec.template);
-  if (templatesEqual(template, deployment.spec?.template)) {
+  if (templatesEqual(template, present)) {
     return `${which}: nothing to do, revision ${revisionOf(set)} has its present template`;
   }
-  // Whoever has changed it meanwhile wins: the template is replaced as a whole.
+  await replaceTemplate(subject, deployment, template);
+  return `${which}: rolled back to the template of revision ${revisionOf(set)}`;
+}
+
+/**
+ * Whoever has changed the spec meanwhile wins, as the template is replaced as a whole. A status that was written
+ * meanwhile, which in a rollout happens all the time, is no reason.
+ */
+async function replaceTemplate(
+  subject: Subject,
+  { metadata }: MachineDeployment,
+  template: MachineTemplate,
+): Promise<void> {
   const operations: JsonPatchOperation[] = [
-    { op: 'test', path: '/metadata/resourceVersion', value: deployment.metadata.resourceVersion },
+    { op: 'test', path: '/metadata/uid', value: metadata.uid },
+    { op: 'test', path: '/metadata/generation', value: metadata.generation },
     { op: 'replace', path: '/spec/template', value: template },
   ];
-  await control.patch(machineDeployments, key, jsonPatch(operations));
-  return `${which}: rolled back to the template of revision ${revisionOf(set)}`;
+  try {
+    await subject.control.patch(machineDeployments, subject.key, jsonPatch(operations));
+  } catch (cause) {
+    const now = await read(subject);
+    if (now.metadata.generation === metadata.generation && now.metadata.uid === metadata.uid) throw cause;
+    throw new Error(`the spec of ${nameOf(subject)} was changed in this moment: look at it, and try again`, { cause });
+  }
 }
 
 /** A set's template has its hash among the labels, a deployment's has not. */
@@ -167,10 +227,10 @@ function withoutHash(template: MachineTemplate): MachineTemplate {
 
 async function restart(subject: Subject, deployment: MachineDeployment): Promise<string> {
   refusePaused(subject, deployment);
-  const { control, key } = subject;
   const annotations = { [names.restartedAt]: new Date().toISOString() };
-  await control.patch(machineDeployments, key, mergePatch({ spec: { template: { metadata: { annotations } } } }));
-  return `MachineDeployment ${key.namespace}/${key.name}: restarted, all its machines are replaced`;
+  const patch = mergePatch({ spec: { template: { metadata: { annotations } } } });
+  await subject.control.patch(machineDeployments, subject.key, patch);
+  return `${nameOf(subject)}: restarted, all its machines are replaced`;
 }
 
 /** Tells the rollout and every machine that does not run, or is on its way out. */
@@ -193,9 +253,19 @@ async function retry(subject: Subject, deployment: MachineDeployment): Promise<s
     let told = 0;
     for (const { metadata } of holding) if (await tell('Machine', metadata)) told++;
     const isOpen = await tell('MachineDeployment', deployment.metadata);
-    if (!isOpen && told === 0) return `MachineDeployment ${key.namespace}/${key.name}: nothing waits`;
-    return `MachineDeployment ${key.namespace}/${key.name}: the rollout and ${told} machine${told === 1 ? '' : 's'} try again now`;
+    if (holding.length > 0 && told === 0 && !isOpen) {
+      const why = `no workflow of installation '${to.name}' is open for it or for its ${count(holding.length)}`;
+      throw new Error(
+        `${nameOf(subject)}: ${why} that ${holding.length === 1 ? 'does' : 'do'} not run: start the controllers, or correct --installation`,
+      );
+    }
+    const who = [...(isOpen ? ['the rollout'] : []), ...(told > 0 ? [count(told)] : [])].join(' and ');
+    return `${nameOf(subject)}: ${who === '' ? 'nothing waits' : `${who} try again now`}`;
   } finally {
     await connection.close();
   }
+}
+
+function count(number: number): string {
+  return number === 1 ? '1 machine' : `${number} machines`;
 }

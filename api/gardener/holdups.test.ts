@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { toHoldups } from './holdups.ts';
+import { operationText, toHoldups } from './holdups.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
 import type { MachineSet } from './machine-set.ts';
@@ -59,8 +59,18 @@ describe('what a rollout waits for', () => {
     const draining = machine('b', 'Terminating', { type: 'Delete', state: 'Processing', description: 'draining' });
     for (const each of [leaving, draining]) each.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
 
-    const blockers = [leaving, draining].map((each) => toHoldups(deployment, [set], [each]).blockedOn);
-    expect(blockers).toEqual(['Credentials', 'Drain']);
+    const found = [leaving, draining].map((each) => toHoldups(deployment, [set], [each]));
+    expect(found.map(({ blockedOn }) => blockedOn)).toEqual(['Credentials', 'Drain']);
+    expect(found[0]?.machines).toEqual([{ name: 'a', reason: 'Terminating, Unauthenticated: no' }]);
+  });
+
+  it('tells the code of a refusal once', () => {
+    const description = 'Cloud provider message - machine codes error: code = [ResourceExhausted] message = [no\nroom]';
+    const refusedTwice = { ...refused, description };
+    const { machines } = toHoldups(deployment, [set], [machine('a', 'CrashLoopBackOff', refusedTwice)]);
+    expect(machines).toEqual([{ name: 'a', reason: 'CrashLoopBackOff, ResourceExhausted: no room' }]);
+    expect(operationText({ state: 'Failed', errorCode: 'Internal', description: 'broken' })).toBe('Internal: broken');
+    expect(operationText({ state: 'Processing', errorCode: 'Internal', description: 'again' })).toBe('again');
   });
 
   it('names 20 machines at most, says little of each, and is blocked on what most of them wait for', () => {

@@ -2,6 +2,7 @@
 import { failures, isFailureCode } from '../failures.ts';
 import type { Holdups } from '../model.ts';
 import type { Blocker } from '../names.ts';
+import type { LastOperation } from './common.ts';
 import { failureOfSets } from './failure.ts';
 import type { Machine } from './machine.ts';
 import type { MachineDeployment } from './machine-deployment.ts';
@@ -35,11 +36,26 @@ export function toHoldups(
 }
 
 function reasonOf({ metadata, status }: Machine): string {
-  const { description = '', errorCode, state } = status?.lastOperation ?? {};
   const phase = metadata.deletionTimestamp === undefined ? status?.currentStatus?.phase || 'new' : 'Terminating';
-  const code = state === 'Failed' && errorCode ? `, ${errorCode}` : '';
-  const text = `${phase}${code}${description && `: ${description.replaceAll(/\s+/g, ' ')}`}`;
+  const operation = status?.lastOperation ?? {};
+  const said = operationText(operation);
+  const text = said === '' ? phase : `${phase}${codeOf(operation) === undefined ? ': ' : ', '}${said}`;
   return text.length > maxReasonLength ? `${text.slice(0, maxReasonLength - 1)}…` : text;
+}
+
+/** A refusal of a cloud in the words of machine-controller-manager. */
+const refusal = /(?:Cloud provider message - )?machine codes error: code = \[(\w+)\] message = \[(.*)\]/s;
+
+/** What an operation of a machine says, on one line: `<code>: <words>` where it was refused, and the code once. */
+export function operationText(operation: LastOperation): string {
+  const { description = '' } = operation;
+  const words = description.replace(refusal, (_all, _code, message: string) => message).replaceAll(/\s+/g, ' ');
+  return [codeOf(operation), words].filter(Boolean).join(': ');
+}
+
+/** Code of an operation that was refused. A deletion tells its code in words alone. */
+function codeOf({ description = '', errorCode, state }: LastOperation): string | undefined {
+  return state === 'Failed' ? errorCode || refusal.exec(description)?.[1] : undefined;
 }
 
 function problemOf(deployment: MachineDeployment, own: readonly MachineSet[]): string | undefined {
@@ -51,9 +67,8 @@ function problemOf(deployment: MachineDeployment, own: readonly MachineSet[]): s
 }
 
 function blockerOf({ metadata, spec, status }: Machine): Blocker {
-  const { errorCode, state, description = '' } = status?.lastOperation ?? {};
-  const code = errorCode ?? /code = \[(\w+)\]/.exec(description)?.[1]; // a deletion tells its code in words alone
-  if (state === 'Failed' && isFailureCode(code)) return failures[code].blockedOn;
+  const code = codeOf(status?.lastOperation ?? {});
+  if (isFailureCode(code)) return failures[code].blockedOn;
   if (metadata.deletionTimestamp !== undefined) return 'Drain';
   const phase = status?.currentStatus?.phase;
   if (phase === 'Unknown' || phase === 'Failed') return 'NodeHealth';

@@ -101,7 +101,7 @@ export const MachineDeploymentSpec = z
     progressDeadlineSeconds: z
       .int32()
       .optional()
-      .describe('Seconds without progress after which Progressing becomes False. Default: never.'),
+      .describe('Seconds without progress after which Progressing becomes False. 0 and less: never. Default: never.'),
   })
   .meta({
     'x-kubernetes-validations': [

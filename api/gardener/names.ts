@@ -173,31 +173,6 @@ export const preservedMessages = {
   notDrained: 'Preserved node could not be drained.',
 } as const;
 
-/** Events: reason, type, the kind they are about, and what they say. */
-export const events = {
-  SuccessfulCreate: { type: 'Normal', on: 'MachineSet', meaning: 'created a machine' },
-  FailedCreate: { type: 'Warning', on: 'MachineSet', meaning: 'could not create a machine' },
-  SuccessfulDelete: { type: 'Normal', on: 'MachineSet', meaning: 'deleted a machine' },
-  FailedDelete: { type: 'Warning', on: 'MachineSet', meaning: 'could not delete a machine' },
-  FrozeMachineSet: { type: 'Normal', on: 'MachineSet', meaning: 'has too many machines and creates none' },
-  UnfrozeMachineSet: { type: 'Normal', on: 'MachineSet', meaning: 'creates machines again' },
-  ScalingMachineSet: { type: 'Normal', on: 'MachineDeployment', meaning: 'changed the replicas of a set' },
-  MachineSetCreateError: { type: 'Warning', on: 'MachineDeployment', meaning: 'could not create a set' },
-  DeploymentRollback: { type: 'Normal', on: 'MachineDeployment', meaning: 'went back to an earlier template' },
-  DeploymentRollbackRevisionNotFound: {
-    type: 'Warning',
-    on: 'MachineDeployment',
-    meaning: 'the revision to roll back to does not exist',
-  },
-  DeploymentRollbackTemplateUnchanged: {
-    type: 'Warning',
-    on: 'MachineDeployment',
-    meaning: 'the revision to roll back to has the present template',
-  },
-  SelectingAll: { type: 'Warning', on: 'MachineDeployment', meaning: 'the selector is {} and nothing is done' },
-} as const;
-export type EventReason = keyof typeof events;
-
 /** `status.currentStatus.phase` of a Machine. */
 export const phases = {
   '': 'the object is new and its VM is being created',

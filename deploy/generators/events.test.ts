@@ -1,11 +1,10 @@
 import { expect, it } from '@jest/globals';
-import { classEvents, machineEvents } from '../../api/events.ts';
+import { classEvents, deploymentEvents, machineEvents, setEvents } from '../../api/events.ts';
 import { eventsDoc } from './events.ts';
 
 it('eventsDoc has every reason with its type', () => {
   const rows = eventsDoc().matchAll(/^\| `(\w+)` \| (Normal|Warning) \|/gm);
 
-  expect([...rows].map(([, reason, type]) => [reason, type])).toEqual(
-    Object.entries({ ...machineEvents, ...classEvents }).map(([reason, { type }]) => [reason, type]),
-  );
+  const told = [machineEvents, classEvents, setEvents, deploymentEvents].flatMap((events) => Object.entries(events));
+  expect([...rows].map(([, reason, type]) => [reason, type])).toEqual(told.map(([reason, { type }]) => [reason, type]));
 });

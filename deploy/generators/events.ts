@@ -1,5 +1,5 @@
 /** docs/reference/events.md, from the one list of Events. */
-import { classEvents, machineEvents } from '../../api/events.ts';
+import { classEvents, deploymentEvents, machineEvents, setEvents } from '../../api/events.ts';
 
 /** Content of docs/reference/events.md. */
 export function eventsDoc(): string {
@@ -24,6 +24,18 @@ ${rowsOf(machineEvents)}
 | reason | type | when |
 |---|---|---|
 ${rowsOf(classEvents)}
+
+## On a MachineSet
+
+| reason | type | when |
+|---|---|---|
+${rowsOf(setEvents)}
+
+## On a MachineDeployment
+
+| reason | type | when |
+|---|---|---|
+${rowsOf(deploymentEvents)}
 `;
 }
 

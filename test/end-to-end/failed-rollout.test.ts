@@ -4,6 +4,7 @@ import type { WorkflowExecutionInfo } from '@temporalio/client';
 import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import { annotations } from '../../api/gardener/names.ts';
 import { names } from '../../api/names.ts';
+import { events as kubeEvents } from '../../kube/core.ts';
 import { machineClasses, machineDeployments } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
@@ -87,7 +88,27 @@ describe('a rollout that cannot move on', () => {
 
   it('[mcm 80] is a red run that names the machines and why, and completes by itself after a retry', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'large' });
-    await change({ progressDeadlineSeconds: 5, template: { spec: { class: { name: 'sold-out' } } } });
+    await change({ template: { spec: { class: { name: 'sold-out' } } } });
+    await until('the machine was refused', async () => {
+      const found = await millwright.machines();
+      return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted') ? true : undefined;
+    });
+    // Before any deadline it says what it waits for, and each machine once.
+    const early = await rollout('status', '--watch', 'false');
+    expect(early.code).toBe(0);
+    expect(early.output).toMatch(/1 of 2 machines are of the new template, 2 of older ones, 2 available/);
+    expect(early.output).toContain('1 machine of the template does not run; no new one may come');
+    expect(early.output).toMatch(
+      /no older one may go, as 2 of at least 2 are available\n +pool-\S+: CrashLoopBackOff, R/,
+    );
+    const waiting = await command('describe', 'mcd', 'pool');
+    expect(waiting.output).toMatch(/^To do +complete the rollout$/m);
+    expect(waiting.output).toMatch(/^Machines +2 desired, 3 existing, 3 active, 2 available, 2 of older templates$/m);
+    expect(waiting.output).toMatch(/^Waiting for +1 machine of the template does not run; /m);
+    expect(waiting.output.match(/ResourceExhausted/g)).toHaveLength(1);
+    expect(waiting.output).not.toMatch(/^Failed/m);
+
+    await change({ progressDeadlineSeconds: 5 });
     const late = await untilReason('ProgressDeadlineExceeded');
     const condition = late.status?.conditions?.find(({ type }) => type === 'Progressing');
     expect(condition).toMatchObject({
@@ -112,6 +133,14 @@ describe('a rollout that cannot move on', () => {
       return /Held up by/.test(answer.output) ? answer : undefined;
     });
     expect(output).toMatch(/Blocked on +CloudCapacity/);
+    const event = await until('the Event is there', async () => {
+      const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+      return items.find(({ reason, regarding }) => reason === 'ProgressDeadlineExceeded' && regarding.name === 'pool');
+    });
+    expect(event).toMatchObject({
+      type: 'Warning',
+      note: expect.stringMatching(/^no progress for 5 s; 1 machine holds it up: pool-\S+: CrashLoopBackOff, Resource/),
+    });
     const told = await rollout('status');
     expect([told.code, told.output]).toEqual([1, expect.stringMatching(/the progress deadline has passed: 1 of 2/)]);
 
@@ -131,7 +160,12 @@ describe('a rollout that cannot move on', () => {
     const { output } = await rollout('history');
     expect(output).toMatch(/REVISION[^]*\n1 +pool-\S+ +0 +small\n2 +pool-\S+ +2 +sold-out/);
     const missing = await rollout('undo', '--to-revision', '9');
-    expect([missing.code, missing.output]).toEqual([1, expect.stringMatching(/has no revision 9: there is 1, 2/)]);
+    expect([missing.code, missing.output]).toEqual([
+      1,
+      expect.stringMatching(/has no revision 9, as --to-revision asks: there is 1, 2; give one of .* rollout history/),
+    ]);
+    const present = await rollout('undo', '--to-revision', '2');
+    expect([present.code, present.output]).toEqual([0, expect.stringMatching(/nothing to do, revision 2 has its/)]);
 
     expect((await rollout('undo')).output).toMatch(/rolled back to the template of revision 1/);
     const { metadata, spec } = await untilComplete('small');
@@ -155,6 +189,18 @@ describe('a rollout that cannot move on', () => {
       return status?.observedGeneration === metadata.generation ? true : undefined;
     });
     expect((await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted()).toEqual(before);
+    const { output: described } = await until('it is at rest', async () => {
+      const answer = await command('describe', 'mcd', 'pool');
+      return /not open/.test(answer.output) ? answer : undefined;
+    });
+    expect(described).toMatch(/^Workflow .*, not open: nothing has to be done while it is paused$/m);
+    expect(described).toMatch(/^Waiting for +2 machines of older templates stay while it is paused$/m);
+    expect(described).toMatch(/^To unblock +millwright rollout resume pool -n/m);
+    const again = await rollout('pause');
+    expect([again.code, again.output]).toEqual([
+      1,
+      expect.stringMatching(/spec.paused of .*pool is true already: .* resume/),
+    ]);
 
     expect((await rollout('resume')).code).toBe(0);
     const { code, output } = await rollout('status');
@@ -202,4 +248,22 @@ describe('a rollout that cannot move on', () => {
     await untilComplete('right');
     expect((await read()).spec?.template?.metadata?.annotations).toHaveProperty([names.restartedAt]);
   }, 200_000);
+
+  it('is refused for a deployment that is being deleted, or that does not exist', async () => {
+    const held = 'example.com/held';
+    const { finalizers = [] } = (await read()).metadata;
+    const hold = (all: readonly string[]) =>
+      millwright.control.patch(machineDeployments, key(), mergePatch({ metadata: { finalizers: all } }));
+    await hold([...finalizers, held]);
+    await millwright.control.delete(machineDeployments, key());
+    const outcomes = await Promise.all([rollout('undo'), rollout('status'), command('rollout', 'pause', 'poool')]);
+    await hold(((await read()).metadata.finalizers ?? []).filter((finalizer) => finalizer !== held));
+
+    const gone = expect.stringMatching(/pool is being deleted since .*: what is to stay needs another name/);
+    expect(outcomes).toEqual([
+      { code: 1, output: gone },
+      { code: 1, output: gone },
+      { code: 1, output: expect.stringMatching(/poool does not exist .*: correct the name or --namespace/) },
+    ]);
+  }, 120_000);
 });

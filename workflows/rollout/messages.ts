@@ -27,6 +27,8 @@ export interface OwnerDescription {
     readonly active: number;
     readonly available: number;
   };
+  /** What has to happen before more can be done. */
+  readonly waitsFor?: string;
   /** While a rollout is under way: when it last got further, and when it has taken too long unless it does again. */
   readonly progressAt?: string;
   readonly deadline?: string;

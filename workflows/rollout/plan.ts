@@ -40,9 +40,9 @@ export function planOwner(
   };
 }
 
-/** Says that the progress deadline has passed, and does nothing else that could fail. */
-export function planLateReport(view: OwnerView): OwnerPlan {
-  return { ...nothingFor({ ...view, sets: [] }, new Map()), report: { progress: rolloutLate } };
+/** Says that the progress deadline has passed, and does nothing else that could fail. @param late what people are told */
+export function planLateReport(view: OwnerView, late: string): OwnerPlan {
+  return { ...nothingFor({ ...view, sets: [] }, new Map()), report: { progress: rolloutLate, late } };
 }
 
 /** A plan that changes nothing, yet. */

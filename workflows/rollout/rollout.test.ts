@@ -278,6 +278,9 @@ describe('a rollout with a progress deadline', () => {
       /n\/pool has made no progress for 2 s\n2 machines hold it up:\npool-1-aaaaa: Crash/,
     );
     expect(failure?.message).toContain('pool-1-bbbbb: Terminating: draining');
+    expect(plans.flatMap(({ report }) => report?.late ?? [])).toEqual([
+      'no progress for 2 s; 2 machines hold it up: pool-1-aaaaa: CrashLoopBackOff, ResourceExhausted: no capacity; pool-1-bbbbb: Terminating: draining',
+    ]);
 
     // Looks of the next run, past another deadline, fail nothing.
     await eventually(async () => (await describeNow()).blockedOn === 'CloudCapacity', 60_000);

@@ -17,6 +17,7 @@ import { deploymentNeeds } from '../../api/attention.ts';
 import type { Holdups, ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
 import { type Blocker, safeAlphabet } from '../../api/names.ts';
 import { hasSurplus } from '../../api/surplus.ts';
+import { waitsOf } from '../../api/waits.ts';
 import { toFailure } from '../machine/failure.ts';
 import { afterOutage, deadlineMs, isDue, isToldLate, type ProgressClock, tick, tickForward } from './clock.ts';
 import {
@@ -29,7 +30,7 @@ import {
   retryNowSignal,
 } from './messages.ts';
 import { isEmpty, planLateReport, planOwner } from './plan.ts';
-import { doingOf, showBlocker, toLateFailure, toMarkdown } from './shown.ts';
+import { doingOf, showBlocker, toLateFailure, toLateNote, toMarkdown } from './shown.ts';
 
 const { observeOwner, listHoldups } = proxyActivities<OwnerActivities>({
   startToCloseTimeout: '2 minutes',
@@ -225,7 +226,7 @@ async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' |
   if (isOver || (clock?.isLate && owning.heldUpBy === undefined)) {
     const heldUpBy = await listHoldups(ref);
     const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
-    if (isFailed) await actOnOwner(ref, kind, planLateReport(view));
+    if (isFailed) await actOnOwner(ref, kind, planLateReport(view, toLateNote(view, heldUpBy ?? undefined)));
     owning.clock = { ...clock, isLate: true };
     owning.heldUpBy = heldUpBy ?? undefined;
     blockOn(owning, heldUpBy?.blockedOn);
@@ -294,12 +295,14 @@ function startOwning(ref: ObjectRef, kind: OwnerKind, before: RolloutState | und
 
 function show(owning: Owning, { view }: OwnerReading, needs: OwnerDescription['needs'], doing: string): void {
   const { clock, heldUpBy } = owning;
+  const waitsFor = waitsOf(view);
   const sum = (count: 'total' | 'active' | 'available') => view.sets.reduce((total, set) => total + set[count], 0);
   owning.description = {
     doing,
     since: doing === owning.description.doing ? owning.description.since : new Date().toISOString(),
     needs,
     replicas: { desired: view.replicas, total: sum('total'), active: sum('active'), available: sum('available') },
+    ...(waitsFor !== undefined && { waitsFor }),
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + owning.deadlineMs) }),
     ...(heldUpBy && { blockedOn: heldUpBy.blockedOn, heldUpBy }),
   };

@@ -1,6 +1,7 @@
 /** What people see of the workflow of an owner: the query `describe`, the details in the Temporal UI, why it failed. */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ApplicationFailure, upsertSearchAttributes } from '@temporalio/workflow';
+import { toTasks } from '../../api/attention.ts';
 import type { Holdups, ObjectRef, OwnerView } from '../../api/model.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
@@ -23,6 +24,12 @@ export function toLateFailure({ namespace, name }: ObjectRef, state: RolloutStat
   return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state] });
 }
 
+/** The same as one line, for an Event. */
+export function toLateNote({ progressDeadlineSeconds }: OwnerView, heldUpBy: Holdups | undefined): string {
+  const heldUp = heldUpBy === undefined ? [] : toLines(heldUpBy);
+  return [`no progress for ${progressDeadlineSeconds} s`, ...heldUp].join('; ').replace(/:;/g, ':');
+}
+
 /** What a reading says, for people. */
 export function doingOf({ problem, paused, deleting }: OwnerView, isIdle: boolean): string {
   if (problem !== undefined && !deleting) return `nothing, for it is not valid: ${problem}`;
@@ -34,13 +41,14 @@ export function doingOf({ problem, paused, deleting }: OwnerView, isIdle: boolea
 
 /** The description as Markdown. */
 export function toMarkdown(described: OwnerDescription): string {
-  const { doing, since, needs, replicas, progressAt, deadline, blockedOn, heldUpBy, lastError } = described;
+  const { doing, since, needs, replicas, waitsFor, progressAt, deadline, blockedOn, heldUpBy, lastError } = described;
   const { desired, total, active, available } = replicas;
   const lines = [
     `- **Doing**: ${doing}, since ${since}`,
-    `- **Needs**: ${needs.join(', ') || 'nothing'}`,
+    `- **To do**: ${toTasks(needs)}`,
     `- **Machines**: ${desired} desired, ${total} existing, ${active} active, ${available} available`,
   ];
+  if (waitsFor !== undefined) lines.push(`- **Waiting for**: ${waitsFor}`);
   if (progressAt !== undefined && deadline !== undefined) {
     lines.push(`- **Progress**: last at ${progressAt}; too late from ${deadline} on`);
   }

@@ -1,0 +1,60 @@
+/** What there is to do for an owner of machines, and what that waits for: read live, whether or not a workflow answers. */
+import { deploymentNeeds, type OwnerNeed } from '../api/attention.ts';
+import { toHoldups } from '../api/gardener/holdups.ts';
+import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/machine-set.ts';
+import { toDeploymentView, toLoneSetView } from '../api/gardener/owner.ts';
+import type { Holdups, OwnerView } from '../api/model.ts';
+import { waitsOf } from '../api/waits.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { machineSets, machines } from '../kube/gardener.ts';
+
+export interface OwnerState {
+  readonly view: OwnerView;
+  /** Empty at rest. */
+  readonly needs: readonly OwnerNeed[];
+  /** What has to happen before more can be done. */
+  readonly waitsFor: string | undefined;
+  /** The machines that a deployment waits for; undefined at rest, and for a set. */
+  readonly heldUpBy: Holdups | undefined;
+}
+
+/** Reads the sets and machines of a deployment. */
+export async function readDeploymentState(control: KubeClient, deployment: MachineDeployment): Promise<OwnerState> {
+  const { namespace = '' } = deployment.metadata;
+  const sets = (await control.list(machineSets, { namespace })).items;
+  const found = (await control.list(machines, { namespace })).items;
+  const state = stateOf(toDeploymentView(deployment, sets, found));
+  return { ...state, heldUpBy: state.needs.length === 0 ? undefined : toHoldups(deployment, sets, found) };
+}
+
+/** Reads the machines of a set that has no deployment. */
+export async function readSetState(control: KubeClient, set: MachineSet): Promise<OwnerState> {
+  const { items } = await control.list(machines, { namespace: set.metadata.namespace ?? '' });
+  return stateOf(toLoneSetView(set, items));
+}
+
+function stateOf(view: OwnerView): OwnerState {
+  return { view, needs: deploymentNeeds(view), waitsFor: waitsOf(view), heldUpBy: undefined };
+}
+
+/** Machines of a state: all of them, those of older templates, and those that are active or available. */
+export function countsOf({ view: { sets } }: OwnerState) {
+  const sum = (count: (set: (typeof sets)[number]) => number) => sets.reduce((total, set) => total + count(set), 0);
+  return {
+    total: sum(({ total }) => total),
+    older: sum(({ current, total }) => (current ? 0 : total)),
+    active: sum(({ active }) => active),
+    available: sum(({ available }) => available),
+  };
+}
+
+/** What holds a rollout up, a line each. */
+export function heldUpLines({ count, machines: named, problem }: Holdups): string[] {
+  const more = count - named.length;
+  return [
+    ...(problem === undefined ? [] : [problem]),
+    ...named.map(({ name, reason }) => `${name}: ${reason}`),
+    ...(more > 0 ? [`${more} more`] : []),
+  ];
+}
