@@ -34,7 +34,7 @@ function put(name: string, phase: string): void {
 
 /** As many as until every open workflow has been compared, without counting that helps. */
 async function searchOften(): Promise<void> {
-  for (let times = 0; times < 10; times++) await search();
+  for (let times = 0; times < 30; times++) await search();
 }
 
 beforeEach(async () => {

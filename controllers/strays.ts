@@ -18,8 +18,11 @@ export interface StraySearchOptions {
   readonly look: (workflowId: string) => void;
 }
 
-/** Searches from one list to the next: a list of 5,000 workflows is five pages, which is much for every minute. */
-const searchesPerList = 10;
+/**
+ * Searches from one list to the next. Of 5,000 open workflows a list costs a Temporal server 1.5 s of CPU (measured, with
+ * SQLite), a count 0.01 s.
+ */
+const searchesPerList = 30;
 
 /** At the first search: a run is under way that began so shortly before, ms. */
 const youngMs = 5_000;
@@ -27,7 +30,7 @@ const youngMs = 5_000;
 /**
  * Searches when it is called; what was found is told to look. The first time, and when the number of open workflows and
  * that of Machines have drifted apart since, it lists all workflows, else it only counts those of machines. One that is
- * open for nothing hides behind one of a machine at rest that was terminated meanwhile: hence a list every tenth time.
+ * open for nothing hides behind one of a machine at rest that was terminated meanwhile: hence a list every now and then.
  * A run that began since the search before is under way, with a list that is behind it: it is compared the next time.
  * @param options.watches stores that are synced
  */
