@@ -86,6 +86,7 @@ async function callOnce(life: Life, attempt: CreationAttempt, doing: string): Pr
   const pauseMs = Math.max(retryAfterMs, 1_000);
   showProgress(life, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), error: answer });
   await sleep(pauseMs);
+  showProgress(life, { doing });
   return callCloud(life, attempt, { maximumAttempts: cloudTries - 1 });
 }
 
