@@ -39,6 +39,9 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
+/** All servers are Go programs: collecting garbage less often, they need a tenth less CPU and 200 MB more each. */
+const goSettings = { GOGC: '400' };
+
 /**
  * Starts a local stack and resolves when every server answers. The servers end with this process, even after kill -9.
  * Throws with the end of the server's log when one does not start; the others are stopped then.
@@ -55,7 +58,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const servers: ServerHandle[] = [];
   const giveUp = new AbortController();
   const start: StartServer = async (command) => {
-    const server = await startServer(command, giveUp.signal);
+    const server = await startServer({ ...command, env: goSettings }, giveUp.signal);
     servers.push(server);
     return server;
   };
@@ -141,7 +144,6 @@ async function startTemporal(start: StartServer, executable: string, dir: string
         : []),
       ...dynamicConfig.flatMap((value) => ['--dynamic-config-value', value]),
     ],
-    env: { GOGC: '400' }, // a tenth less CPU for 200 MB
     logFile: join(dir, 'temporal.log'),
     ready: async () => (await answers(namespaceUrl)) && (await answers(`${namespaceUrl}/workflow-count`)),
   });

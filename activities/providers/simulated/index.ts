@@ -59,6 +59,9 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
 
     async ensureVm(request, context) {
       const spec = parseOrRefuse(SimulatedProviderSpec, request.providerSpec, 'providerSpec');
+      // Read with the token, as most classes have both in one Secret; it is missed only where a VM has to be made.
+      const userDataRead = readUserData(request.userData, context.signal);
+      userDataRead.catch(() => undefined);
       const access = await reach(request, context.signal);
       const find = (created?: CloudVm) => findSurvivor(access, request.machine.uid, context, created);
 
@@ -73,7 +76,7 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
         if (late) return toVm(late);
       }
 
-      const userData = await readUserData(request.userData, context.signal);
+      const userData = await userDataRead;
       const { region, machineType, labels, taints } = spec;
       const created = await createVm(
         access,
