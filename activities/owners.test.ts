@@ -250,6 +250,32 @@ describe('a deployment whose template changes', () => {
     expect(deploymentNeeds((await read(ref)).view)).toEqual([]);
   });
 
+  it('[mcm 73] takes an old machine that is not available before one that is, and one that never was at once', async () => {
+    const ref = await newDeployment({ replicas: 4 });
+    await rollOver(ref);
+    const [first, second, third] = await own();
+    if (first === undefined || second === undefined || third === undefined) throw new Error('there are no machines');
+    await setPhase(second, 'Unknown');
+    await setPhase(third, 'Pending');
+    const leaving = async () =>
+      (await own()).filter(({ metadata }) => metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
+
+    await change(ref, { template: large });
+    await settle(ref);
+    expect(await leaving()).toEqual([third.metadata.name]);
+    // As many are available as have to be but for one: none of the available ones may go, and the Unknown one may.
+    const fresh = (await own()).filter(({ status }) => !status?.currentStatus?.phase);
+    expect(fresh).toHaveLength(1);
+    for (const machine of fresh) await setPhase(await manage(machine), 'Running');
+    await finish(third);
+    await settle(ref);
+    expect(await leaving()).toEqual([]);
+    const next = (await own()).filter(({ status }) => !status?.currentStatus?.phase);
+    for (const machine of next) await setPhase(await manage(machine), 'Running');
+    await settle(ref);
+    expect(await leaving()).toEqual([second.metadata.name]);
+  });
+
   it('[mcm 71] makes no set and no machine for another nodeTemplate or another timeout', async () => {
     const ref = await newDeployment();
     await rollOver(ref);

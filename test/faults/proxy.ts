@@ -29,6 +29,8 @@ export type Fault =
   | { kind: 'hang' }
   /** Forwards the request after a while. */
   | { kind: 'delay'; ms: number }
+  /** Forwards every part of the answer so much later than it came, as a watch that is behind. */
+  | { kind: 'lag'; ms: number }
   /** Forwards the answer in pieces of so many bytes with a pause between. */
   | { kind: 'drip'; bytes: number; pauseMs: number };
 
@@ -128,12 +130,17 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     response.writeHead(answer.statusCode, answerHeaders);
     response.flushHeaders();
     for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      if (fault?.kind === 'lag') {
+        setTimeout(() => silenced.has(request.socket) || response.write(chunk), fault.ms);
+        continue;
+      }
       for (const piece of fault?.kind === 'drip' ? pieces(chunk, fault.bytes) : [chunk]) {
         if (silenced.has(request.socket)) return;
         response.write(piece);
         if (fault?.kind === 'drip') await sleep(fault.pauseMs);
       }
     }
+    if (fault?.kind === 'lag') await sleep(fault.ms);
     if (!silenced.has(request.socket)) response.end();
   }
 
