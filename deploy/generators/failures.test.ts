@@ -18,13 +18,13 @@ describe('failuresDoc', () => {
 
   it('tells what may be tried again and what may have left a VM', () => {
     expect(failuresDoc()).toContain(
-      '| 14 | `Unavailable` | The cloud cannot be reached or throttles. | yes | yes |  | CloudApi |',
+      '| 14 | `Unavailable` | The cloud cannot be reached or throttles. | yes | yes |  | CloudApi | 5 s | 5 s |',
     );
     expect(failuresDoc()).toContain(
-      '| 3 | `InvalidArgument` | The providerSpec or a Secret is not valid. |  |  | yes | Class |',
+      '| 3 | `InvalidArgument` | The providerSpec or a Secret is not valid. |  |  | yes | Class | 3 min | 10 min |',
     );
     expect(failuresDoc()).toContain(
-      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  |  | CloudCapacity |',
+      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  |  | CloudCapacity | 10 min | 10 min |',
     );
   });
 });

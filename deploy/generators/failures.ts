@@ -1,14 +1,16 @@
 /** docs/reference/failures.md, from the one list of failure codes. */
-import { failures } from '../../api/failures.ts';
+import { type FailureCode, failures } from '../../api/failures.ts';
 import { blockers, searchAttributes } from '../../api/names.ts';
+import { retryPauseMs } from '../../workflows/machine/phase.ts';
 
 /** Content of docs/reference/failures.md. */
 export function failuresDoc(): string {
-  const codes = Object.entries(failures).map(([code, about], at) => {
-    const { meaning, transient, outcomeUnknown, nothingMade, blockedOn } = about;
+  const codes = (Object.keys(failures) as FailureCode[]).map((code, at) => {
+    const { meaning, transient, outcomeUnknown, nothingMade, blockedOn } = failures[code];
     // The list is in the order of machine-controller-manager's numbers; its 0 is success.
     const marks = [transient, outcomeUnknown, nothingMade].map(yes).join(' | ');
-    return `| ${at + 1} | \`${code}\` | ${meaning} | ${marks} | ${blockedOn} |`;
+    const pauses = (['creation', 'deletion'] as const).map((during) => pauseText(retryPauseMs({ code }, during)));
+    return `| ${at + 1} | \`${code}\` | ${meaning} | ${marks} | ${blockedOn} | ${pauses.join(' | ')} |`;
   });
   const waits = Object.entries(blockers).map(([name, meaning]) => `| \`${name}\` | ${meaning} |`);
 
@@ -27,9 +29,11 @@ machine-controller-manager. Any other type counts as \`Unknown\`.
 - **Nothing made**: a create that fails so was turned down before anything was made, no disk or NIC either. A Machine of
   which every create call failed so, and none was lost, is deleted without its class and without asking the cloud.
 - **Blocked on**: what the workflow of the machine says it waits for.
+- **Created again**, **deleted again**: how long it waits until the next try, which the signal \`retryNow\` and a change of
+  the Machine, its class or Secret make at once. Where the cloud asks for more, that long, up to 10 minutes.
 
-| number | code | meaning | transient | outcome unknown | nothing made | blocked on |
-|---:|---|---|---|---|---|---|
+| number | code | meaning | transient | outcome unknown | nothing made | blocked on | created again | deleted again |
+|---:|---|---|---|---|---|---|---|---|
 ${codes.join('\n')}
 
 ## What a workflow waits for
@@ -40,6 +44,10 @@ Values of the search attribute \`${searchAttributes.blockedOn}\`. A workflow tha
 |---|---|
 ${waits.join('\n')}
 `;
+}
+
+function pauseText(ms: number): string {
+  return ms < 60_000 ? `${ms / 1_000} s` : `${ms / 60_000} min`;
 }
 
 function yes(value: boolean): string {
