@@ -14,7 +14,7 @@ export const names = {
   replaced: `${prefix}replaced`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,
-  /** Annotation on a MachineSet while machines are created in it: their names, with commas. */
+  /** Annotation on a MachineSet: names of the machines that are created in it, with commas, until a rollout is complete. */
   creating: `${prefix}creating`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
