@@ -77,6 +77,16 @@ export const tour: readonly Stop[] = [
     missing: async (demo) => (await missingOf(demo, { machines: 5, vmsEver: 11 })) ?? missingOfRollout(demo),
   },
   {
+    title: 'How far the rollout is',
+    command: 'millwright rollout status workers',
+    missing: async (_, output) => expectIn(output, 'complete'),
+  },
+  {
+    title: 'What a sweep for VMs without a Machine would delete',
+    command: 'millwright sweep --dry-run',
+    missing: async (_, output) => expectIn(output, 'nothing'),
+  },
+  {
     title: 'The cloud has no capacity any more',
     command: `curl -sS -X PUT "$CLOUD/faults" -d '{"faults": [{"kind": "capacity"}]}'`,
     missing: async ({ cloud }) => ((await cloud.faults()).length === 1 ? undefined : 'the fault is not on'),
