@@ -89,6 +89,10 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     }
     const [machine] = await millwright.untilMachines(1, 'Running');
     expect(machine?.metadata.name).toMatch(/^right-/);
+    await until('its deployment says so', async () => {
+      const { status } = await control.get(machineDeployments, { namespace, name: 'right' });
+      return status?.conditions?.find((each) => each.type === 'Available' && each.status === 'True');
+    });
     expect((await control.list(machineSets, { namespace })).items).toHaveLength(1);
   }, 120_000);
 

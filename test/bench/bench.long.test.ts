@@ -1,0 +1,59 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
+import type { Figures } from './report.ts';
+
+const main = fileURLToPath(new URL('main.ts', import.meta.url));
+let millwright: Installation | undefined;
+
+afterEach(async () => {
+  await millwright?.stop();
+  millwright = undefined;
+});
+
+/** Standard output of a bench, which has to end well. */
+async function bench(...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, [main, ...args]);
+  return stdout;
+}
+
+async function figuresOf(...args: string[]): Promise<Figures> {
+  const stdout = await bench(...args, '--json');
+  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
+  return JSON.parse(stdout) as Figures;
+}
+
+describe('npm run bench', () => {
+  it('tells for servers of its own what each of them used, and what was asked of the API server', async () => {
+    const { wallSeconds, processes, requests, historyEvents, ...rest } = await figuresOf('create', '3');
+
+    expect(rest).toEqual({ scenario: 'create', machines: 3 });
+    expect(wallSeconds).toBeGreaterThan(1); // a node takes that long to join
+    const used = Object.entries(processes).filter(([, { cpuSeconds, peakMiB }]) => cpuSeconds > 0 && peakMiB > 0);
+    expect(Object.fromEntries(used)).toEqual(processes);
+    expect(Object.keys(processes).toSorted()).toEqual(
+      ['Millwright', 'Temporal', 'bench', 'etcd', 'kube-apiserver', 'simulated cloud'].toSorted(),
+    );
+    expect(requests?.byKind).toMatchObject({ 'create machines': 3, 'patch nodes': 3 });
+    expect(requests?.events).toBeGreaterThanOrEqual(6);
+    expect(historyEvents?.machines).toBeGreaterThan(3 * 10);
+    expect(historyEvents?.owners).toBeGreaterThan(0);
+  }, 300_000);
+
+  it('measures whatever controller works on given objects, on servers that run already', async () => {
+    millwright = await startInstallation();
+    const { cloud, namespace, processes } = millwright;
+    await millwright.createClass('other');
+    const table = await bench(
+      ...['rolling', '2', '--foreign', '--namespace', namespace, '--classes', 'small,other'],
+      ...['--kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG'), '--process', `it=${processes[0]?.pid}`],
+    );
+
+    expect(table).toMatch(/^rolling 2\n/);
+    expect(table).toMatch(/^it +\d+\.\d s of CPU, \d+ MiB at most$/m);
+    expect((await cloud.stats()).vmsEver).toBe(4);
+    expect(table).not.toContain('requests');
+  }, 300_000);
+});
