@@ -90,6 +90,7 @@ const heldUpBy: Holdups = {
   blockedOn: 'CloudCapacity',
 };
 let act: (plan: OwnerPlan) => void;
+let beforeHoldups: () => Promise<void>;
 let readings: number;
 let plans: OwnerPlan[];
 let handle: WorkflowHandle;
@@ -102,13 +103,17 @@ beforeEach(async () => {
   begun = [];
   act = () => undefined;
   observe = () => undefined;
+  beforeHoldups = async () => undefined;
   const activities: OwnerActivities = {
     observeOwner: async (): Promise<OwnerReading | null> => {
       readings += 1;
       observe();
       return view === undefined ? null : { view, candidates: [], begun };
     },
-    listHoldups: async () => heldUpBy,
+    listHoldups: async () => {
+      await beforeHoldups();
+      return heldUpBy;
+    },
     actOnOwner: async (_ref, _kind, plan) => {
       plans.push(plan);
       act(plan);
@@ -373,6 +378,30 @@ describe('a rollout with a progress deadline', () => {
     await untilFailed(runId);
     expect(reported()).toContain(rolloutLate);
   }, 120_000);
+
+  it.each<[string, Partial<OwnerView>]>([
+    ['gets further', { sets: [{ ...set, available: 2 }] }],
+    ['is paused', { paused: true, progress: rolloutPaused, generation: 2 }],
+  ])(
+    'does not fail when it %s while it is found out what holds it up',
+    async (_name, change) => {
+      believe();
+      beforeHoldups = async () => {
+        view = { ...stuck, ...change, progressDeadlineSeconds: 600 };
+        await handle.signal(ownerObservedSignal, view);
+      };
+      await start(stuck);
+      const { runId } = await handle.describe();
+      await eventually(async () => {
+        const { doing: now, deadline = '', replicas } = await describeNow();
+        return change.paused
+          ? now.endsWith('for it is paused')
+          : replicas.active === 3 && Date.parse(deadline) > Date.now() + 300_000;
+      }, 60_000);
+      expect([(await current().describe()).runId, reported()]).toEqual([runId, []]);
+    },
+    120_000,
+  );
 
   it('does not fail while it is paused', async () => {
     believe();

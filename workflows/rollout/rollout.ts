@@ -225,6 +225,8 @@ async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' |
   const isOver = clock !== undefined && isDue(clock, view, Date.now());
   if (isOver || (clock?.isLate && owning.heldUpBy === undefined)) {
     const heldUpBy = await listHoldups(ref);
+    // Meanwhile it may have got further, or was changed: paused, for example. The next reading tells.
+    if (owning.clock !== clock || (owning.seen?.generation ?? 0) > view.generation) return 'going on';
     const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
     if (isFailed) await actOnOwner(ref, kind, planLateReport(view, toLateNote(view, heldUpBy ?? undefined)));
     owning.clock = { ...clock, isLate: true };
