@@ -127,11 +127,28 @@ function take(
 }
 
 /**
- * Sets keep what they have. As machine-controller-manager scales what does not roll: a set that is alone follows the
+ * Sets keep what they have, and give what they are told to only as far as enough stays available: a step that was about to
+ * delete machines may have been lost, or have ended with the pause, and others are available now.
+ */
+function heldReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+  const desired = toldReplicas(view, sets);
+  let spare = Math.max(0, sumOf(sets, (set) => set.available) - (view.replicas - view.maxUnavailable));
+  for (const set of sets) {
+    const unavailable = stayingOf(set) - set.available;
+    const over = stayingOf(set) - (desired.get(set.name) ?? 0);
+    const given = Math.min(over, unavailable + spare);
+    if (given < over) desired.set(set.name, stayingOf(set) - given);
+    spare -= Math.max(0, given - unavailable);
+  }
+  return desired;
+}
+
+/**
+ * What sets are told to have. As machine-controller-manager scales what does not roll: a set that is alone follows the
  * replicas; of several the present one, or else the newest, gets what is missing, and all give in proportion to their
  * size. A surge that was there before stays until the replicas are changed.
  */
-function heldReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+function toldReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
   const { replicas, maxSurge } = view;
   const desired = new Map(sets.map((set) => [set.name, set.replicas]));
   const active = sets.filter((set) => set.replicas > 0);

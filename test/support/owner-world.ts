@@ -22,6 +22,8 @@ type Meta = Machine['metadata'];
 
 const time = '2026-08-19T10:00:00Z';
 
+const lost = new Error('whoever took the step is gone');
+
 export interface WorldOptions {
   readonly replicas: number;
   /** Default: RollingUpdate. */
@@ -36,6 +38,7 @@ export interface WorldOptions {
 export function createWorld(options: WorldOptions) {
   const { replicas, strategy = 'RollingUpdate', maxSurge, maxUnavailable, limit } = options;
   let counter = 0;
+  let writesLeft = Number.POSITIVE_INFINITY;
   const world = {
     deployment: undefined as MachineDeployment | undefined,
     sets: [] as MachineSet[],
@@ -135,7 +138,24 @@ export function createWorld(options: WorldOptions) {
     return structuredClone({ view, candidates: toCandidates(view, machines, limit), begun: [] });
   }
 
-  function act(plan: OwnerPlan): void {
+  /** @param maxWrites the step is lost in front of the next one */
+  function act(plan: OwnerPlan, maxWrites = Number.POSITIVE_INFINITY): void {
+    writesLeft = maxWrites;
+    try {
+      takeStep(plan);
+    } catch (error) {
+      if (error !== lost) throw error;
+    } finally {
+      writesLeft = Number.POSITIVE_INFINITY;
+    }
+  }
+
+  function countWrite(): void {
+    if (writesLeft === 0) throw lost;
+    writesLeft -= 1;
+  }
+
+  function takeStep(plan: OwnerPlan): void {
     const { deployment } = world;
     if (deployment === undefined || deployment.metadata.generation !== plan.generation) return;
     if (plan.addFinalizers) for (const object of [deployment, ...world.sets]) addFinalizer(object);
@@ -163,6 +183,7 @@ export function createWorld(options: WorldOptions) {
 
   function createSet(deployment: MachineDeployment, planned: NonNullable<OwnerPlan['createSet']>): void {
     if (templateHash(deployment.spec?.template, deployment.status?.collisionCount) !== planned.hash) return;
+    countWrite();
     const taken = world.sets.find(({ metadata }) => metadata.name === planned.name);
     if (taken === undefined) {
       const made = toNewMachineSet(deployment, world.sets, planned);
@@ -183,6 +204,7 @@ export function createWorld(options: WorldOptions) {
     const set = world.sets.find(({ metadata }) => metadata.name === planned.set);
     const before = sets.find(({ uid }) => uid === set?.metadata.uid);
     if (set?.spec === undefined || set.metadata.generation !== before?.generation) return undefined;
+    countWrite();
     set.metadata.annotations = { ...set.metadata.annotations, ...replicasAnnotations(deployment) };
     touch(set);
     if (set.spec.replicas === planned.replicas) return undefined;
@@ -200,13 +222,17 @@ export function createWorld(options: WorldOptions) {
   function createMachines({ set: setName, names: machineNames }: OwnerPlan['create'][number], plan: OwnerPlan): void {
     const set = setAsPlanned(setName, plan);
     if (set === undefined || set.metadata.deletionTimestamp !== undefined) return;
-    for (const name of machineNames) addMachine(set, name);
+    for (const name of machineNames) {
+      countWrite();
+      addMachine(set, name);
+    }
   }
 
   function removeCandidate({ set, uid, resourceVersion, failed }: OwnerPlan['remove'][number], plan: OwnerPlan): void {
     const machine = world.machines.find(({ metadata }) => metadata.uid === uid);
     if (machine === undefined || machine.metadata.resourceVersion !== resourceVersion) return;
     if (setAsPlanned(set, plan) === undefined) return;
+    countWrite();
     if (failed) machine.metadata.annotations = { ...machine.metadata.annotations, [names.replaced]: 'true' };
     remove(machine);
   }
@@ -245,6 +271,7 @@ export function createWorld(options: WorldOptions) {
   /** A merge patch of annotations and the status. */
   function write(object: MachineSet | MachineDeployment, patch: object | undefined): void {
     if (patch === undefined) return;
+    countWrite();
     const { metadata, status } = patch as Partial<MachineDeployment>;
     object.metadata.annotations = { ...object.metadata.annotations, ...metadata?.annotations };
     object.status = { ...object.status, ...status };

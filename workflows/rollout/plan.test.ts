@@ -12,7 +12,7 @@ import { isEmpty, maxPerStep, planOwner } from './plan.ts';
 
 /** What may happen between two steps, and the steps themselves. Machines and sets are picked by number. */
 type Happening =
-  | { readonly kind: 'step' }
+  | { readonly kind: 'step'; readonly maxWrites?: number } // with so many writes it is lost in the middle
   | { readonly kind: 'read' } // the next step acts on what is read here, whatever happens in between
   | { readonly kind: 'scale'; readonly replicas: number }
   | { readonly kind: 'template'; readonly className: string }
@@ -29,6 +29,7 @@ type Happening =
 const pick = fc.nat(20);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 6, arbitrary: fc.constant({ kind: 'step' } as const) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('step' as const), maxWrites: fc.nat(6) }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'read' } as const) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('scale' as const), replicas: fc.nat(6) }) },
   {
@@ -119,7 +120,7 @@ function look(world: World): Look | undefined {
 }
 
 /** Plans from a reading, acts on the world as it is now, and checks what one act may never do. */
-function step(world: World, seen: Look | undefined): OwnerPlan | undefined {
+function step(world: World, seen: Look | undefined, maxWrites?: number): OwnerPlan | undefined {
   if (seen === undefined) return undefined;
   const { view } = seen;
   const plan = planOwner(seen, world.newName);
@@ -128,7 +129,7 @@ function step(world: World, seen: Look | undefined): OwnerPlan | undefined {
   if (!view.deleting) expectEnoughAvailable(seen, plan);
   if (!view.deleting && !view.paused) expectSafeSizes(seen, plan);
   const known = new Set(world.machines.map(({ metadata }) => metadata.uid));
-  world.act(plan);
+  world.act(plan, maxWrites);
   const made = world.machines.filter(({ metadata }) => !known.has(metadata.uid));
   if (made.length === 0) return plan;
   expect(countStaying(world)).toBeLessThanOrEqual(view.replicas + view.maxSurge);
@@ -179,7 +180,7 @@ function expectBoundsUsed({ view }: Look): void {
 function happen(world: World, event: Happening, memory: { reading?: Look | undefined }): void {
   switch (event.kind) {
     case 'step':
-      step(world, memory.reading ?? look(world));
+      step(world, memory.reading ?? look(world), event.maxWrites);
       delete memory.reading;
       return;
     case 'read':
@@ -638,6 +639,18 @@ describe('planOwner', () => {
         { replicas: 4 },
         [having(old, 4), having(fresh, 0, 4)],
         { old: 4, new: 0 },
+      ],
+      [
+        '[invariant 5] no available machine that a step was about to delete and that has become one of few',
+        { replicas: 2 },
+        [{ ...having(old, 1), replicas: 0 }, having(fresh, 0, 2)],
+        { old: 1, new: 2 },
+      ],
+      [
+        'what a step was about to delete, as far as enough are available',
+        { replicas: 3 },
+        [{ ...having(old, 3), replicas: 1 }, having(fresh, 2)],
+        { old: 1, new: 2 },
       ],
       ['none', { replicas: 0 }, [having(old, 4), having(fresh, 2)], { old: 0, new: 0 }],
       [
