@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { KubeClient, RequestOptions } from './client.ts';
 import type { KubeObject, ObjectKey, Resource } from './types.ts';
 
@@ -6,20 +7,27 @@ export type SharedFind = <T extends KubeObject>(resource: Resource<T>, key: Obje
 
 interface Read {
   readonly answer: Promise<KubeObject | undefined>;
+  /** Until the next turn of the event loop it is not, and answers all who ask. */
+  isSent: boolean;
   /** For those who asked while this one was under way. */
   next?: Promise<KubeObject | undefined>;
 }
 
 /**
- * Reads an object once for all who ask at the same time. Whoever asks while a read is under way shares the one after it,
+ * Reads an object once for all who ask at the same time. Whoever asks when a read has been sent shares the one after it,
  * so that no answer is older than its question: a hundred machines that begin at once read their class some times.
  */
 export function shareFinds(client: KubeClient, options: Omit<RequestOptions, 'signal'> = {}): SharedFind {
   const underWay = new Map<string, Read>();
 
   function start<T extends KubeObject>(id: string, resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    const answer = client.find(resource, key, options);
-    const read: Read = { answer };
+    const send = async () => {
+      await turn();
+      read.isSent = true;
+      return client.find(resource, key, options);
+    };
+    const answer = send();
+    const read: Read = { answer, isSent: false };
     underWay.set(id, read);
     const end = () => {
       if (read.next === undefined) underWay.delete(id);
@@ -32,8 +40,9 @@ export function shareFinds(client: KubeClient, options: Omit<RequestOptions, 'si
     const id = `${resource.group}/${resource.plural}/${key.namespace ?? ''}/${key.name}`;
     const read = underWay.get(id);
     if (read === undefined) return start(id, resource, key);
+    if (!read.isSent) return read.answer as Promise<T | undefined>; // one id is one resource
     const again = () => start(id, resource, key);
     read.next ??= read.answer.then(again, again);
-    return read.next as Promise<T | undefined>; // one id is one resource
+    return read.next as Promise<T | undefined>;
   };
 }
