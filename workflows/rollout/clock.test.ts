@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { rolloutComplete, rolloutLate } from '../../api/attention.ts';
 import type { OwnerView, SetView } from '../../api/model.ts';
-import { afterOutage, isDue, isToldLate, tick, tickForward } from './clock.ts';
+import { afterOutage, isDue, isToldLate, tick, tickForward, toNewDeadline } from './clock.ts';
 
 const set: SetView = {
   ...{ name: 'new', uid: 'new', resourceVersion: '1', generation: 1, current: true, managed: true, deleting: false },
@@ -83,6 +83,15 @@ describe('the clock of a rollout', () => {
   it('is not late for a template that has no set yet, whatever the status says of the one before', () => {
     const told = { ...rolling, progress: rolloutLate, sets: [old] };
     expect(tick(undefined, told, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
+  });
+
+  it('begins anew when one that was late without a deadline gets one', () => {
+    const late = { ...after(rolling)!, isLate: true };
+    const { progressDeadlineSeconds: _, ...patient } = rolling;
+    expect(toNewDeadline(late, rolling, 7_000)).toEqual({ ...late, isLate: false, sinceMs: 7_000 });
+    expect(toNewDeadline(late, patient, 7_000)).toBe(late);
+    expect(toNewDeadline(late, { ...rolling, progress: rolloutLate }, 7_000)).toBe(late);
+    expect(toNewDeadline(after(rolling), rolling, 7_000)).toEqual(after(rolling));
   });
 
   it('[invariant 6] begins anew after an outage', () => {

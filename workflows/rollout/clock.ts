@@ -53,6 +53,19 @@ export function tickForward(
   return isAboutIt ? (tick(before, view, nowMs) ?? before) : before;
 }
 
+/**
+ * The clock by a live view: one that was late by our patience alone, which the status does not tell, begins anew when its
+ * owner gets a deadline.
+ */
+export function toNewDeadline(
+  clock: ProgressClock | undefined,
+  { progressDeadlineSeconds, progress }: OwnerView,
+  nowMs: number,
+): ProgressClock | undefined {
+  const isNew = clock?.isLate === true && progressDeadlineSeconds !== undefined && progress !== rolloutLate;
+  return isNew ? { ...clock, sinceMs: nowMs, isLate: false } : clock;
+}
+
 /** The clock after an outage, which ended just now: it begins anew. */
 export function afterOutage(clock: ProgressClock | undefined, nowMs: number): ProgressClock | undefined {
   return clock && { ...clock, sinceMs: nowMs };

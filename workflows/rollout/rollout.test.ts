@@ -403,6 +403,41 @@ describe('a rollout with a progress deadline', () => {
     120_000,
   );
 
+  it('is a red run, too, when it gets a deadline after it was late without one', async () => {
+    believe();
+    const reached = { about: '1/3', updated: 2, available: 2, others: 0 };
+    await start(stuck, { clock: { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true }, heldUpBy });
+    await untilFailed((await handle.describe()).runId);
+    expect(reported()).toEqual([rolloutLate]);
+  }, 120_000);
+
+  it.each<[string, string, Partial<OwnerView>]>([
+    ['Unauthenticated', 'when it is due', {}],
+    [
+      'Unavailable',
+      'when its lost workflow knew that it was late',
+      { progress: rolloutLate, progressDeadlineSeconds: 600 },
+    ],
+  ])(
+    '[invariant 6] makes and takes machines although nobody can tell what holds it up (%s, %s)',
+    async (type, _when, change) => {
+      believe();
+      let asked = 0;
+      beforeHoldups = async () => {
+        asked += 1;
+        throw ApplicationFailure.create({ type, message: 'nobody can tell', nonRetryable: true });
+      };
+      await start({ ...stuck, ...change });
+      const { runId } = await handle.describe();
+      await eventually(() => asked > 0, 60_000);
+      view = { ...stuck, ...change, sets: [{ ...set, total: 2, active: 2, available: 2 }] };
+      await current().signal(ownerObservedSignal, view);
+      await eventually(() => plans.flatMap(namesOf).length > 0, 60_000);
+      expect((await current().describe()).runId).toBe(runId);
+    },
+    120_000,
+  );
+
   it('does not fail while it is paused', async () => {
     believe();
     await start(stuck);

@@ -18,8 +18,17 @@ import type { Holdups, ObjectRef, OwnerReading, OwnerView } from '../../api/mode
 import { type Blocker, safeAlphabet } from '../../api/names.ts';
 import { hasSurplus } from '../../api/surplus.ts';
 import { waitsOf } from '../../api/waits.ts';
-import { toFailure } from '../machine/failure.ts';
-import { afterOutage, deadlineMs, isDue, isToldLate, type ProgressClock, tick, tickForward } from './clock.ts';
+import { isActivityFailure, toFailure } from '../machine/failure.ts';
+import {
+  afterOutage,
+  deadlineMs,
+  isDue,
+  isToldLate,
+  type ProgressClock,
+  tick,
+  tickForward,
+  toNewDeadline,
+} from './clock.ts';
 import {
   describeOwnerQuery,
   lookOwnerSignal,
@@ -219,12 +228,17 @@ function withoutMade({ made }: Owning, reading: OwnerReading): OwnerReading {
  */
 async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' | 'going on'> {
   const { ref, kind } = owning;
-  const clock = tick(owning.clock, view, Date.now());
+  const clock = toNewDeadline(tick(owning.clock, view, Date.now()), view, Date.now());
   owning.clock = clock;
   owning.deadlineMs = deadlineMs(view);
   const isOver = clock !== undefined && isDue(clock, view, Date.now());
   if (isOver || (clock?.isLate && owning.heldUpBy === undefined)) {
-    const heldUpBy = await listHoldups(ref);
+    const heldUpBy = await findHoldups(ref);
+    // An API server that cannot tell may be what it waits for, and keeps no machine from coming or going.
+    if (heldUpBy === undefined) {
+      if (isOver) owning.clock = afterOutage(owning.clock, Date.now());
+      return 'going on';
+    }
     // Meanwhile it may have got further, or was changed: paused, for example. The next reading tells.
     if (owning.clock !== clock || (owning.seen?.generation ?? 0) > view.generation) return 'going on';
     const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
@@ -237,6 +251,16 @@ async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' |
   if (!clock?.isLate) owning.heldUpBy = undefined;
   blockOn(owning, owning.heldUpBy?.blockedOn);
   return 'going on';
+}
+
+/** What a rollout waits for; null when its deployment is gone, undefined when nobody can tell now. */
+async function findHoldups(ref: ObjectRef): Promise<Holdups | null | undefined> {
+  try {
+    return await listHoldups(ref);
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return undefined;
+  }
 }
 
 function blockOn(owning: Owning, blocker: Blocker | undefined): void {
