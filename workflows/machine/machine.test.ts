@@ -305,6 +305,32 @@ describe('a refusal', () => {
 });
 
 describe('a creation', () => {
+  it('knows the outcome of a refusal, although its provider calls that worth another try', async () => {
+    ensureVm = () => {
+      throw ApplicationFailure.create({ type: 'ResourceExhausted', message: 'sold out' });
+    };
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+    expect(asked.map(({ token, outcomeUnknown }) => [token, outcomeUnknown])).toEqual([
+      [`${machine.uid}-0`, false],
+      [`${machine.uid}-1`, false],
+    ]);
+  });
+
+  it('can be tried again at once, however long the cloud asks to be left alone', async () => {
+    ensureVm = () => {
+      if (asked.length > 1) return vm;
+      const details = [{ retryAfterMs: 300_000 }];
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'throttled', details });
+    };
+    await start();
+    await untilRefused(1);
+    await latest().signal(retryNowSignal);
+    await eventually(() => asked.length === 2);
+    expect(asked[1]).toMatchObject({ outcomeUnknown: true });
+  });
+
   it('that fails leaves the identity of its VM for the deletion, as the cloud may not list it yet', async () => {
     ensureVm = () => ({ ...vm, state: 'failed', message: 'no host' });
     await start();

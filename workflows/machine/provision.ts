@@ -64,6 +64,9 @@ async function ensureVm(life: Life, doing: string): Promise<Vm | PhaseOutcome> {
   return answer;
 }
 
+/** From this long on a pause between two tries is a wait of the workflow, ms. */
+const longPauseMs = 10_000;
+
 /**
  * A call while the outcomes of all before it are known. It is tried once, for of several tries Temporal tells only the
  * last one's failure, and the others may have made a VM. What is worth another try gets it here, and its outcome is
@@ -81,7 +84,8 @@ async function callOnce(life: Life, attempt: CreationAttempt, doing: string): Pr
     life.mayHaveVm = mayHaveVm;
     return { ...answer, outcomeUnknown: false };
   }
-  if (!answer.triesUsedUp) return answer;
+  // Of a refusal the outcome is known, whatever its provider thinks of another try; and news may end a pause that is long.
+  if (!answer.triesUsedUp || !answer.outcomeUnknown || retryAfterMs >= longPauseMs) return answer;
   life.outcomeUnknown = true;
   const pauseMs = Math.max(retryAfterMs, 1_000);
   showProgress(life, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), error: answer });
