@@ -59,8 +59,10 @@ async function reportDeployment(
   const isNewest = found === undefined || revise(found) === undefined;
   const current = isNewest ? found : await update(control, machineSets, found.metadata, revise);
   await update(control, machineDeployments, ref, (live) => withRevision(live, current));
+  // That a rollout is late is told of one that may still be refused its machines; any other report comes after them.
+  const failure = said.late === undefined ? undefined : failureOfSets(own, found);
   const change = (live: MachineDeployment) =>
-    withReport(live, { ...said, setName: current?.metadata.name }, plan.generation, new Date());
+    withReport(live, { ...said, setName: current?.metadata.name, failure }, plan.generation, new Date());
   await update(control, machineDeployments, ref, change, onStatus);
   if (said.late !== undefined) {
     recordOn(deps.events, 'MachineDeployment', deployment, 'ProgressDeadlineExceeded', said.late);

@@ -15,7 +15,7 @@ import type { EventRecord } from '../kube/events.ts';
 import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { eventually, newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
-import { isEmpty, planOwner } from '../workflows/rollout/plan.ts';
+import { isEmpty, planLateReport, planOwner } from '../workflows/rollout/plan.ts';
 import { carryOut } from './owner-acts.ts';
 import { createOwnerActivities, type OwnerActivities, type OwnerKind } from './owners.ts';
 
@@ -344,6 +344,8 @@ describe('machines that the API server refuses', () => {
 
     await expect(fail()).rejects.toThrow('exceeded quota');
     expect((await sets())[0]?.metadata.resourceVersion).toBe(set?.metadata.resourceVersion);
+    await activities.actOnOwner(ref, 'MachineDeployment', planLateReport((await read(ref)).view, 'no progress'));
+    expect(await failureOf(ref)).toMatchObject([[toldOf('FailedCreate')], [toldOf('FailedCreate')]]);
 
     await settle(ref);
     expect(await own()).toHaveLength(2);
