@@ -40,7 +40,7 @@ export const classEvents = {
   ClassInUse: { type: 'Normal', when: 'The class was deleted, and stays while the objects name it that are told.' },
   ClassNotReleased: {
     type: 'Warning',
-    when: 'The class was deleted and nothing names it any more, but a sweep could not let it go: what is left in its cloud, or who refused.',
+    when: 'The class was deleted, but a sweep could not let it go: what is left in its cloud, or who refused.',
   },
   OrphanDeleted: { type: 'Warning', when: 'A sweep has deleted something in the cloud that had no Machine.' },
   OrphanNotDeleted: { type: 'Warning', when: 'A sweep could not delete something in the cloud that has no Machine.' },

@@ -7,10 +7,7 @@ import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
 /** What is kept for one of these needs no class of its own. */
 const settledReasons = new Set<KeptReason>(['machine', 'cameBack', 'gone']);
 
-/**
- * Lets go of deleted classes once all that their group can see has a Machine, or another class, that stays, would find it
- * as well. Answers with the names of those that have gone.
- */
+/** Lets go of deleted classes once all that their group can see has a Machine. Answers with the names of those that have gone. */
 export async function releaseClasses(
   sweep: Sweep,
   groups: readonly Group[],
@@ -21,12 +18,10 @@ export async function releaseClasses(
   for (const { classes } of groups) {
     const leaving = classes.filter((swept) => swept.leaving);
     const found = report.groups.find(({ classes: [name] }) => name === classes[0]?.class.name);
-    const isListed = found !== undefined && found.error === undefined;
     const left = whatIsLeft(found);
-    const isFoundByAnother = isListed && leaving.length < classes.length;
     for (const { uid, class: about } of leaving) {
       const { name, generation } = about;
-      if (left === undefined || isFoundByAnother) releasable.push({ name, uid, generation });
+      if (left === undefined) releasable.push({ name, uid, generation });
       else notices.push({ class: { name, uid }, reason: 'ClassNotReleased', note: `deleted, and stays: ${left}` });
     }
   }
