@@ -140,7 +140,10 @@ function deploymentOf({ metadata }: Pick<Machine | Owner, 'metadata'>) {
   return metadata.ownerReferences?.find((owner) => owner.kind === 'MachineDeployment' && owner.controller);
 }
 
-type Answer = WorkflowAnswer<MachineDescription | OwnerDescription>;
+type Answer =
+  | WorkflowAnswer<MachineDescription | OwnerDescription>
+  /** Temporal could not be asked. */
+  | { readonly state: 'unreachable'; readonly reason: string };
 
 async function ask(id: string, options: DescribeOptions): Promise<Answer> {
   const server = temporalServer(options);
@@ -152,7 +155,7 @@ async function ask(id: string, options: DescribeOptions): Promise<Answer> {
       await connection.close();
     }
   } catch (error) {
-    return { state: 'silent', reason: error instanceof Error ? error.message : String(error) };
+    return { state: 'unreachable', reason: error instanceof Error ? error.message : String(error) };
   }
 }
 
@@ -164,6 +167,8 @@ function aboutWorkflow(answer: Answer, whyNone: string): string {
       return `, not open: ${whyNone}`;
     case 'silent':
       return `, no answer (${answer.reason}): does a worker run?`;
+    case 'unreachable':
+      return `, not asked: ${answer.reason}`;
   }
 }
 

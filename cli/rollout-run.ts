@@ -1,7 +1,7 @@
 /** What `millwright rollout` does: it reads and changes the objects, and tells workflows to try again. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
-import { rolloutComplete, rolloutLate } from '../api/attention.ts';
+import { rolloutComplete, rolloutLate, toTasks } from '../api/attention.ts';
 import type { MachineTemplate } from '../api/gardener/machine.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
@@ -80,53 +80,67 @@ function refuseDeleted(subject: Subject, { metadata }: MachineDeployment): void 
 }
 
 const lookAgainMs = 1_000;
+/** While a rollout moves its counts say enough. What holds it up is told when they stand still, and at the end. */
+const standsStillMs = 10_000;
 
 async function status(subject: Subject, first: MachineDeployment): Promise<string> {
   let told = '';
+  let toldLines = '';
+  let movedAt = 0;
   for (let deployment = first; ; deployment = await read(subject)) {
     refuseDeleted(subject, deployment);
     const state = await readDeploymentState(subject.control, deployment);
-    const { text, outcome } = progressOf(subject, deployment, state);
+    const { text, outcome, lines } = progressOf(subject, deployment, state);
     if (outcome === 'complete') return text;
-    if (outcome === 'failed') throw new Error(text);
-    const { heldUpBy } = state;
-    if (!subject.options.watch) return [text, ...(heldUpBy ? heldUpLines(heldUpBy) : [])].join('\n  ');
-    if (text !== told) console.log(text);
-    told = text;
+    const all = [text, ...lines].join('\n  ');
+    if (outcome === 'failed') throw new Error(all);
+    if (!subject.options.watch) return all;
+    if (text !== told) {
+      console.log(text);
+      told = text;
+      movedAt = Date.now();
+    } else if (all !== toldLines && lines.length > 0 && Date.now() - movedAt >= standsStillMs) {
+      console.log(lines.map((line) => `  ${line}`).join('\n'));
+      toldLines = all;
+    }
     await sleep(lookAgainMs);
   }
 }
 
+interface Progress {
+  readonly text: string;
+  readonly outcome: 'complete' | 'failed' | 'under way';
+  /** What holds it up. */
+  readonly lines: readonly string[];
+}
+
 /** How far a rollout is, and what it waits for. */
-function progressOf(
-  subject: Subject,
-  { metadata, status: now = {} }: MachineDeployment,
-  state: OwnerState,
-): { readonly text: string; readonly outcome: 'complete' | 'failed' | 'under way' } {
-  const { view, needs, waitsFor } = state;
+function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDeployment, state: OwnerState): Progress {
+  const { view, needs, waitsFor, heldUpBy } = state;
   const { name, namespace = '', generation = 0 } = metadata;
   const { total, older, available } = countsOf(state);
   const which = nameOf(subject);
-  if (view.problem !== undefined) return { text: `${which} is not valid: ${view.problem}`, outcome: 'failed' };
-
+  if (view.problem !== undefined) {
+    return { text: `${which} is not valid: ${view.problem}`, outcome: 'failed', lines: [] };
+  }
+  if ((now.observedGeneration ?? 0) < generation) {
+    const lines = ['do the controllers and a worker run?'];
+    return { text: `${which}: waiting until its spec is seen`, outcome: 'under way', lines };
+  }
   const updated = total - older;
   const counts = `${updated} of ${view.replicas} machines are of the new template, ${older} of older ones, ${available} available`;
-  const isSeen = (now.observedGeneration ?? 0) >= generation;
-  if (!isSeen) return { text: `${which}: waiting until its spec is seen`, outcome: 'under way' };
+  const resume = view.paused ? `; it is paused: millwright rollout resume ${name} -n ${namespace}` : '';
   const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
-  if (view.progress === rolloutComplete && isDone)
-    return { text: `${which}: complete, ${counts}`, outcome: 'complete' };
-
+  if (isDone && (view.progress === rolloutComplete || view.paused)) {
+    return { text: `${which}: complete, ${counts}${resume}`, outcome: 'complete', lines: [] };
+  }
+  const lines = heldUpBy === undefined ? [] : heldUpLines(heldUpBy);
   const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
   if (view.progress === rolloutLate) {
-    const fix = `see \`millwright describe machinedeployment ${name} -n ${namespace}\` for what holds it up, and once that is away \`millwright rollout retry ${name} -n ${namespace}\``;
-    return { text: `${which}: the progress deadline has passed: ${counts}${waits}; ${fix}`, outcome: 'failed' };
+    const fix = `once what holds it up is away: millwright rollout retry ${name} -n ${namespace}`;
+    return { text: `${which}: the progress deadline has passed: ${counts}${waits}; ${fix}`, outcome: 'failed', lines };
   }
-  const resume = `; it is paused: millwright rollout resume ${name} -n ${namespace}`;
-  return {
-    text: `${which}: ${counts}${waits}${view.paused && needs.length === 0 ? resume : ''}`,
-    outcome: 'under way',
-  };
+  return { text: `${which}: ${counts}${waits}${needs.length === 0 ? resume : ''}`, outcome: 'under way', lines };
 }
 
 async function setsOf({ control, key }: Subject, { metadata }: MachineDeployment): Promise<MachineSet[]> {
@@ -157,7 +171,7 @@ async function setPaused(subject: Subject, { spec }: MachineDeployment, paused: 
   const which = nameOf(subject);
   if ((spec?.paused === true) === paused) {
     const other = `millwright rollout ${paused ? 'resume' : 'pause'} ${key.name} -n ${key.namespace}`;
-    throw new Error(`spec.paused of ${which} is ${paused} already: nothing to do, or to change it ${other}`);
+    throw new Error(`spec.paused of ${which} is ${paused} already; to change it: ${other}`);
   }
   await control.patch(machineDeployments, key, mergePatch({ spec: { paused } }));
   return `${which}: ${paused ? 'paused' : 'resumed'}`;
@@ -253,11 +267,11 @@ async function retry(subject: Subject, deployment: MachineDeployment): Promise<s
     let told = 0;
     for (const { metadata } of holding) if (await tell('Machine', metadata)) told++;
     const isOpen = await tell('MachineDeployment', deployment.metadata);
-    if (holding.length > 0 && told === 0 && !isOpen) {
-      const why = `no workflow of installation '${to.name}' is open for it or for its ${count(holding.length)}`;
-      throw new Error(
-        `${nameOf(subject)}: ${why} that ${holding.length === 1 ? 'does' : 'do'} not run: start the controllers, or correct --installation`,
-      );
+    const { needs } = await readDeploymentState(control, deployment);
+    if (told === 0 && !isOpen && (needs.length > 0 || holding.length > 0)) {
+      const them = holding.length > 0 ? ` or for its ${count(holding.length)} not available` : '';
+      const why = `no workflow of installation '${to.name}' is open for it${them}, and there is to do: ${toTasks(needs)}`;
+      throw new Error(`${nameOf(subject)}: ${why}; start the controllers, or correct --installation`);
     }
     const who = [...(isOpen ? ['the rollout'] : []), ...(told > 0 ? [count(told)] : [])].join(' and ');
     return `${nameOf(subject)}: ${who === '' ? 'nothing waits' : `${who} try again now`}`;

@@ -27,7 +27,7 @@ export async function sweep(options: SweepOptions): Promise<void> {
     const client = new Client({ connection, namespace: server.namespace });
     const id = await startSweep({ client, name: installation }, { dialect: 'gardener', namespace, dryRun });
     console.error(`sweep ${id}: it goes on when this command ends`);
-    const report = await followSweep(client, id, toldOnce());
+    const report = await followSweep(client, id, toldOnce(id, installation));
     console.log(output === 'json' ? JSON.stringify(report) : toText(report));
     const problem = problemOf(report);
     if (problem !== undefined) throw new Error(problem);
@@ -37,10 +37,12 @@ export async function sweep(options: SweepOptions): Promise<void> {
 }
 
 /** Prints what has changed since the last time. */
-function toldOnce(): (progress: SweepProgress | undefined) => void {
+function toldOnce(id: string, installation: string): (progress: SweepProgress | undefined) => void {
+  const end = `temporal workflow terminate --workflow-id ${id}`;
+  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}`;
   let last = '';
   return (progress) => {
-    const told = progress === undefined ? 'no worker answers: does one run?' : progressText(progress);
+    const told = progress === undefined ? noWorker : progressText(progress);
     if (told !== last) console.error(told);
     last = told;
   };
@@ -49,7 +51,7 @@ function toldOnce(): (progress: SweepProgress | undefined) => void {
 function progressText({ doing, until, groups, listed, candidates, lastError, ...counts }: SweepProgress): string {
   const { seen, deleted, failed } = counts;
   const parts = [
-    until === undefined ? doing : `${doing} at ${new Date(until).toTimeString().slice(0, 8)}`,
+    until === undefined ? doing : `${doing}, until ${new Date(until).toTimeString().slice(0, 8)}`,
     ...(groups > 0 ? [`${listed} of ${plural(groups, 'group')} listed, ${plural(seen, 'resource')}`] : []),
     ...(candidates > 0 ? [`${candidates} without a Machine`] : []),
     ...(deleted > 0 ? [`${deleted} deleted`] : []),

@@ -142,7 +142,15 @@ describe('a rollout that cannot move on', () => {
       note: expect.stringMatching(/^no progress for 5 s; 1 machine holds it up: pool-\S+: CrashLoopBackOff, Resource/),
     });
     const told = await rollout('status');
-    expect([told.code, told.output]).toEqual([1, expect.stringMatching(/the progress deadline has passed: 1 of 2/)]);
+    expect(told.code).toBe(1);
+    expect(told.output).toMatch(
+      /the progress deadline has passed: 1 of 2 .* rollout retry .*\n +pool-\S+: CrashLoopBackOff, R/,
+    );
+    const elsewhere = await rollout('retry', '--installation', 'other');
+    expect(elsewhere.code).toBe(1);
+    expect(elsewhere.output).toMatch(
+      /installation 'other' is open for it or for its 1 .* complete the rollout; .* --inst/,
+    );
 
     await millwright.cloud.setFaults();
     const retried = await rollout('retry');
@@ -178,6 +186,9 @@ describe('a rollout that cannot move on', () => {
     const before = (await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted();
     expect((await rollout('pause')).code).toBe(0);
     await untilReason('DeploymentPaused');
+    const nothingRolls = await rollout('status');
+    expect(nothingRolls.code).toBe(0);
+    expect(nothingRolls.output).toMatch(/complete, 2 of 2 .*; it is paused: .* rollout resume pool/);
     const refused = await rollout('restart');
     expect([refused.code, refused.output]).toEqual([
       1,
@@ -199,7 +210,7 @@ describe('a rollout that cannot move on', () => {
     const again = await rollout('pause');
     expect([again.code, again.output]).toEqual([
       1,
-      expect.stringMatching(/spec.paused of .*pool is true already: .* resume/),
+      expect.stringMatching(/spec.paused of .*pool is true already; .* resume/),
     ]);
 
     expect((await rollout('resume')).code).toBe(0);

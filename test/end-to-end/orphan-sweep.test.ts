@@ -103,7 +103,7 @@ describe('millwright sweep', () => {
     expect(small?.kept[1]?.resources.map(({ id }) => id).toSorted()).toEqual([orphan, untagged].toSorted());
     expect(wrong).toMatchObject({ classes: ['wrong'], error: { code: 'Unauthenticated' } });
     expect(dry.code).toBe(1);
-    expect(dry.output).toMatch(/waiting to look again at what has no Machine at \d\d:\d\d:\d\d/);
+    expect(dry.output).toMatch(/waiting to look again at what has no Machine, until \d\d:\d\d:\d\d/);
 
     const { code, report } = await sweep(millwright);
 

@@ -231,6 +231,19 @@ describe('millwright describe', () => {
     }
   }, 120_000);
 
+  it('says that Temporal was not asked where it does not answer', async () => {
+    await createDeployment('unasked');
+    const nobody = `127.0.0.1:${await freePort()}`;
+    const { code, output } = await outcomeOf([
+      ...['describe', 'mcd', 'unasked', '-n', namespace, ...servers],
+      ...['--temporal-address', nobody],
+    ]);
+
+    expect(code).toBe(0);
+    expect(output).toMatch(new RegExp(`not asked: Temporal does not answer at ${nobody} .* --temporal-address`));
+    expect(output).not.toContain('worker');
+  });
+
   it('tells of what there is not', async () => {
     const { code, output } = await outcomeOf(['describe', 'mcd', 'nothing', '-n', namespace, ...servers]);
 
@@ -239,6 +252,35 @@ describe('millwright describe', () => {
       `MachineDeployment ${namespace}/nothing does not exist in the control cluster: correct the name or --namespace\n`,
     );
   });
+});
+
+describe('without anybody at work', () => {
+  it('a rollout does not seem to wait for nothing, and whoever watches is told once that nothing moves', async () => {
+    await createDeployment('idle');
+    const rollout = (action: string) => ['rollout', action, 'idle', '-n', namespace, ...servers];
+    const watching = startProcess(rollout('status'));
+    running.push(watching);
+    const once = await outcomeOf([...rollout('status'), '--watch', 'false']);
+    const retried = await outcomeOf(rollout('retry'));
+    await eventually(() => watching.logs().includes('do the controllers'), 40_000);
+
+    expect(once.code).toBe(0);
+    for (const output of [once.output, watching.logs()]) {
+      expect(output).toMatch(/^.*: waiting until its spec is seen\n {2}do the controllers and a worker run\?\n$/);
+    }
+    expect(retried.code).toBe(1);
+    expect(retried.output).toContain(`no workflow of installation '${namespace}' is open for it, and there is to do: `);
+    expect(retried.output).toMatch(/start the controllers, or correct --installation/);
+  }, 60_000);
+
+  it('a sweep names the installation, and how to end it', async () => {
+    const sweep = startProcess(['sweep', '-n', namespace, '--temporal-address', temporalAddress]);
+    running.push(sweep);
+    await eventually(async () => sweep.logs().includes('no worker'));
+
+    expect(sweep.logs()).toContain(`no worker of installation '${namespace}' answers: start one, or correct --inst`);
+    expect(sweep.logs()).toContain(`temporal workflow terminate --workflow-id ${namespace}/orphan-sweep/now`);
+  }, 60_000);
 });
 
 describe('the command line', () => {
