@@ -56,4 +56,14 @@ describe('npm run bench', () => {
     expect((await cloud.stats()).vmsEver).toBe(4);
     expect(table).not.toContain('requests');
   }, 300_000);
+
+  it.each([
+    [['--kubeconfig', '/no/such/file'], 'no servers to measure on: kubeconfig /no/such/file cannot be read: '],
+    [['--classes', 'a,b'], '--namespace and --classes need --kubeconfig: '],
+  ])('refuses %j in one line', async (args, message) => {
+    const stderr = await bench('create', '3', ...args).catch((error: { stderr: string }) => error.stderr);
+
+    expect(stderr.startsWith(message)).toBe(true);
+    expect(stderr.trimEnd()).not.toContain('\n');
+  });
 });

@@ -46,9 +46,15 @@ const options = program.opts<BenchOptions>();
 if (options.foreign && (!options.kubeconfig || !options.namespace || !options.classes)) {
   program.error('--foreign needs --kubeconfig, --namespace and --classes: those that the controller works with');
 }
+if (!options.kubeconfig && (options.namespace || options.classes)) {
+  program.error('--namespace and --classes need --kubeconfig: the cluster that has them');
+}
 
 tell('starting servers');
-const world = await startWorld({ ...options, isForeign: options.foreign ?? false });
+const world = await startWorld({ ...options, isForeign: options.foreign ?? false }).catch((error: unknown) => {
+  const why = error instanceof Error ? error.message : String(error);
+  return program.error(`no servers to measure on: ${why}; see --kubeconfig and --temporal-address`);
+});
 try {
   const figures = await measure(world, name, scenarios[name] as Scenario);
   console.log(options.json ? JSON.stringify(figures) : toTable(figures));
