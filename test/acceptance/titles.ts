@@ -11,13 +11,10 @@ export interface TestTitle {
   readonly title: string;
 }
 
-/** Tests that are run in two sizes are defined beside the helpers of both. */
-const sources = ['**/*.test.ts', 'test/support/*.ts'];
-
-/** The tests in every `*.test.ts` below a folder and in its test/support, in the order of file names and sources. */
+/** The tests in every `*.test.ts` below a folder, in the order of file names and sources. */
 export function findTestTitles(root: string): TestTitle[] {
   const hidden = (name: string) => name === 'node_modules' || name.startsWith('.');
-  return globSync(sources, { cwd: root, exclude: hidden })
+  return globSync('**/*.test.ts', { cwd: root, exclude: hidden })
     .toSorted()
     .flatMap((file) => titlesIn(readFileSync(join(root, file), 'utf8')).map((title) => ({ file, title })));
 }

@@ -1,3 +1,1 @@
-import { describeKills } from '../support/kills.ts';
-
-describeKills(50);
+import './kills.test.ts';

@@ -1,3 +1,1 @@
-import { describeRolling } from '../support/rolling.ts';
-
-describeRolling({ replicas: 100, patienceMs: 600_000 });
+import './rolling.test.ts';
