@@ -128,7 +128,6 @@ async function own(ref: ObjectRef, kind: OwnerKind, before?: RolloutState): Prom
     owning.lookNow = false;
     const step = await takeStep(owning);
     if (step === 'gone') return;
-    if (step === 'failed') throw failureOf(owning);
     if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     // The next run begins with a reading, which serves every wish that this one was told.
     if (step === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref, stateOf(owning));
@@ -166,19 +165,13 @@ function stateOf({ clock, heldUpBy }: Owning): RolloutState | undefined {
   return clock && { clock, ...(heldUpBy !== undefined && { heldUpBy }) };
 }
 
-function failureOf(owning: Owning): Error {
-  const state = stateOf(owning);
-  if (state === undefined) throw new Error('a rollout without a clock cannot be late');
-  return toLateFailure(owning.ref, state, owning.deadlineMs);
-}
-
 function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-type Step = 'gone' | 'done' | 'failed' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
+type Step = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
 
-/** One round of observe, plan and act. */
+/** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
 async function takeStep(owning: Owning): Promise<Step> {
   const { ref, kind } = owning;
   const askedMs = Date.now();
@@ -193,7 +186,7 @@ async function takeStep(owning: Owning): Promise<Step> {
     const { hash } = reading.view.template;
     owning.hash ??= hash;
     if (owning.hash !== hash) return 'replaced';
-    if ((await keepDeadline(owning, reading.view)) === 'failed') return 'failed';
+    await keepDeadline(owning, reading.view);
     const needs = deploymentNeeds(reading.view);
     const plan = planOwner(withoutMade(owning, reading), newName, isToldLate(owning.clock, reading.view));
     show(owning, reading, needs, doingOf(reading.view, isEmpty(plan)));
@@ -223,10 +216,10 @@ function withoutMade({ made }: Owning, reading: OwnerReading): OwnerReading {
 }
 
 /**
- * Sets the clock by a reading. When the deadline has passed, finds out what the rollout waits for; and says so and
- * answers `failed`, if it has one. Throws what a step throws.
+ * Sets the clock by a reading. When the deadline has passed, finds out what the rollout waits for; and, if it has one,
+ * says so and throws the failure of the run. Throws what a step throws.
  */
-async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' | 'going on'> {
+async function keepDeadline(owning: Owning, view: OwnerView): Promise<void> {
   const { ref, kind } = owning;
   const clock = toNewDeadline(tick(owning.clock, view, Date.now()), view, Date.now());
   owning.clock = clock;
@@ -237,20 +230,21 @@ async function keepDeadline(owning: Owning, view: OwnerView): Promise<'failed' |
     // An API server that cannot tell may be what it waits for, and keeps no machine from coming or going.
     if (heldUpBy === undefined) {
       if (isOver) owning.clock = afterOutage(owning.clock, Date.now());
-      return 'going on';
+      return;
     }
     // Meanwhile it may have got further, or was changed: paused, for example. The next reading tells.
-    if (owning.clock !== clock || (owning.seen?.generation ?? 0) > view.generation) return 'going on';
+    if (owning.clock !== clock || (owning.seen?.generation ?? 0) > view.generation) return;
     const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
     if (isFailed) await actOnOwner(ref, kind, planLateReport(view, toLateNote(view, heldUpBy ?? undefined)));
-    owning.clock = { ...clock, isLate: true };
+    const late = { ...clock, isLate: true };
+    owning.clock = late;
     owning.heldUpBy = heldUpBy ?? undefined;
     blockOn(owning, heldUpBy?.blockedOn);
-    return isFailed ? 'failed' : 'going on';
+    if (isFailed) throw toLateFailure(ref, { clock: late, ...(heldUpBy !== null && { heldUpBy }) }, owning.deadlineMs);
+    return;
   }
   if (!clock?.isLate) owning.heldUpBy = undefined;
   blockOn(owning, owning.heldUpBy?.blockedOn);
-  return 'going on';
 }
 
 /** What a rollout waits for; null when its deployment is gone, undefined when nobody can tell now. */
