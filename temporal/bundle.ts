@@ -26,7 +26,7 @@ export async function loadWorkflowBundle(): Promise<{ code: string }> {
   const file = join(folder, `${await hashSources()}.js`);
   const cached = await readFile(file, 'utf8').catch(() => undefined);
   if (cached !== undefined) return { code: cached };
-  const { code } = await buildWorkflowBundle(join(root, 'workflows/index.ts'));
+  const { code } = await buildWorkflowBundle(join(root, 'workflows'));
   await keep(file, code).catch(() => undefined);
   return { code };
 }
@@ -46,10 +46,11 @@ async function hashSources(): Promise<string> {
   return hash.digest('hex').slice(0, 32);
 }
 
-/** Builds a bundle of the workflows that this file exports. */
-export async function buildWorkflowBundle(workflowsPath: string): Promise<{ code: string }> {
+/** Builds a bundle of the workflows of a folder: all that its index.ts exports, with its interceptors.ts around each. */
+export async function buildWorkflowBundle(workflows: string): Promise<{ code: string }> {
   return bundleWorkflowCode({
-    workflowsPath,
+    workflowsPath: join(workflows, 'index.ts'),
+    workflowInterceptorModules: [join(workflows, 'interceptors.ts')],
     logger: new DefaultLogger('ERROR'),
     // A fifth faster than a development bundle. Minified, workflow types would lose their names.
     webpackConfigHook: (config) => ({

@@ -19,6 +19,7 @@ import type { Logger } from '../kube/logger.ts';
 import { shareFinds } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
+import { type SetBackWatch, watchForSetBack } from './set-back.ts';
 
 export interface WorkersOptions {
   readonly connection: NativeConnection;
@@ -49,7 +50,7 @@ export interface WorkersOptions {
 export interface Workers {
   /** What is not ready yet; empty when everything is. */
   missing(): string[];
-  /** Rejects when a worker ends by itself. Never resolves. */
+  /** Rejects when a worker ends by itself, and when Temporal was set back. Never resolves. */
   readonly failed: Promise<never>;
   /** Takes no new work, lets activities end for 20 s before they are cancelled, and writes the Events that are due. */
   stop(): Promise<void>;
@@ -57,6 +58,9 @@ export interface Workers {
 
 /** As machine-controller-manager's pause between two evictions of a pod that its budget protects. */
 const evictionRetryMs = 20_000;
+
+/** How often it is asked whether Temporal was set back. It is one small request. */
+const lookEveryMs = 1_000;
 
 /** What every worker of ours is made with; the numbers are measured to be enough for 60 new machines a second. */
 const common = {
@@ -78,8 +82,9 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     instance: hostname().slice(0, 128),
     logger,
   });
+  const setBack = watchForSetBack({ ...options, lookEveryMs });
   const workers = [
-    await createInstallationWorker(options, events),
+    await createInstallationWorker(options, events, setBack),
     ...(await Promise.all(clouds.map((cloud) => createProviderWorker(options, cloud)))),
   ];
 
@@ -88,7 +93,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     await worker.run();
     if (!stopping) throw new Error(`the worker of task queue ${worker.options.taskQueue} has ended by itself`);
   });
-  const failed = Promise.all(runs).then(() => new Promise<never>(() => undefined));
+  const failed = Promise.all([setBack.noticed, ...runs]).then(() => new Promise<never>(() => undefined));
   failed.catch(() => undefined); // whoever looks at it later still sees it
 
   return {
@@ -99,6 +104,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     failed,
     async stop() {
       stopping = true;
+      setBack.stop();
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();
       }
@@ -110,7 +116,11 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
 }
 
 /** The worker of workflows, their local activities, and the Kubernetes activities that last longer. */
-async function createInstallationWorker(options: WorkersOptions, events: EventRecorder): Promise<Worker> {
+async function createInstallationWorker(
+  options: WorkersOptions,
+  events: EventRecorder,
+  { sinks }: SetBackWatch,
+): Promise<Worker> {
   const { connection, namespace, installation } = options;
   return Worker.create({
     ...common,
@@ -119,6 +129,7 @@ async function createInstallationWorker(options: WorkersOptions, events: EventRe
     taskQueue: installation,
     identity: workerIdentity(options.clusterId),
     workflowBundle: await loadWorkflowBundle(),
+    sinks,
     activities: {
       ...createMachineActivities({ ...options, events }),
       ...createOwnerActivities({ ...options, events }),

@@ -123,7 +123,8 @@ export async function startEtcd(
   });
 }
 
-async function startTemporal(start: StartServer, executable: string, dir: string, dbFile: string | undefined) {
+/** Starts a Temporal server, with its workflows in a file or in memory, and resolves when it answers. */
+export async function startTemporal(start: StartServer, executable: string, dir: string, dbFile: string | undefined) {
   const [port, uiPort, httpPort] = [await freePort(), await freePort(), await freePort()];
   const uiUrl = `http://127.0.0.1:${uiPort}`;
   const namespaceUrl = `http://127.0.0.1:${httpPort}/api/v1/namespaces/default`;

@@ -313,10 +313,11 @@ function describeLostDatabases(sizes: Sizes): void {
         await untilPast(copiedAt + gapMs);
         const [before, vmsBefore, ever] = [await millwright.machines(), await vms(), await vmsEver()];
         await cloud.setFaults();
+        expect(worker.ends).toBe(0); // a restart alone is nothing
         await aroundTemporal(putBack);
-        // docs/operations.md: its memory is ahead of the server by what five minutes of a blocked drain write.
-        if (sizes.resyncMs === undefined) await worker.kill();
 
+        await untilSo('the worker has noticed', async () => worker.ends === 1 || undefined);
+        expect(worker.logs()).toContain('Temporal was set back');
         await untilNoStrays();
         await endDrains('drain');
         await untilGone('drain');

@@ -23,7 +23,7 @@ export async function bundleChanged(change: (source: string) => string): Promise
       changes++;
     }
     if (changes === 0) throw new Error('the change has found nothing to change in workflows/');
-    return await buildWorkflowBundle(join(copy, 'workflows/index.ts'));
+    return await buildWorkflowBundle(join(copy, 'workflows'));
   } finally {
     await rm(copy, { recursive: true });
   }

@@ -2,6 +2,7 @@
 import type { HistoryAndWorkflowId } from '@temporalio/client';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { Worker } from '@temporalio/worker';
+import { sinks } from '../support/sinks.ts';
 import type { HistoryFile } from './files.ts';
 import { isCommand, type RecordedHistory, stepOf, toReplay } from './history.ts';
 
@@ -18,7 +19,7 @@ export async function replay(bundle: Bundle, files: readonly HistoryFile[]): Pro
     return { workflowId: history.workflowId, history: historyFromJSON(toReplay(history)) };
   });
   const replayed: Replayed[] = [];
-  for await (const { error } of Worker.runReplayHistories({ workflowBundle: bundle }, histories)) {
+  for await (const { error } of Worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
     replayed.push({ ...files[replayed.length]!, ...(error !== undefined && { error }) });
   }
   if (replayed.length !== files.length) throw new Error(`only ${replayed.length} of ${files.length} were replayed`);

@@ -14,6 +14,7 @@ import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { recordingLogger, eventually as within } from '../../test/kube/setup.ts';
+import { sinks } from '../../test/support/sinks.ts';
 import { describeQuery, lookSignal, observedSignal, retryNowSignal } from './messages.ts';
 
 const patienceMs = 60_000;
@@ -108,7 +109,7 @@ beforeEach(async () => {
   written = [];
   taskQueue = `machine-test-${randomUUID()}`;
   const workers = await Promise.all([
-    Worker.create({ connection, taskQueue, workflowBundle: bundle, activities: playKubernetes() }),
+    Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: playKubernetes() }),
     Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'played'), activities: playCloud() }),
   ]);
   const runs = workers.map((worker) => worker.run());

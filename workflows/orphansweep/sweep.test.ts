@@ -12,6 +12,7 @@ import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { sinks } from '../../test/support/sinks.ts';
 import { progressQuery, retryNowSignal, type SweepReport } from './messages.ts';
 
 let connection: NativeConnection;
@@ -87,7 +88,7 @@ beforeEach(async () => {
   };
   taskQueue = `sweep-test-${randomUUID()}`;
   const workers = [
-    await Worker.create({ connection, taskQueue, workflowBundle: bundle, activities: kubernetes }),
+    await Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: kubernetes }),
     await Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'fake'), activities: provider }),
   ];
   const runs = workers.map((worker) => worker.run());

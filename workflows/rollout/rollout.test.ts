@@ -14,6 +14,7 @@ import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { sinks } from '../../test/support/sinks.ts';
 import {
   describeOwnerQuery,
   lookOwnerSignal,
@@ -120,7 +121,7 @@ beforeEach(async () => {
     },
   };
   taskQueue = `rollout-test-${randomUUID()}`;
-  const worker = await Worker.create({ connection, taskQueue, workflowBundle: bundle, activities });
+  const worker = await Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities });
   const run = worker.run();
   end = async () => {
     await handle.terminate().catch(() => undefined); // most have ended
