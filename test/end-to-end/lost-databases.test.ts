@@ -5,17 +5,15 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Machine } from '../../api/gardener/machine.ts';
 import { names } from '../../api/names.ts';
-import { type Controllers, startControllers } from '../../controllers/main.ts';
 import { refOf } from '../../controllers/objects.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { unlessChanged } from '../../kube/update.ts';
 import { listOpenWorkflows, workflowId } from '../../temporal/workflows.ts';
-import { recordingLogger } from '../kube/setup.ts';
+import { startControllersHere } from '../support/controllers.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { isLong } from '../support/long.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
@@ -86,28 +84,7 @@ function describeLostDatabases(sizes: Sizes): void {
 
   async function startThem(): Promise<() => Promise<void>> {
     if (sizes.resyncMs === undefined) return (await supervise(() => millwright.start('controllers'))).stop;
-    const client: KubeClient = createKubeClient({
-      access: loadKubeconfig(stack.kubeconfig),
-      userAgent: 'millwright-test',
-      qps: 500,
-      burst: 1000,
-    });
-    const { namespace, temporal } = millwright;
-    const controllers: Controllers = startControllers({
-      control: client,
-      target: client,
-      installation: { client: temporal, name: namespace },
-      namespace,
-      defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
-      sweepPeriodSeconds: 0,
-      leading: Promise.resolve(),
-      logger: recordingLogger(),
-      resyncMs: sizes.resyncMs,
-    });
-    return async () => {
-      await controllers.stop();
-      await client.close();
-    };
+    return startControllersHere(millwright, loadKubeconfig(stack.kubeconfig), sizes.resyncMs);
   }
 
   /** Names of nodes, and so of the machines that have them, are one for the whole cluster. */

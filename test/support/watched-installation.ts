@@ -2,15 +2,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Controllers, startControllers } from '../../controllers/main.ts';
-import { createKubeClient, type KubeClient } from '../../kube/client.ts';
-import type { Logger } from '../../kube/logger.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
+import { startControllersHere } from './controllers.ts';
 import { fromSetup, type InstallationOptions, startInstallation } from './installation.ts';
 import { startMillwright } from './millwright.ts';
-
-const silent = () => undefined;
-const noLogger: Logger = { debug: silent, info: silent, warn: silent, error: silent };
 
 export type WatchedInstallation = Awaited<ReturnType<typeof startWatchedInstallation>>;
 
@@ -26,8 +21,7 @@ export async function startWatchedInstallation({ resyncMs = 1_000, ...options }:
   const dir = await mkdtemp(join(tmpdir(), 'millwright-proxy-'));
   const kubeconfig = join(dir, 'kubeconfig');
   await proxy.writeKubeconfig(kubeconfig);
-  const { namespace, temporal } = installation;
-  const { processes } = installation;
+  const { namespace, processes } = installation;
 
   async function startWorkers(): Promise<void> {
     processes.push(await startMillwright({ namespace, kubeconfig, command: 'worker' }));
@@ -36,36 +30,22 @@ export async function startWatchedInstallation({ resyncMs = 1_000, ...options }:
     await Promise.all(processes.splice(0).map((each) => each.stop()));
   }
 
-  let running: { client: KubeClient; controllers: Controllers } | undefined;
+  let stopThem: (() => Promise<void>) | undefined;
 
-  async function stopControllers(): Promise<void> {
-    await running?.controllers.stop();
-    await running?.client.close();
-    running = undefined;
+  function startControllers(): void {
+    stopThem = startControllersHere(installation, proxy.access, resyncMs);
   }
-
-  function startThem(): void {
-    const client = createKubeClient({ access: proxy.access, userAgent: 'millwright-test', qps: 500, burst: 1000 });
-    const controllers = startControllers({
-      control: client,
-      target: client,
-      installation: { client: temporal, name: namespace },
-      namespace,
-      defaults: { creationSeconds: 1200, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] },
-      sweepPeriodSeconds: 0,
-      leading: Promise.resolve(),
-      logger: noLogger,
-      resyncMs,
-    });
-    running = { client, controllers };
+  async function stopControllers(): Promise<void> {
+    await stopThem?.();
+    stopThem = undefined;
   }
 
   await startWorkers();
-  startThem();
+  startControllers();
   return {
     ...installation,
     proxy,
-    startControllers: startThem,
+    startControllers,
     stopControllers,
     startWorkers,
     stopWorkers,

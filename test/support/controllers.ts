@@ -1,0 +1,34 @@
+/** Controllers in the process of the test, which look again as often as it wants. */
+import { startControllers } from '../../controllers/main.ts';
+import type { KubeconfigAccess } from '../../kube/config.ts';
+import { recordingLogger, testClient } from '../kube/setup.ts';
+import type { Installation } from './installation.ts';
+
+/**
+ * Starts the controllers of an installation, with the limits of machines that `millwright controllers` has without flags.
+ * They act at once and sweep nothing. Answers how to stop them.
+ * @param access how they reach the API server, for example through a proxy
+ * @param resyncMs how often they look again without an event, ms
+ */
+export function startControllersHere(
+  { namespace, temporal }: Installation,
+  access: KubeconfigAccess,
+  resyncMs: number,
+): () => Promise<void> {
+  const client = testClient(access);
+  const controllers = startControllers({
+    control: client,
+    target: client,
+    installation: { client: temporal, name: namespace },
+    namespace,
+    defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
+    sweepPeriodSeconds: 0,
+    leading: Promise.resolve(),
+    logger: recordingLogger(),
+    resyncMs,
+  });
+  return async () => {
+    await controllers.stop();
+    await client.close();
+  };
+}
