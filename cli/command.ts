@@ -1,5 +1,8 @@
 import type { FlagName, Options } from './options.ts';
 
+/** What the command line has, by flag and as it was written: nothing from the environment, no defaults. */
+export type Given = Readonly<Partial<Record<FlagName, string>>>;
+
 /** A command of `millwright`, in a form that help and documents are made from, too. */
 export interface Command<N extends FlagName = FlagName> {
   readonly name: string;
@@ -8,7 +11,7 @@ export interface Command<N extends FlagName = FlagName> {
   readonly arguments?: readonly (readonly [name: string, description: string])[];
   readonly flags: readonly N[];
   /** Throws UsageError for what it cannot use, and an Error of one line for what a person should know. */
-  run(options: Options<N>, args: readonly string[]): Promise<void>;
+  run(options: Options<N>, args: readonly string[], given: Given): Promise<void>;
 }
 
 /** Makes the options of `run` those of the flags. What a command runs is imported by `run`, so that help waits for nothing. */

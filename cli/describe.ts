@@ -17,7 +17,7 @@ export const describeCommand = defineCommand({
     ['name', 'name of the object'],
   ],
   flags: ['namespace', 'output', 'installation', ...clusterFlags, ...temporalFlags],
-  async run(options, [kind = '', name = '']) {
+  async run(options, [kind = '', name = ''], given) {
     const kindOf = (Object.keys(kinds) as (keyof typeof kinds)[]).find((known) =>
       kinds[known].some((spelling) => spelling === kind.toLowerCase()),
     );
@@ -25,6 +25,6 @@ export const describeCommand = defineCommand({
       throw new UsageError(`kind is '${kind}': give one of ${Object.values(kinds).flat().join(', ')}`);
     }
     const { describe } = await import('./description.ts');
-    console.log(await describe(kindOf, name, options));
+    console.log(await describe(kindOf, name, options, given));
   },
 });

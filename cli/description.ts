@@ -20,9 +20,11 @@ import {
   type WorkflowAnswer,
 } from '../temporal/describe.ts';
 import { type WorkflowKind, workflowId } from '../temporal/workflows.ts';
+import type { Given } from './command.ts';
 import type { clusterFlags, temporalFlags } from './flags.ts';
 import type { Options } from './options.ts';
 import { countsOf, heldUpLines, type OwnerState, readDeploymentState, readSetState } from './owner-state.ts';
+import { type RolloutAction, rolloutLine } from './rollout.ts';
 import { connectCluster, temporalServer } from './servers.ts';
 
 type DescribeOptions = Options<
@@ -45,9 +47,14 @@ interface Subject {
 type Rows = readonly (readonly [name: string, value: string | undefined])[];
 
 /** What `millwright describe` prints. Throws an Error when there is no such object, or its cluster does not answer. */
-export async function describe(kind: WorkflowKind, name: string, options: DescribeOptions): Promise<string> {
+export async function describe(
+  kind: WorkflowKind,
+  name: string,
+  options: DescribeOptions,
+  given: Given,
+): Promise<string> {
   const { namespace, output } = options;
-  const { object, rows, live, whyNone, state: now } = await read(kind, name, options);
+  const { object, rows, live, whyNone, state: now } = await read(kind, name, options, given);
   const { uid } = object.metadata;
   const id = workflowIdOf(kind, object, options);
   const answer = await ask(id, options);
@@ -69,11 +76,11 @@ export async function describe(kind: WorkflowKind, name: string, options: Descri
   ]);
 }
 
-async function read(kind: WorkflowKind, name: string, options: DescribeOptions): Promise<Subject> {
+async function read(kind: WorkflowKind, name: string, options: DescribeOptions, given: Given): Promise<Subject> {
   const { namespace } = options;
   const control = await connectCluster('control', options, 'describe');
   try {
-    const subject = await find(control, kind, { namespace, name });
+    const subject = await find(control, kind, { namespace, name }, given);
     if (subject !== undefined) return subject;
   } finally {
     await control.close();
@@ -87,6 +94,7 @@ async function find(
   control: KubeClient,
   kind: WorkflowKind,
   key: { namespace: string; name: string },
+  given: Given,
 ): Promise<Subject | undefined> {
   if (kind === 'Machine') {
     const machine = await control.find(machines, key);
@@ -94,15 +102,15 @@ async function find(
   }
   if (kind === 'MachineDeployment') {
     const deployment = await control.find(machineDeployments, key);
-    return deployment && ownerSubject(deployment, await readDeploymentState(control, deployment));
+    return deployment && ownerSubject(deployment, await readDeploymentState(control, deployment), given);
   }
   const set = await control.find(machineSets, key);
   if (set === undefined) return undefined;
-  if (!deploymentOf(set)) return ownerSubject(set, await readSetState(control, set));
+  if (!deploymentOf(set)) return ownerSubject(set, await readSetState(control, set), given);
   return { object: set, rows: rowsOfSet(set), live: rowsOfFailed(set), whyNone: 'nothing has to be done' };
 }
 
-function ownerSubject(object: Owner, state: OwnerState): Subject {
+function ownerSubject(object: Owner, state: OwnerState, given: Given): Subject {
   const rows: Rows = [
     ['Deleted', object.metadata.deletionTimestamp],
     ['Not valid', state.view.problem],
@@ -110,7 +118,7 @@ function ownerSubject(object: Owner, state: OwnerState): Subject {
   ];
   const rest = state.view.paused ? 'nothing has to be done while it is paused' : 'nothing has to be done';
   const whyNone = state.needs.length === 0 ? rest : 'do the controllers run?';
-  return { object, rows, live: rowsOfState(object, state), whyNone, state };
+  return { object, rows, live: rowsOfState(object, state, given), whyNone, state };
 }
 
 /** Of a machine at rest nobody misses the workflow that somebody has terminated. */
@@ -199,14 +207,15 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
 }
 
 /** How many machines an owner has now, what it waits for and what would help. */
-function rowsOfState(owner: Owner, state: OwnerState): Rows {
+function rowsOfState(owner: Owner, state: OwnerState, given: Given): Rows {
   const { view, needs, waitsFor, heldUpBy } = state;
   const { namespace = '', name } = owner.metadata;
   const { total, older, active, available } = countsOf(state);
   const counts = `${view.replicas} desired, ${total} existing, ${active} active, ${available} available`;
   const isWaiting = needs.length > 0 || (view.paused && older > 0);
-  const resume = view.paused && older > 0 ? `millwright rollout resume ${name} -n ${namespace}` : undefined;
-  const retry = `once the cause is away: millwright rollout retry ${name} -n ${namespace}`;
+  const lineOf = (action: RolloutAction) => rolloutLine(action, { namespace, name }, given);
+  const resume = view.paused && older > 0 ? lineOf('resume') : undefined;
+  const retry = `once the cause is away: ${lineOf('retry')}`;
   const named = new Set(heldUpBy?.machines.map((machine) => machine.name));
   return [
     ['Machines', older > 0 ? `${counts}, ${older} of older templates` : counts],

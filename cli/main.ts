@@ -33,15 +33,15 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
     .filter(isEnvOnly)
     .map((name) => `  ${envOf(name).join(', ')}: ${flags[name].description}`);
   if (variables.length > 0) subcommand.addHelpText('after', `\nEnvironment only:\n${variables.join('\n')}`);
-  subcommand.action(async (...given: unknown[]) => {
+  subcommand.action(async (...args: unknown[]) => {
     // A switch without a value is `true`.
     const texts = Object.entries(subcommand.opts<Record<string, unknown>>()).map(([name, value]) => [
       name,
       String(value),
     ]);
-    const options = parseOptions(command.flags, Object.fromEntries(texts), process.env);
-    const args = given.slice(0, command.arguments?.length ?? 0).map(String);
-    await command.run(options, args);
+    const given = Object.fromEntries(texts);
+    const options = parseOptions(command.flags, given, process.env);
+    await command.run(options, args.slice(0, command.arguments?.length ?? 0).map(String), given);
   });
 }
 

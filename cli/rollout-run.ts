@@ -16,10 +16,11 @@ import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../kube/patch.ts';
 import { connectClient } from '../temporal/connection.ts';
 import { retryNow, type WorkflowKind } from '../temporal/workflows.ts';
+import type { Given } from './command.ts';
 import type { clusterFlags, temporalFlags } from './flags.ts';
 import type { Options } from './options.ts';
 import { countsOf, heldUpLines, type OwnerState, readDeploymentState } from './owner-state.ts';
-import type { RolloutAction } from './rollout.ts';
+import { type RolloutAction, rolloutLine } from './rollout.ts';
 import { connectCluster, temporalServer } from './servers.ts';
 
 type RolloutOptions = Options<
@@ -30,6 +31,7 @@ interface Subject {
   readonly control: KubeClient;
   readonly key: { readonly namespace: string; readonly name: string };
   readonly options: RolloutOptions;
+  readonly given: Given;
 }
 
 interface Action {
@@ -49,10 +51,15 @@ const actions: Record<RolloutAction, Action> = {
 };
 
 /** Does it and prints what has become of it. Throws an Error that says what is wrong and the fix. */
-export async function rollout(action: RolloutAction, name: string, options: RolloutOptions): Promise<void> {
+export async function rollout(
+  action: RolloutAction,
+  name: string,
+  options: RolloutOptions,
+  given: Given,
+): Promise<void> {
   const control = await connectCluster('control', options, 'rollout');
   try {
-    const subject = { control, key: { namespace: options.namespace, name }, options };
+    const subject = { control, key: { namespace: options.namespace, name }, options, given };
     const deployment = await read(subject);
     const { isChange, run } = actions[action];
     if (isChange) refuseDeleted(subject, deployment);
@@ -60,6 +67,11 @@ export async function rollout(action: RolloutAction, name: string, options: Roll
   } finally {
     await control.close();
   }
+}
+
+/** The command line of another action for the same deployment. */
+function lineOf(action: RolloutAction, { key, given }: Subject): string {
+  return rolloutLine(action, key, given);
 }
 
 function nameOf({ key }: Subject): string {
@@ -117,7 +129,7 @@ interface Progress {
 /** How far a rollout is, and what it waits for. */
 function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDeployment, state: OwnerState): Progress {
   const { view, needs, waitsFor, heldUpBy } = state;
-  const { name, namespace = '', generation = 0 } = metadata;
+  const { generation = 0 } = metadata;
   const { total, older, available } = countsOf(state);
   const which = nameOf(subject);
   if (view.problem !== undefined) {
@@ -129,7 +141,7 @@ function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDep
   }
   const updated = total - older;
   const counts = `${updated} of ${view.replicas} machines are of the new template, ${older} of older ones, ${available} available`;
-  const resume = view.paused ? `; it is paused: millwright rollout resume ${name} -n ${namespace}` : '';
+  const resume = view.paused ? `; it is paused: ${lineOf('resume', subject)}` : '';
   const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
   if (isDone && (view.progress === rolloutComplete || view.paused)) {
     return { text: `${which}: complete, ${counts}${resume}`, outcome: 'complete', lines: [] };
@@ -137,7 +149,7 @@ function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDep
   const lines = heldUpBy === undefined ? [] : heldUpLines(heldUpBy);
   const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
   if (view.progress === rolloutLate) {
-    const fix = `once what holds it up is away: millwright rollout retry ${name} -n ${namespace}`;
+    const fix = `once what holds it up is away: ${lineOf('retry', subject)}`;
     return { text: `${which}: the progress deadline has passed: ${counts}${waits}; ${fix}`, outcome: 'failed', lines };
   }
   return { text: `${which}: ${counts}${waits}${needs.length === 0 ? resume : ''}`, outcome: 'under way', lines };
@@ -170,7 +182,7 @@ async function setPaused(subject: Subject, { spec }: MachineDeployment, paused: 
   const { control, key } = subject;
   const which = nameOf(subject);
   if ((spec?.paused === true) === paused) {
-    const other = `millwright rollout ${paused ? 'resume' : 'pause'} ${key.name} -n ${key.namespace}`;
+    const other = lineOf(paused ? 'resume' : 'pause', subject);
     throw new Error(`spec.paused of ${which} is ${paused} already; to change it: ${other}`);
   }
   await control.patch(machineDeployments, key, mergePatch({ spec: { paused } }));
@@ -180,18 +192,15 @@ async function setPaused(subject: Subject, { spec }: MachineDeployment, paused: 
 /** As kubectl: a change that would not begin before it is resumed is refused. */
 function refusePaused(subject: Subject, { spec }: MachineDeployment): void {
   if (spec?.paused !== true) return;
-  const { key } = subject;
-  const fix = `first millwright rollout resume ${key.name} -n ${key.namespace}`;
-  throw new Error(`spec.paused of ${nameOf(subject)} is true, it is paused: ${fix}`);
+  throw new Error(`spec.paused of ${nameOf(subject)} is true, it is paused: first ${lineOf('resume', subject)}`);
 }
 
 async function undo(subject: Subject, deployment: MachineDeployment): Promise<string> {
   refusePaused(subject, deployment);
-  const { key, options } = subject;
   const which = nameOf(subject);
   const present = deployment.spec?.template;
   const sets = await setsOf(subject, deployment);
-  const wanted = options.toRevision;
+  const wanted = subject.options.toRevision;
   const set =
     wanted === 0
       ? sets.findLast(({ spec }) => !templatesEqual(spec?.template, present))
@@ -199,8 +208,7 @@ async function undo(subject: Subject, deployment: MachineDeployment): Promise<st
   if (set?.spec?.template === undefined) {
     const known = sets.map(revisionOf).join(', ') || 'none';
     const lacking = wanted === 0 ? 'no revision with another template' : `no revision ${wanted}, as --to-revision asks`;
-    const fix = `give one of millwright rollout history ${key.name} -n ${key.namespace}`;
-    throw new Error(`${which} has ${lacking}: there is ${known}; ${fix}`);
+    throw new Error(`${which} has ${lacking}: there is ${known}; give one of ${lineOf('history', subject)}`);
   }
   const template = withoutHash(set.spec.template);
   if (templatesEqual(template, present)) {

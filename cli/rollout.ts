@@ -1,9 +1,15 @@
-import { defineCommand } from './command.ts';
+import { defineCommand, type Given } from './command.ts';
 import { clusterFlags, temporalFlags } from './flags.ts';
-import { UsageError } from './options.ts';
+import { type FlagName, flagOf, UsageError } from './options.ts';
 
 const actions = ['status', 'history', 'retry', 'pause', 'resume', 'undo', 'restart'] as const;
 export type RolloutAction = (typeof actions)[number];
+
+/** Options that one action alone has. */
+const ownOptions = [
+  ['watch', 'status'],
+  ['toRevision', 'undo'],
+] as const satisfies readonly (readonly [FlagName, RolloutAction])[];
 
 export const rolloutCommand = defineCommand({
   name: 'rollout',
@@ -14,10 +20,37 @@ export const rolloutCommand = defineCommand({
     ['name', 'name of the MachineDeployment'],
   ],
   flags: ['watch', 'toRevision', 'namespace', 'installation', ...clusterFlags, ...temporalFlags],
-  async run(options, [given = '', name = '']) {
-    const action = actions.find((known) => known === given);
-    if (action === undefined) throw new UsageError(`action is '${given}': give one of ${actions.join(', ')}`);
+  async run(options, [wanted = '', name = ''], given) {
+    const action = actions.find((known) => known === wanted);
+    if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${actions.join(', ')}`);
+    refuseForeign(action, given);
     const { rollout } = await import('./rollout-run.ts');
-    await rollout(action, name, options);
+    await rollout(action, name, options, given);
   },
 });
+
+/** A variable may be there for other commands. What is on the command line was meant for this one. */
+function refuseForeign(action: RolloutAction, given: Given): void {
+  const problems = ownOptions
+    .filter(([name, owner]) => given[name] !== undefined && owner !== action)
+    .map(([name, owner]) => `${flagOf(name)} is no option of 'rollout ${action}': give it to 'rollout ${owner}' alone`);
+  if (problems.length > 0) throw new UsageError(problems.join('\n'));
+}
+
+/** A command line for people to run next, at the same servers and for the same installation as this one. */
+export function rolloutLine(
+  action: RolloutAction,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  given: Given,
+): string {
+  const where = (['installation', ...clusterFlags, ...temporalFlags] as const).flatMap((flag) => {
+    const value = given[flag];
+    return value === undefined ? [] : [flagOf(flag), quoted(value)];
+  });
+  return ['millwright rollout', action, name, '-n', namespace, ...where].join(' ');
+}
+
+/** As a shell takes it for one word. */
+function quoted(value: string): string {
+  return /^[\w.,:/@%+=-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
+}

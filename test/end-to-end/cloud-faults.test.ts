@@ -178,8 +178,9 @@ describe('a cloud that misbehaves', () => {
     const { namespace } = millwright;
     const targetKubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
     const temporalAddress = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
-    const options = parseOptions(describeCommand.flags, { namespace, targetKubeconfig, temporalAddress }, {});
-    const text = await tell('Machine', name, options);
+    const given = { namespace, targetKubeconfig, temporalAddress };
+    const options = parseOptions(describeCommand.flags, given, {});
+    const text = await tell('Machine', name, options, given);
     return Object.fromEntries(text.split('\n').map((line) => line.split(/\s\s+/)));
   }
   /** The Machine's status is written first, what the workflow shows of itself with its next step. */

@@ -299,6 +299,10 @@ describe('the command line', () => {
     [['wrok'], "unknown command 'wrok'\n(Did you mean worker?)"],
     [['describe', 'pod', 'a'], "kind is 'pod': give one of machine, "],
     [['describe', 'machine'], "missing required argument 'name'"],
+    [
+      ['rollout', 'retry', 'a', '--watch', 'false'],
+      "--watch is no option of 'rollout retry': give it to 'rollout status' alone",
+    ],
   ])('refuses %j with code 2', async (args, message) => {
     const { code, output } = await outcomeOf(args);
 
