@@ -6,7 +6,7 @@ import type { MachineTemplate } from '../api/gardener/machine.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { labels } from '../api/gardener/names.ts';
-import { controllerOf, groupByController, isActive, isAvailable } from '../api/gardener/owner.ts';
+import { controllerOf, currentSetOf, groupByController, isActive, isAvailable } from '../api/gardener/owner.ts';
 import { revisionOf } from '../api/gardener/revision.ts';
 import { templatesEqual } from '../api/gardener/template.ts';
 import type { ObjectRef } from '../api/model.ts';
@@ -162,9 +162,14 @@ async function setsOf({ control, key }: Subject, { metadata }: MachineDeployment
 
 async function history(subject: Subject, deployment: MachineDeployment): Promise<string> {
   const sets = await setsOf(subject, deployment);
-  if (sets.length === 0) return 'there is no revision yet';
+  return sets.length === 0 ? 'there is no revision yet' : toHistory(deployment, sets);
+}
+
+/** The revisions of a deployment, a line each. @param sets those of the deployment, in the order of the lines */
+export function toHistory(deployment: MachineDeployment, sets: readonly MachineSet[]): string {
+  const present = currentSetOf(deployment, sets);
   const rows = sets.map((set) => [
-    String(revisionOf(set)),
+    `${revisionOf(set)}${set === present ? ' (present)' : ''}`,
     set.metadata.name,
     String(set.spec?.replicas ?? 0),
     set.spec?.template?.spec?.class?.name ?? '',
@@ -175,7 +180,8 @@ async function history(subject: Subject, deployment: MachineDeployment): Promise
   const all = [['REVISION', 'SET', 'REPLICAS', 'CLASS', 'ANNOTATIONS'], ...rows];
   const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
   const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
-  return all.map((row) => line(row).trimEnd()).join('\n');
+  const note = present === undefined ? ['the present template has no revision yet'] : [];
+  return [...all.map((row) => line(row).trimEnd()), ...note].join('\n');
 }
 
 async function setPaused(subject: Subject, { spec }: MachineDeployment, paused: boolean): Promise<string> {

@@ -166,7 +166,7 @@ describe('a rollout that cannot move on', () => {
 
   it('[mcm 83] goes back to the template of a revision, and only to one that there is', async () => {
     const { output } = await rollout('history');
-    expect(output).toMatch(/REVISION[^]*\n1 +pool-\S+ +0 +small\n2 +pool-\S+ +2 +sold-out/);
+    expect(output).toMatch(/REVISION[^]*\n1 +pool-\S+ +0 +small\n2 \(present\) +pool-\S+ +2 +sold-out/);
     const missing = await rollout('undo', '--to-revision', '9');
     expect([missing.code, missing.output]).toEqual([
       1,
@@ -179,7 +179,7 @@ describe('a rollout that cannot move on', () => {
     const { metadata, spec } = await untilComplete('small');
     expect(metadata.annotations?.[annotations.revision]).toBe('3');
     expect(spec?.template?.metadata?.labels).toEqual({ name: 'pool' });
-    expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 +pool-\S+ +2 +small/);
+    expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 \(present\) +pool-\S+ +2 +small/);
   }, 300_000);
 
   it('[mcm 78] rolls nothing over while it is paused, and goes on when it is resumed', async () => {
