@@ -1,0 +1,130 @@
+/** Owners of machines on a real API server, each test in a namespace of its own, and the activities that look after them. */
+import { afterAll, beforeAll, beforeEach } from '@jest/globals';
+import { carryOut } from '../../activities/owner-acts.ts';
+import { createOwnerActivities, type OwnerActivities, type OwnerKind } from '../../activities/owners.ts';
+import type { Machine } from '../../api/gardener/machine.ts';
+import type { MachineDeploymentSpec } from '../../api/gardener/machine-deployment.ts';
+import type { MachineSet } from '../../api/gardener/machine-set.ts';
+import type { ObjectRef, OwnerPlan, OwnerReading } from '../../api/model.ts';
+import { refOf } from '../../controllers/objects.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { EventRecord } from '../../kube/events.ts';
+import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import type { ObjectMeta } from '../../kube/types.ts';
+import { isEmpty, planOwner } from '../../workflows/rollout/plan.ts';
+import { newNamespace, testClient, testKubeconfig } from '../kube/setup.ts';
+
+export const template = {
+  metadata: { labels: { name: 'pool' }, annotations: { note: 'a' } },
+  spec: { class: { kind: 'MachineClass', name: 'small' } },
+};
+
+/** Of every deployment, and of every set but for the strategy. */
+export const spec: MachineDeploymentSpec = {
+  replicas: 2,
+  selector: { matchLabels: { name: 'pool' } },
+  template,
+  strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+};
+
+/** A plan for an owner as it was made, to do nothing. */
+export const nothing: OwnerPlan = {
+  generation: 1,
+  sets: [],
+  addFinalizers: false,
+  scale: [],
+  create: [],
+  remove: [],
+  releaseSets: [],
+  release: false,
+};
+
+/** Prepares the API server for the tests of a file. */
+export function setUpOwners() {
+  const client = testClient();
+  const events: EventRecord[] = [];
+  const activities = activitiesOf(client);
+  let namespace: string;
+  let machinesNamed = 0;
+
+  beforeAll(() => installCrds(testKubeconfig()));
+  beforeEach(async () => {
+    namespace = await newNamespace(client);
+  });
+  afterAll(() => client.close());
+
+  /** The activities, as they are outside of a worker. */
+  function activitiesOf(control: KubeClient, signal = new AbortController().signal): OwnerActivities {
+    const deps = {
+      control,
+      target: control,
+      events: { record: (event: EventRecord) => events.push(event), flush: async () => undefined },
+    };
+    return {
+      ...createOwnerActivities(deps),
+      actOnOwner: (ref, kind, plan) => carryOut({ deps, ref, kind, plan, signal }),
+    };
+  }
+
+  async function newDeployment(change: Partial<MachineDeploymentSpec> = {}): Promise<ObjectRef> {
+    const metadata = { namespace, name: 'pool', annotations: { 'example.com/copied': 'yes' } };
+    return refOf(await client.create(machineDeployments, { metadata, spec: { ...spec, ...change } }));
+  }
+
+  /** A set that no deployment has made. */
+  async function newLoneSet(replicas: number, change: Partial<ObjectMeta> = {}): Promise<ObjectRef> {
+    const { strategy: _, ...rest } = spec;
+    const metadata = { namespace, name: 'lone', ...change };
+    return refOf(await client.create(machineSets, { metadata, spec: { ...rest, replicas } }));
+  }
+
+  const sets = async (): Promise<MachineSet[]> => (await client.list(machineSets, { namespace })).items;
+  const own = async (): Promise<Machine[]> => (await client.list(machines, { namespace })).items;
+
+  async function setPhase({ metadata }: Machine, phase: string): Promise<void> {
+    const patch = mergePatch({ status: { currentStatus: { phase } } });
+    await client.patch(machines, metadata, patch, { subresource: 'status' });
+  }
+
+  async function read(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<OwnerReading> {
+    const reading = await activities.observeOwner(ref, kind, 0);
+    if (reading === null) throw new Error('the owner is gone');
+    return reading;
+  }
+
+  /** What the workflow would do next. */
+  const planFor = async (ref: ObjectRef, kind?: OwnerKind): Promise<OwnerPlan> => decide(await read(ref, kind));
+  const decide = (reading: OwnerReading) => planOwner(reading, (set) => `${set}-${++machinesNamed}`);
+
+  /** Steps until there is nothing to do; each is done twice, as after a crash. */
+  async function settle(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<void> {
+    for (let steps = 0; steps < 20; steps++) {
+      const reading = await activities.observeOwner(ref, kind, 0);
+      if (reading === null) return;
+      const plan = decide(reading);
+      if (isEmpty(plan)) return;
+      await activities.actOnOwner(ref, kind, plan);
+      await activities.actOnOwner(ref, kind, plan);
+    }
+    throw new Error('no end after 20 steps');
+  }
+
+  return {
+    client,
+    /** What the activities have told, in all tests of the file. */
+    events,
+    activities,
+    activitiesOf,
+    newDeployment,
+    newLoneSet,
+    sets,
+    /** The machines of the namespace. */
+    own,
+    setPhase,
+    read,
+    planFor,
+    settle,
+  };
+}
