@@ -124,7 +124,7 @@ async function changeSet(
     if (!isAsPlanned) return undefined;
     const creating = creation === undefined ? null : creationText(creation);
     const annotations = {
-      ...(scale !== undefined && deployment !== undefined && replicasAnnotations(deployment)),
+      ...(scale !== undefined && deployment !== undefined && replicasAnnotations(deployment, scale.told)),
       ...((creation !== undefined || scale?.finished === text) && { [names.creating]: creating }),
     };
     return { metadata: { annotations }, ...(scale !== undefined && { spec: { replicas: scale.replicas } }) };

@@ -290,8 +290,16 @@ export interface OwnerPlan {
   readonly addFinalizers: boolean;
   /** Make the set of the present template. */
   readonly createSet?: { readonly name: string; readonly hash: string; readonly replicas: number };
-  /** Change spec.replicas and annotations of sets. `finished`: text of a creation that is over. */
-  readonly scale: readonly { readonly set: string; readonly replicas: number; readonly finished?: string }[];
+  /**
+   * Change spec.replicas and annotations of sets. `told`: see `replicasToTell`; left out where it is what the owner asks
+   * for. `finished`: text of a creation that is over.
+   */
+  readonly scale: readonly {
+    readonly set: string;
+    readonly replicas: number;
+    readonly told?: number;
+    readonly finished?: string;
+  }[];
   /**
    * Machines to create, by name, so that a repeated step creates the same. `after`: the text of the creation that this
    * one goes on with. Where another has begun since, nothing is created.

@@ -50,16 +50,26 @@ function stayingOf({ active, failed }: SetView): number {
 }
 
 /**
+ * Replicas that the present set is told its deployment asks for. In the middle of a rollout more, by as many as fewer
+ * replicas have asked for and this step cannot take: so whoever goes on knows that a mark still has to be obeyed.
+ */
+export function replicasToTell(view: OwnerView): number {
+  const current = view.sets.find((set) => set.current);
+  if (current === undefined || isHeld(view)) return view.replicas;
+  const taken = stayingOf(current) - (desiredReplicas(view).get(current.name) ?? 0);
+  return view.replicas + Math.max(0, wishedAway(view, current) - Math.max(0, taken));
+}
+
+/**
  * Machines of the present set that the autoscaler or a person has marked, and that fewer replicas take in the middle of a
  * rollout. Only as many as the replicas have become fewer: a mark alone takes none.
- * @param spare available machines beyond those that have to be
  */
-function wishedAway(view: OwnerView, current: SetView | undefined, spare: number): number {
-  if (current === undefined || !hasOthers(view)) return 0;
-  const lowered = (current.told ?? 0) - view.replicas;
+function wishedAway(view: OwnerView, current: SetView): number {
+  if (!hasOthers(view)) return 0;
+  const lowered = Math.max(0, (current.told ?? 0) - view.replicas);
   // What a step before this one has asked for, and may not have deleted.
-  const begun = stayingOf(current) - current.replicas;
-  return Math.max(0, Math.min(current.marked ?? 0, Math.max(lowered, begun), spare));
+  const begun = Math.max(0, stayingOf(current) - current.replicas);
+  return Math.min(current.marked ?? 0, lowered + begun);
 }
 
 /** Machines that were available and may be again: what is Unknown now comes back when its network does. */
@@ -86,7 +96,7 @@ function rolledReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, 
   const old = sets.filter((set) => set !== current);
   const present = current === undefined ? 0 : stayingOf(current);
   const most = sumOf(sets, (set) => set.available) - minAvailable(view, current);
-  const wished = wishedAway(view, current, most);
+  const wished = current === undefined ? 0 : Math.max(0, Math.min(wishedAway(view, current), most));
   const leaving = Math.max(0, present - view.replicas, wished);
   // At worst all that goes from the present set is available.
   const spare = most - Math.min(leaving, current?.available ?? 0);

@@ -31,11 +31,10 @@ export function isPercentage(text: string): boolean {
   return /^[0-9]+%$/.test(text);
 }
 
-/** Annotations by which the sets of a deployment know what it asks for. */
-export function replicasAnnotations({ spec }: MachineDeployment) {
-  const replicas = spec?.replicas ?? 0;
+/** Annotations by which the sets of a deployment know what it asks for. @param told replicas, where it tells others */
+export function replicasAnnotations({ spec }: MachineDeployment, told = spec?.replicas ?? 0) {
   return {
-    [annotations.desiredReplicas]: String(replicas),
-    [annotations.maxReplicas]: String(replicas + boundsOf(spec).maxSurge),
+    [annotations.desiredReplicas]: String(told),
+    [annotations.maxReplicas]: String((spec?.replicas ?? 0) + boundsOf(spec).maxSurge),
   };
 }

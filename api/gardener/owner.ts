@@ -1,6 +1,7 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
 import type { OwnerView, SetView, UpdateStrategy } from '../model.ts';
 import { names } from '../names.ts';
+import { hasOthers, replicasToTell } from '../surplus.ts';
 import { boundsOf, replicasAnnotations } from './bounds.ts';
 import { isCreationOver } from './creations.ts';
 import { isMarked, isPreserved } from './deletion-order.ts';
@@ -42,8 +43,7 @@ export function toDeploymentView(
   const { progressDeadlineSeconds = 0 } = spec ?? {};
   const bySet = groupByController(machines);
   const machinesOf = ({ metadata: { uid } }: MachineSet) => bySet.get(uid) ?? [];
-  const isRolling = own.some((set) => set !== current && machinesOf(set).length > 0);
-  return {
+  const view: OwnerView = {
     kind: 'MachineDeployment',
     ...traitsOf(deployment, isTold),
     paused: spec?.paused === true,
@@ -58,11 +58,16 @@ export function toDeploymentView(
       ...toSetView(set, machinesOf(set)),
       current: set === current,
       closed: isClosed(set, deployment),
-      annotated:
-        ((set !== current && (set.spec?.replicas ?? 0) === 0) || isAnnotated(set, deployment)) &&
-        (isRolling || !isCreationOver(set, machinesOf(set))),
+      annotated: true,
     })),
   };
+  const isRolling = hasOthers(view);
+  const isAnnotated = (set: MachineSet) => {
+    const wanted = replicasAnnotations(deployment, set === current ? replicasToTell(view) : undefined);
+    const isOldAndEmpty = set !== current && (set.spec?.replicas ?? 0) === 0;
+    return (isOldAndEmpty || hasAll(set, wanted)) && (isRolling || !isCreationOver(set, machinesOf(set)));
+  };
+  return { ...view, sets: own.map((set, i) => ({ ...view.sets[i]!, annotated: isAnnotated(set) })) };
 }
 
 /** Of a deployment's own sets the oldest one with its template; one that stays before one that is being deleted. */
@@ -87,9 +92,8 @@ function isRevised(
   return isNewest && withRevision(deployment, current) === undefined;
 }
 
-function isAnnotated({ metadata }: MachineSet, deployment: MachineDeployment): boolean {
-  const wanted = Object.entries(replicasAnnotations(deployment));
-  return wanted.every(([key, value]) => metadata.annotations?.[key] === value);
+function hasAll({ metadata }: MachineSet, wanted: Readonly<Record<string, string>>): boolean {
+  return Object.entries(wanted).every(([key, value]) => metadata.annotations?.[key] === value);
 }
 
 /** Whether no machine may be created in a set. @param deployment the one that owns it, if any */

@@ -205,7 +205,7 @@ export function createWorld(options: WorldOptions) {
     const before = sets.find(({ uid }) => uid === set?.metadata.uid);
     if (set?.spec === undefined || set.metadata.generation !== before?.generation) return undefined;
     countWrite();
-    set.metadata.annotations = { ...set.metadata.annotations, ...replicasAnnotations(deployment) };
+    set.metadata.annotations = { ...set.metadata.annotations, ...replicasAnnotations(deployment, planned.told) };
     touch(set);
     if (set.spec.replicas === planned.replicas) return undefined;
     set.spec.replicas = planned.replicas;

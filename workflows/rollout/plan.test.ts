@@ -320,14 +320,19 @@ describe('planOwner in the middle of a rollout', () => {
   it('[invariant 7] takes the machines that are marked for fewer replicas, of whichever template they are', () => {
     const bounds = fc.constantFrom({ maxSurge: 1, maxUnavailable: 0 }, { maxSurge: 3, maxUnavailable: 2 });
     fc.assert(
-      fc.property(bounds, fc.nat(8), fc.integer({ min: 1, max: 3 }), (from, rounds, fewer) => {
+      fc.property(bounds, fc.nat(8), fc.integer({ min: 1, max: 3 }), fc.nat(2), (from, rounds, fewer, away) => {
         const replicas = 6;
         const world = createWorld({ ...from, replicas, limit: 100 });
         settle(world);
         world.editSpec({ template: template('new') });
         for (let round = 0; round < rounds; round++) settleOnce(world);
-        const marked = world.machines.filter((one) => isActive(one) && isAvailable(one)).slice(-fewer);
+        const available = world.machines.filter((one) => isActive(one) && isAvailable(one));
+        const marked = available.slice(-fewer);
         for (const machine of marked) annotate(world, machine, { [annotations.priority]: '1' });
+        // Too few may be available then: what is marked has to wait until they are back.
+        const isNew = ({ spec }: Machine) => spec?.class?.name === 'new';
+        const unmarked = available.slice(0, -fewer).filter(isNew);
+        for (const machine of unmarked.slice(0, away)) setPhase(world, machine, 'Unknown');
         world.editSpec({ replicas: replicas - fewer });
         settle(world);
 
@@ -347,6 +352,7 @@ describe('planOwner while paused, whatever happens', () => {
         for (const event of events) happen(world, event, {});
         settle(world);
         fc.pre(world.sets.length > 0);
+        fc.pre(world.deployment?.spec?.replicas !== replicas); // else a surge stays
         world.editSpec({ template: template('new'), paused: true });
         settle(world);
         const before = world.sets.map(({ metadata }) => metadata.uid);
@@ -615,6 +621,16 @@ describe('planOwner', () => {
       ],
     ])('asks for %s', (_name, change, sets, expected) => {
       expect(sizes({ ...three, ...change, sets })).toEqual(expected);
+    });
+
+    it('[invariant 7] tells the new set what fewer replicas have asked for, as far as too few are available now', () => {
+      const wishing = { ...having(fresh, 2), annotated: false, marked: 2, told: 5 };
+      const asked = (gone: number) =>
+        planFor({ ...three, sets: [having(old, 2 - gone, 0, gone), wishing] }).scale.find(
+          (scale) => scale.set === 'new',
+        );
+      expect(asked(0)).toEqual({ set: 'new', replicas: 1, told: 4 });
+      expect(asked(1)).toEqual({ set: 'new', replicas: 2, told: 5 });
     });
 
     it('[mcm 77] makes the set of a new template when the last old machine is gone, to recreate', () => {

@@ -1,7 +1,7 @@
 /** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
 import { deploymentNeeds, rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
 import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
-import { desiredReplicas, isHeld, isWaitingForOthers, roomFor, surplusOf } from '../../api/surplus.ts';
+import { desiredReplicas, isHeld, isWaitingForOthers, replicasToTell, roomFor, surplusOf } from '../../api/surplus.ts';
 
 /** Machines that one step creates or deletes at most. */
 export const maxPerStep = 100;
@@ -26,7 +26,12 @@ export function planOwner(
   const isMissing = isWithoutSet(view);
   const scale = view.sets
     .filter((set) => !set.deleting && (desired.get(set.name) !== set.replicas || !set.annotated))
-    .map((set) => ({ set: set.name, replicas: desired.get(set.name) ?? 0, ...finishedIn(set, begun) }));
+    .map((set) => ({
+      set: set.name,
+      replicas: desired.get(set.name) ?? 0,
+      ...(set.current && toldIn(view)),
+      ...finishedIn(set, begun),
+    }));
   const report = reportOf(view, isLate);
   return {
     ...nothingFor(view, desired),
@@ -66,6 +71,11 @@ export function isEmpty(plan: OwnerPlan): boolean {
 
 function newSet({ template }: OwnerView) {
   return { name: template.setName, hash: template.hash };
+}
+
+function toldIn(view: OwnerView) {
+  const told = replicasToTell(view);
+  return told === view.replicas ? {} : { told };
 }
 
 /** A creation of which no machine can be on its way any more. */
