@@ -1,6 +1,7 @@
 /** A sweep out of turn, watched until it is over. */
 import { Client } from '@temporalio/client';
-import { connectClient } from '../temporal/connection.ts';
+import { hasWorkers } from '../temporal/clusters.ts';
+import { connectClient, type TemporalServer } from '../temporal/connection.ts';
 import {
   followSweep,
   keptReasons,
@@ -17,17 +18,21 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
 
 /**
  * Starts a sweep, or joins one that somebody started so, and prints its report; how far it is goes to standard error.
- * Throws an Error when something could not be listed or deleted.
+ * Throws an Error when something could not be listed or deleted, and before it starts one that no worker would take up.
  */
 export async function sweep(options: SweepOptions): Promise<void> {
   const { dryRun, namespace, installation = namespace, output } = options;
   const server = temporalServer(options);
   const connection = await connectClient(server);
   try {
+    if (!(await hasWorkers(connection, { namespace: server.namespace, installation }))) {
+      const fix = 'start one and try again, or correct --installation';
+      throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
+    }
     const client = new Client({ connection, namespace: server.namespace });
     const id = await startSweep({ client, name: installation }, { dialect: 'gardener', namespace, dryRun });
     console.error(`sweep ${id}: it goes on when this command ends`);
-    const report = await followSweep(client, id, toldOnce(id, installation));
+    const report = await followSweep(client, id, toldOnce(id, installation, server));
     console.log(output === 'json' ? JSON.stringify(report) : toText(report));
     const problem = problemOf(report);
     if (problem !== undefined) throw new Error(problem);
@@ -37,8 +42,12 @@ export async function sweep(options: SweepOptions): Promise<void> {
 }
 
 /** Prints what has changed since the last time. */
-function toldOnce(id: string, installation: string): (progress: SweepProgress | undefined) => void {
-  const end = `temporal workflow terminate --workflow-id ${id}`;
+function toldOnce(
+  id: string,
+  installation: string,
+  { address, namespace }: TemporalServer,
+): (progress: SweepProgress | undefined) => void {
+  const end = `temporal workflow terminate --address ${address} --namespace ${namespace} --workflow-id ${id}`;
   const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}`;
   let last = '';
   return (progress) => {

@@ -51,12 +51,7 @@ export interface ClusterCheck {
 export async function refuseOtherClusters(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
   const { namespace, installation, clusterId } = check;
   if (clusterId === undefined) return;
-  const { pollers } = await connection.workflowService.describeTaskQueue({
-    namespace,
-    taskQueue: { name: installation },
-    taskQueueType: workflowTasks,
-  });
-  for (const { identity } of pollers ?? []) {
+  for (const { identity } of await listPollers(connection, check)) {
     const other = mark.exec(identity ?? '')?.[1];
     if (other === undefined || other === clusterId) continue;
     throw new Error(
@@ -65,4 +60,24 @@ export async function refuseOtherClusters(connection: ConnectionLike, check: Clu
         'after a move from one cluster to another, stop the workers of the first and wait',
     );
   }
+}
+
+/** Whether an installation has workers, or had some in the last five minutes, as far as Temporal remembers. */
+export async function hasWorkers(
+  connection: ConnectionLike,
+  of: Pick<ClusterCheck, 'namespace' | 'installation'>,
+): Promise<boolean> {
+  return (await listPollers(connection, of)).length > 0;
+}
+
+async function listPollers(
+  connection: ConnectionLike,
+  { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,
+) {
+  const { pollers } = await connection.workflowService.describeTaskQueue({
+    namespace,
+    taskQueue: { name: installation },
+    taskQueueType: workflowTasks,
+  });
+  return pollers ?? [];
 }

@@ -273,13 +273,25 @@ describe('without anybody at work', () => {
     expect(retried.output).toMatch(/start the controllers, or correct --installation/);
   }, 60_000);
 
-  it('a sweep names the installation, and how to end it', async () => {
-    const sweep = startProcess(['sweep', '-n', namespace, '--temporal-address', temporalAddress]);
-    running.push(sweep);
-    await eventually(async () => sweep.logs().includes('no worker'));
+  it('no sweep begins where there was no worker, and one that lost its workers tells how to end it', async () => {
+    const sweep = ['sweep', '-n', namespace, '--temporal-address', temporalAddress];
+    const refused = await outcomeOf(sweep);
+    const worker = await start({ command: 'worker' });
+    await worker.kill('SIGKILL');
+    const waiting = startProcess(sweep);
+    running.push(waiting);
+    await eventually(async () => waiting.logs().includes('no worker'));
 
-    expect(sweep.logs()).toContain(`no worker of installation '${namespace}' answers: start one, or correct --inst`);
-    expect(sweep.logs()).toContain(`temporal workflow terminate --workflow-id ${namespace}/orphan-sweep/now`);
+    const fix = 'start one and try again, or correct --installation';
+    expect(refused).toEqual({
+      code: 1,
+      output: `Temporal knows of no worker of installation '${namespace}', so no sweep was started: ${fix}\n`,
+    });
+    expect(waiting.logs()).toContain(`no worker of installation '${namespace}' answers: start one, or correct --inst`);
+    const servers = `--address ${temporalAddress} --namespace default`;
+    expect(waiting.logs()).toContain(
+      `temporal workflow terminate ${servers} --workflow-id ${namespace}/orphan-sweep/now`,
+    );
   }, 60_000);
 });
 
