@@ -1,0 +1,272 @@
+/** The workflow of a machine on a real Temporal server, with a cluster and a cloud that the tests play. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
+import { ApplicationFailure, Context } from '@temporalio/activity';
+import { Client, type WorkflowHandle } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { DrainActivities } from '../../activities/drain.ts';
+import type { MachineActivities } from '../../activities/machines.ts';
+import type { FailureCode } from '../../api/failures.ts';
+import type { ClassReading, MachineSnapshot, NodeView, StatusChange } from '../../api/model.ts';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
+import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { describeQuery, observedSignal, retryNowSignal } from '../../workflows/machine/messages.ts';
+import { recordingLogger, eventually as within } from '../kube/setup.ts';
+import { sinks } from './sinks.ts';
+
+interface Cluster {
+  /** The objects as their API servers have them. */
+  machine: MachineSnapshot;
+  node: NodeView;
+  reading: ClassReading;
+  /** What has become of the Machine when the finalizer is on. */
+  withFinalizer: Partial<MachineSnapshot>;
+  /** Whether the name of the node is that of another VM's. */
+  isNodeTaken: boolean;
+  /** Whether a drain ends by itself, and how many have begun. */
+  isDrainable: boolean;
+  drains: number;
+  /** Names of the other steps, and what was written into the status. */
+  steps: (keyof MachineActivities)[];
+  written: StatusChange[];
+}
+
+interface Cloud {
+  /** What it does when it is asked for the VM, and what it was asked. */
+  ensureVm(request: EnsureVmRequest): Vm | Promise<Vm>;
+  asked: EnsureVmRequest[];
+  /** The same for deletions. */
+  deleteVm(): VmDeletion;
+  deletions: DeleteVmRequest[];
+}
+
+const patienceMs = 60_000;
+const userData = { namespace: 'n', name: 'pool', key: 'userData' };
+
+export const vm: Vm = { state: 'running', providerID: 'played:///vm-1', nodeName: 'node-1', addresses: [] };
+
+export const eventually = (condition: () => boolean | Promise<boolean>) => within(condition, patienceMs);
+
+/** What a cloud throws. */
+export function refuse(type: FailureCode): never {
+  throw ApplicationFailure.create({ type, message: `the cloud says ${type}`, nonRetryable: true });
+}
+
+/** Rejects when the activity is cancelled, which only its heartbeats hear of. */
+export async function untilCancelled(): Promise<never> {
+  const context = Context.current();
+  const beat = setInterval(() => context.heartbeat(), 100);
+  return context.cancelled.finally(() => clearInterval(beat));
+}
+
+/** Prepares workers for the tests of a file. Each test has a cluster with a new Machine, and a cloud without VMs. */
+export function setUpMachine() {
+  const cluster = newCluster();
+  const cloud = newCloud();
+  let connection: NativeConnection;
+  let client: Client;
+  let bundle: { code: string };
+  let taskQueue: string;
+  let end: () => Promise<void>;
+
+  jest.setTimeout(4 * patienceMs);
+  beforeAll(async () => {
+    const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+    connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+    await ensureSearchAttributes(connection, 'default');
+    client = new Client({ connection });
+    bundle = await loadWorkflowBundle();
+  });
+  afterAll(() => connection.close());
+
+  beforeEach(async () => {
+    Object.assign(cluster, newCluster());
+    Object.assign(cloud, newCloud());
+    taskQueue = `machine-test-${randomUUID()}`;
+    const workers = await Promise.all([
+      Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: playCluster(cluster, touch) }),
+      Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'played'), activities: playCloud(cloud) }),
+    ]);
+    const runs = workers.map((worker) => worker.run());
+    end = async () => {
+      await workflow()
+        .terminate()
+        .catch(() => undefined); // most have ended
+      for (const worker of workers) worker.shutdown();
+      await Promise.all(runs);
+    };
+  });
+  afterEach(() => end());
+
+  /** Changes the Machine as a write to the API server does. */
+  function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
+    const { machine } = cluster;
+    cluster.machine = { ...machine, ...change, resourceVersion: String(Number(machine.resourceVersion) + 1) };
+    return cluster.machine;
+  }
+
+  /** Starts the workflow. Answers its first run. */
+  async function start(): Promise<WorkflowHandle> {
+    const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: cluster.machine.uid };
+    const workflowId = `${taskQueue}/m`;
+    const { firstExecutionRunId } = await client.workflow.start('machine', { taskQueue, workflowId, args: [ref] });
+    return client.workflow.getHandle(workflowId, firstExecutionRunId);
+  }
+
+  /** The workflow in whichever run it is. */
+  const workflow = () => client.workflow.getHandle(`${taskQueue}/m`);
+  const described = () => workflow().query(describeQuery);
+  const waitingFor = async () => (await described()).waitingFor;
+
+  /** Tells the workflow what a watcher would. */
+  async function observe(): Promise<void> {
+    const { machine, node } = cluster;
+    await workflow().signal(observedSignal, { machine, node });
+  }
+
+  /** Lets the Node of the VM register, healthy. */
+  async function joinNode(): Promise<void> {
+    cluster.node = {
+      ...{ state: 'present', uid: 'node-uid', resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
+      ...{ conditions: { Ready: 'True' }, startingUp: false },
+    };
+    await observe();
+  }
+
+  /** Starts the workflow and goes with it until the machine is at rest. */
+  async function startRunning(): Promise<void> {
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await joinNode();
+    await eventually(async () => (await described()).doing === 'running');
+  }
+
+  /** Waits until so many calls for the VM have come to nothing. */
+  async function untilRefused(calls: number): Promise<void> {
+    await eventually(() => cloud.asked.length >= calls);
+    await eventually(async () => (await waitingFor()) === 'a change that helps, or the next try');
+  }
+
+  async function tryAgain(): Promise<void> {
+    const before = cloud.asked.length;
+    await workflow().signal(retryNowSignal);
+    await untilRefused(before + 1);
+  }
+
+  return {
+    cluster,
+    cloud,
+    touch,
+    start,
+    workflow,
+    described,
+    waitingFor,
+    observe,
+    joinNode,
+    startRunning,
+    untilRefused,
+    tryAgain,
+  };
+}
+
+function newCluster(): Cluster {
+  return {
+    machine: {
+      uid: randomUUID(),
+      resourceVersion: '100',
+      createdAt: new Date().toISOString(),
+      managed: false,
+      finalizers: [],
+      prioritized: false,
+      phase: '',
+      class: { kind: 'MachineClass', name: 'small' },
+      forceDeletion: false,
+      limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
+      conditions: {},
+    },
+    node: { state: 'absent' },
+    reading: {
+      version: '1',
+      cloud: {
+        provider: 'played',
+        class: { namespace: 'n', name: 'small', generation: 1 },
+        providerSpec: { zone: 'a' },
+        credentials: [],
+      },
+      userData: { ...userData, personal: false },
+    },
+    withFinalizer: { managed: true, finalizers: ['ours'] },
+    isNodeTaken: false,
+    isDrainable: true,
+    drains: 0,
+    steps: [],
+    written: [],
+  };
+}
+
+function newCloud(): Cloud {
+  return {
+    ensureVm: () => vm,
+    asked: [],
+    deleteVm: () => ({ state: 'gone', nodeNames: [] }),
+    deletions: [],
+  };
+}
+
+function playCluster(
+  cluster: Cluster,
+  touch: (change: Partial<MachineSnapshot>) => MachineSnapshot,
+): MachineActivities & DrainActivities {
+  const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
+    return async (...args: A): Promise<R> => {
+      cluster.steps.push(name);
+      return step(...args);
+    };
+  };
+  return {
+    observeMachine: noted('observeMachine', () => ({ machine: cluster.machine, node: cluster.node })),
+    addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
+    storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
+      touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),
+    ),
+    isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
+    writeStatus: noted('writeStatus', (_ref, _known, change) => {
+      cluster.written.push(change);
+      const { phase, lastKnownState } = change;
+      return touch({ phase, ...(lastKnownState !== undefined && { lastKnownState }) });
+    }),
+    syncNode: noted('syncNode', (_ref, _seen, { phase }) => {
+      const { machine, node } = cluster;
+      const { conditions } = node.state === 'present' ? node : machine;
+      return { machine: touch({ phase, conditions }), node };
+    }),
+    deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
+    removeNode: noted('removeNode', () => true),
+    uncordonNode: noted('uncordonNode', () => true),
+    removeFinalizer: noted('removeFinalizer', () => true),
+    readClass: noted('readClass', () => cluster.reading),
+    ensureUserData: noted('ensureUserData', () => userData),
+    removeUserData: noted('removeUserData', () => true),
+    async drainNode() {
+      cluster.drains++;
+      if (!cluster.isDrainable) await untilCancelled();
+      return { kind: 'drained' };
+    },
+  };
+}
+
+function playCloud(cloud: Cloud): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
+  return {
+    async ensureVm(request) {
+      cloud.asked.push(request);
+      return cloud.ensureVm(request);
+    },
+    async deleteVm(request) {
+      cloud.deletions.push(request);
+      return cloud.deleteVm();
+    },
+  };
+}

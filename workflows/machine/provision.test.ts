@@ -1,0 +1,211 @@
+/** The making of a VM, until it has its node: what a cloud may answer, and what the next call has to know of it. */
+import { describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
+import { retryNowSignal } from './messages.ts';
+
+const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, untilRefused, tryAgain } =
+  setUpMachine();
+
+describe('a creation', () => {
+  function correctClass(): void {
+    const { reading } = cluster;
+    cluster.reading = { ...reading, version: '2', cloud: { ...reading.cloud!, providerSpec: { zone: 'b' } } };
+  }
+
+  it('knows the outcome of a refusal, although its provider calls that worth another try', async () => {
+    cloud.ensureVm = () => {
+      throw ApplicationFailure.create({ type: 'ResourceExhausted', message: 'sold out' });
+    };
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+    expect(cloud.asked.map(({ token, outcomeUnknown }) => [token, outcomeUnknown])).toEqual([
+      [`${cluster.machine.uid}-0`, false],
+      [`${cluster.machine.uid}-1`, false],
+    ]);
+  });
+
+  it('can be tried again at once, however long the cloud asks to be left alone', async () => {
+    cloud.ensureVm = () => {
+      if (cloud.asked.length > 1) return vm;
+      const details = [{ retryAfterMs: 300_000 }];
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'throttled', details });
+    };
+    await start();
+    await untilRefused(1);
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cloud.asked.length === 2);
+    expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true });
+  });
+
+  it('that fails leaves the identity of its VM for the deletion, as the cloud may not list it yet', async () => {
+    cloud.ensureVm = () => ({ ...vm, state: 'failed', message: 'no host' });
+    await start();
+    await eventually(() => cluster.machine.phase === 'Failed');
+
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+
+    expect(cluster.written.find(({ phase }) => phase === 'Failed')?.operation?.description).toContain('no host');
+    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+  });
+
+  it('[mcm 23] ends at its timeout although the cloud never names the node', async () => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
+    cloud.ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
+    await start();
+    await eventually(() => cluster.machine.phase === 'Failed');
+
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(cluster.machine.createdAt) + 3_000);
+    expect(cluster.written.at(-1)?.operation).toMatchObject({
+      state: 'Failed',
+      errorCode: 'DeadlineExceeded',
+      description: 'node (not named yet) did not become healthy within 3 s',
+    });
+  });
+
+  it('[invariant 1] asks for the same under the same token in a new run, while a VM may have come of it', async () => {
+    cloud.ensureVm = () => refuse(cloud.asked.length <= 2 ? 'ResourceExhausted' : 'Internal');
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+    await tryAgain();
+    correctClass();
+
+    const first = (await workflow().describe()).runId;
+    for (let count = 0; count < 500; count++) await observe();
+    await workflow().signal(retryNowSignal);
+    await eventually(async () => (await workflow().describe()).runId !== first);
+    await untilRefused(5);
+    expect(cloud.asked.map(({ token }) => token)).toEqual(
+      [0, 1, 2, 2, 2].map((ordinal) => `${cluster.machine.uid}-${ordinal}`),
+    );
+    expect(cloud.asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, false, false, true, true]);
+    expect(new Set(cloud.asked.map(({ providerSpec }) => JSON.stringify(providerSpec)))).toEqual(
+      new Set(['{"zone":"a"}']),
+    );
+
+    // Once that is refused, too, the next creation has a token that none had before.
+    cloud.ensureVm = () => refuse('ResourceExhausted');
+    await tryAgain();
+    await tryAgain();
+    expect(cloud.asked.at(-1)).toMatchObject({ token: `${cluster.machine.uid}-3`, providerSpec: { zone: 'b' } });
+  });
+
+  it('[invariant 1] takes a corrected class after a lost answer, under another token, and remembers the loss', async () => {
+    cloud.ensureVm = () => refuse(cloud.asked.length === 1 ? 'Internal' : 'ResourceExhausted');
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+
+    correctClass();
+    await tryAgain();
+
+    expect(cloud.asked).toMatchObject([
+      { token: `${cluster.machine.uid}-0`, providerSpec: { zone: 'a' }, outcomeUnknown: false },
+      { token: `${cluster.machine.uid}-0`, providerSpec: { zone: 'a' }, outcomeUnknown: true },
+      { token: `${cluster.machine.uid}-1`, providerSpec: { zone: 'b' }, outcomeUnknown: true },
+    ]);
+  });
+
+  it('[mcm 13] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
+    cloud.ensureVm = ({ providerID }) => (providerID === undefined ? vm : refuse('Unimplemented'));
+    await start();
+    await eventually(() => cluster.machine.phase === 'Pending');
+
+    // Asked anew, as when a workflow was lost: the identity is all that there is.
+    await workflow().terminate();
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+
+    expect(cloud.asked.map(({ providerID }) => providerID)).toEqual([undefined, vm.providerID]);
+    expect(cluster.written.map(({ event }) => event?.reason)).toEqual(['VmCreated']);
+    expect((await described()).lastError).toBeUndefined();
+    await joinNode();
+    await eventually(() => cluster.machine.phase === 'Running');
+  });
+
+  it('[mcm 15] asks every 5 s until the VM is set up, says why it is not, and takes no node before', async () => {
+    let message = '';
+    let isSetUp = false;
+    cloud.ensureVm = () => {
+      if (isSetUp) return vm;
+      return { ...vm, state: 'uninitialized', ...(message !== '' && { message, lastKnownState: 'half' }) };
+    };
+    const firstRun = await start();
+    await eventually(() => cluster.machine.phase === 'Pending');
+    await joinNode();
+    await eventually(async () => (await waitingFor()) === 'the cloud to set up the VM');
+    message = 'no route yet';
+    await eventually(() => cluster.machine.phase === 'CrashLoopBackOff');
+    await eventually(async () => (await described()).blockedOn === 'CloudApi');
+    expect((await described()).lastError).toMatchObject({ code: 'Uninitialized', message });
+    isSetUp = true;
+    await eventually(() => cluster.machine.phase === 'Running');
+
+    expect(cloud.asked.length).toBeGreaterThanOrEqual(3);
+    expect(cloud.asked.at(-1)?.lastKnownState).toBe('half');
+    const operations = cluster.written.flatMap(({ phase, operation }) =>
+      operation ? [[phase, operation.description]] : [],
+    );
+    expect(operations).toEqual([
+      ['Pending', 'Creating machine on cloud provider'],
+      ['CrashLoopBackOff', 'Initialize VM Instance: no route yet'],
+      ['Pending', 'Creating machine on cloud provider'],
+    ]);
+    const { events } = await firstRun.fetchHistory();
+    const pausesMs = (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) => {
+      const { seconds, nanos } = timer?.startToFireTimeout ?? {};
+      return timer ? [Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6] : [];
+    });
+    expect(pausesMs.length).toBeGreaterThanOrEqual(2);
+    expect(Math.max(...pausesMs)).toBeLessThanOrEqual(5_000);
+  });
+
+  it('[mcm 15] [invariant 1] goes on with the VM whose set-up was refused before it was known', async () => {
+    cloud.ensureVm = () => (cloud.asked.length === 1 ? refuse('Uninitialized') : vm);
+    await start();
+    await untilRefused(1);
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.phase === 'Pending');
+    expect(new Set(cloud.asked.map(({ token }) => token)).size).toBe(1);
+    expect(cloud.asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
+  });
+
+  it('[mcm 19] fails and deletes its VM when the name of its node is that of another VM', async () => {
+    cluster.isNodeTaken = true;
+    await start();
+    await eventually(() => cluster.machine.phase === 'Failed');
+
+    expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
+    expect(cluster.machine.nodeName).toBeUndefined();
+    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+    expect(cluster.written).toMatchObject([
+      {
+        operation: {
+          type: 'Create',
+          state: 'Failed',
+          description: expect.stringMatching(/^VM using old node obj.*node-1/),
+        },
+        event: { reason: 'StaleNode' },
+      },
+    ]);
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cluster.steps).not.toContain('removeNode');
+  });
+
+  it('[mcm 19] takes a node of its own name for its own, as it may have joined already', async () => {
+    cluster.isNodeTaken = true;
+    cloud.ensureVm = () => ({ ...vm, nodeName: 'm' });
+    await start();
+    await eventually(() => cluster.machine.phase === 'Pending');
+    expect(cluster.machine.nodeName).toBe('m');
+    expect(cloud.deletions).toEqual([]);
+  });
+});
