@@ -34,7 +34,7 @@ export interface Part {
 
 /** Ctrl-C reaches all processes of a terminal, and `npm run` hands it on to us as well: one signal that comes twice, ms. */
 const sameSignalMs = 500;
-/** Kubernetes kills a pod 30 s after it was asked to end; before that we say what hung, ms. */
+/** Kubernetes kills a pod 30 s after it was asked to end; before that we give up and say so, ms. */
 const endsWithinMs = 28_000;
 
 /**
@@ -87,10 +87,17 @@ export async function serve(
   starting.catch(() => undefined); // told below, unless a signal came first
   try {
     await Promise.race([starting, signal]);
-    await Promise.race([signal, ...parts.flatMap(({ failed }) => failed ?? [])]);
+    await Promise.race([signal, ...parts.flatMap(({ failed }) => failed ?? [])]).catch((err: unknown) => {
+      // Now, as what is under way takes its time to end.
+      logger.error({ err }, 'ending because a part has ended by itself');
+      throw err;
+    });
   } finally {
     missing = () => ['the process is ending'];
-    setTimeout(() => process.exit(1), endsWithinMs).unref();
+    setTimeout(() => {
+      logger.fatal({}, `something has not ended within ${endsWithinMs / 1000} s`);
+      process.exit(1);
+    }, endsWithinMs).unref();
     for (const stop of stops.toReversed()) await stop();
   }
   logger.info({}, 'ended');

@@ -16,7 +16,7 @@ export interface SetBackOptions {
   readonly namespace: string;
   /** How many workflows the worker keeps in memory: only of those it matters. */
   readonly maxCachedWorkflows: number;
-  /** Pause between two looks. A set-back that loses less may be missed. */
+  /** Pause between two looks. */
   readonly lookEveryMs: number;
   readonly logger: Logger;
 }
@@ -39,48 +39,60 @@ interface SeenRun {
 
 /** How long the server may take to answer. */
 const patienceMs = 5_000;
+/** How many runs one look asks for: the latest, and as many of the others in turn. */
+const perLook = 5;
 
 /**
- * Compares what the worker has seen with what the server has, again and again. A database is set back as a whole, so one run is enough: the one in which the worker has seen something last. Where the
- * server does not have that, it may have been deleted by hand, or have begun after the copy; the next one tells.
+ * Compares what the worker has seen with what the server has, for as long as it runs. A database is set back as a whole, so
+ * what was seen last is behind at first. It may soon have as many events again; what stands still is behind for as long as
+ * that, and has its turn. A run that the server does not have was deleted, or has begun after the copy.
  */
 export function watchForSetBack(options: SetBackOptions): SetBackWatch {
   const stopping = new AbortController();
-  /** Latest last. */
+  /** By run ID, latest last. */
   const seen = new Map<string, SeenRun>();
-  const newestFirst = () => [...seen.values()].toReversed();
 
   function note({ workflowId, runId, historyLength }: SeenRun): void {
-    seen.delete(runId);
     // The last two events are of the task itself. After a failed try the server keeps them only when it has succeeded.
-    seen.set(runId, { workflowId, runId, historyLength: historyLength - 2 });
+    const kept = historyLength - 2;
+    if (kept <= (seen.get(runId)?.historyLength ?? 0)) return; // the same task again, or what a look is to find
+    seen.delete(runId);
+    seen.set(runId, { workflowId, runId, historyLength: kept });
     const [eldest] = seen.keys();
     if (seen.size > options.maxCachedWorkflows && eldest !== undefined) seen.delete(eldest);
   }
 
-  async function judge(runs: readonly SeenRun[]): Promise<void> {
-    for (const run of runs) {
-      const historyLength = await lengthOf(options, run);
-      if (historyLength === undefined) {
-        if (seen.get(run.runId) === run) seen.delete(run.runId);
-        continue;
-      }
-      if (historyLength >= run.historyLength) return;
-      throw new SetBackError(run, historyLength);
+  function choose(turn: number): readonly SeenRun[] {
+    const latestFirst = [...seen.values()].toReversed();
+    const others = latestFirst.splice(perLook);
+    const start = (turn * perLook) % Math.max(1, others.length);
+    return [...latestFirst, ...others.slice(start, start + perLook)];
+  }
+
+  async function isBehind(run: SeenRun): Promise<boolean> {
+    const present = await lengthOf(options, run);
+    if (present === undefined) seen.delete(run.runId);
+    return present !== undefined && present < run.historyLength;
+  }
+
+  async function findBehind(runs: readonly SeenRun[]): Promise<SeenRun | undefined> {
+    try {
+      const behind = await Promise.all(runs.map(isBehind));
+      return runs[behind.indexOf(true)];
+    } catch (err) {
+      options.logger.warn({ err }, 'cannot ask Temporal whether it was set back');
+      return undefined;
     }
   }
 
   async function watch(): Promise<void> {
-    for (;;) {
-      // Before the pause: what the worker sees in it may be of a server that is set back by then.
-      const runs = newestFirst();
+    let suspect: SeenRun | undefined;
+    for (let turn = 0; ; turn++) {
       await sleep(options.lookEveryMs, undefined, { signal: stopping.signal, ref: false });
-      try {
-        await judge(runs);
-      } catch (err) {
-        if (err instanceof SetBackError) throw err;
-        options.logger.debug({ err }, 'cannot find out whether Temporal was set back');
-      }
+      const found = await findBehind(suspect === undefined ? choose(turn) : [suspect]);
+      // Twice: a host that has just handed the run over to another one may answer from its memory.
+      if (found !== undefined && found === suspect) throw new Error(setBackText(found));
+      suspect = found;
     }
   }
 
@@ -93,13 +105,11 @@ export function watchForSetBack(options: SetBackOptions): SetBackWatch {
   };
 }
 
-class SetBackError extends Error {
-  constructor({ workflowId, historyLength }: SeenRun, present: number) {
-    super(
-      `Temporal was set back: this worker has seen ${historyLength} events of workflow '${workflowId}', of which there are ` +
-        `${present} now. It ends, as what it remembers is not so any more; start it again`,
-    );
-  }
+function setBackText({ workflowId, historyLength }: SeenRun): string {
+  return (
+    `Temporal was set back: this worker has seen at least ${historyLength} events of workflow '${workflowId}', and there ` +
+    'are fewer now. It ends, as what it remembers is not so any more; start it again'
+  );
 }
 
 /** undefined where the server does not know the run. */
@@ -109,7 +119,8 @@ async function lengthOf(options: SetBackOptions, { workflowId, runId }: SeenRun)
     const { workflowExecutionInfo } = await connection.withDeadline(Date.now() + patienceMs, () =>
       connection.workflowService.describeWorkflowExecution({ namespace, execution: { workflowId, runId } }),
     );
-    return Number(workflowExecutionInfo?.historyLength ?? 0);
+    if (!workflowExecutionInfo?.historyLength) throw new Error(`Temporal does not say how long ${workflowId} is`);
+    return Number(workflowExecutionInfo.historyLength);
   } catch (error) {
     if (grpcCodeOf(error) === grpcCodes.notFound) return undefined;
     throw error;

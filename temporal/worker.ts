@@ -59,8 +59,8 @@ export interface Workers {
 /** As machine-controller-manager's pause between two evictions of a pod that its budget protects. */
 const evictionRetryMs = 20_000;
 
-/** How often it is asked whether Temporal was set back. It is one small request. */
-const lookEveryMs = 1_000;
+/** How often it is asked whether Temporal was set back: up to ten small requests each time. */
+const lookEveryMs = 2_000;
 
 /** What every worker of ours is made with; the numbers are measured to be enough for 60 new machines a second. */
 const common = {

@@ -1,6 +1,7 @@
 /** Starting and waking workflows: their ids, and the only calls that watchers make. */
 import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { optionalTsToDate } from '@temporalio/common/lib/time.js';
 import type { MachineObservation, MachineSnapshot, ObjectRef, OwnerView } from '../api/model.ts';
 import { searchAttributes } from '../api/names.ts';
 import { observedSignal, retryNowSignal } from '../workflows/machine/messages.ts';
@@ -79,6 +80,22 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}
+
+/**
+ * When somebody last had the newest run of an object's workflow try again; undefined when nobody has. Reads the history
+ * of the run.
+ */
+export async function findRetry(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<Date | undefined> {
+  try {
+    const { events } = await to.client.workflow.getHandle(workflowId(to.name, kind, ref)).fetchHistory();
+    const isRetry = (event: NonNullable<typeof events>[number]) =>
+      event.workflowExecutionSignaledEventAttributes?.signalName === retryNowSignal.name;
+    return optionalTsToDate(events?.findLast(isRetry)?.eventTime);
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;
   }
 }
