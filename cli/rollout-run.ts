@@ -1,7 +1,5 @@
 /** What `millwright rollout` does: it reads and changes the objects, and tells workflows to try again. */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from '@temporalio/client';
-import { rolloutComplete, rolloutLate, toTasks } from '../api/attention.ts';
+import { toTasks } from '../api/attention.ts';
 import type { MachineTemplate } from '../api/gardener/machine.ts';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
@@ -9,30 +7,25 @@ import { labels } from '../api/gardener/names.ts';
 import { controllerOf, currentSetOf, groupByController, isActive, isAvailable } from '../api/gardener/owner.ts';
 import { revisionOf } from '../api/gardener/revision.ts';
 import { templatesEqual } from '../api/gardener/template.ts';
-import type { ObjectRef } from '../api/model.ts';
 import { names } from '../api/names.ts';
-import type { KubeClient } from '../kube/client.ts';
 import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../kube/patch.ts';
-import { connectClient } from '../temporal/connection.ts';
-import { retryNow, type WorkflowKind } from '../temporal/workflows.ts';
+import { retryNow } from '../temporal/workflows.ts';
 import type { Given } from './command.ts';
-import type { clusterFlags, temporalFlags } from './flags.ts';
-import type { Options } from './options.ts';
-import { countsOf, heldUpLines, type OwnerState, readDeploymentState } from './owner-state.ts';
-import { type RolloutAction, rolloutLine } from './rollout.ts';
-import { connectCluster, temporalServer } from './servers.ts';
-
-type RolloutOptions = Options<
-  'watch' | 'toRevision' | 'namespace' | 'installation' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
->;
-
-interface Subject {
-  readonly control: KubeClient;
-  readonly key: { readonly namespace: string; readonly name: string };
-  readonly options: RolloutOptions;
-  readonly given: Given;
-}
+import { readDeploymentState } from './owner-state.ts';
+import type { RolloutAction } from './rollout.ts';
+import { status } from './rollout-status.ts';
+import {
+  lineOf,
+  nameOf,
+  type RolloutOptions,
+  readDeployment,
+  refOf,
+  refuseDeleted,
+  type Subject,
+  withInstallation,
+} from './rollout-subject.ts';
+import { connectCluster } from './servers.ts';
 
 interface Action {
   /** Whether it changes the deployment, which makes no sense for one that is being deleted. */
@@ -60,99 +53,13 @@ export async function rollout(
   const control = await connectCluster('control', options, 'rollout');
   try {
     const subject = { control, key: { namespace: options.namespace, name }, options, given };
-    const deployment = await read(subject);
+    const deployment = await readDeployment(subject);
     const { isChange, run } = actions[action];
     if (isChange) refuseDeleted(subject, deployment);
     console.log(await run(subject, deployment));
   } finally {
     await control.close();
   }
-}
-
-/** The command line of another action for the same deployment. */
-function lineOf(action: RolloutAction, { key, given }: Subject): string {
-  return rolloutLine(action, key, given);
-}
-
-function nameOf({ key }: Subject): string {
-  return `MachineDeployment ${key.namespace}/${key.name}`;
-}
-
-async function read(subject: Subject): Promise<MachineDeployment> {
-  const deployment = await subject.control.find(machineDeployments, subject.key);
-  if (deployment !== undefined) return deployment;
-  throw new Error(`${nameOf(subject)} does not exist in the control cluster: correct the name or --namespace`);
-}
-
-function refuseDeleted(subject: Subject, { metadata }: MachineDeployment): void {
-  if (metadata.deletionTimestamp === undefined) return;
-  throw new Error(
-    `${nameOf(subject)} is being deleted since ${metadata.deletionTimestamp}: what is to stay needs another name`,
-  );
-}
-
-const lookAgainMs = 1_000;
-/** While a rollout moves its counts say enough. What holds it up is told when they stand still, and at the end. */
-const standsStillMs = 10_000;
-
-async function status(subject: Subject, first: MachineDeployment): Promise<string> {
-  let told = '';
-  let toldLines = '';
-  let movedAt = 0;
-  for (let deployment = first; ; deployment = await read(subject)) {
-    refuseDeleted(subject, deployment);
-    const state = await readDeploymentState(subject.control, deployment);
-    const { text, outcome, lines } = progressOf(subject, deployment, state);
-    if (outcome === 'complete') return text;
-    const all = [text, ...lines].join('\n  ');
-    if (outcome === 'failed') throw new Error(all);
-    if (!subject.options.watch) return all;
-    if (text !== told) {
-      console.log(text);
-      told = text;
-      movedAt = Date.now();
-    } else if (all !== toldLines && lines.length > 0 && Date.now() - movedAt >= standsStillMs) {
-      console.log(lines.map((line) => `  ${line}`).join('\n'));
-      toldLines = all;
-    }
-    await sleep(lookAgainMs);
-  }
-}
-
-interface Progress {
-  readonly text: string;
-  readonly outcome: 'complete' | 'failed' | 'under way';
-  /** What holds it up. */
-  readonly lines: readonly string[];
-}
-
-/** How far a rollout is, and what it waits for. */
-function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDeployment, state: OwnerState): Progress {
-  const { view, needs, waitsFor, heldUpBy } = state;
-  const { generation = 0 } = metadata;
-  const { total, older, available } = countsOf(state);
-  const which = nameOf(subject);
-  if (view.problem !== undefined) {
-    return { text: `${which} is not valid: ${view.problem}`, outcome: 'failed', lines: [] };
-  }
-  if ((now.observedGeneration ?? 0) < generation) {
-    const lines = ['do the controllers and a worker run?'];
-    return { text: `${which}: waiting until its spec is seen`, outcome: 'under way', lines };
-  }
-  const updated = total - older;
-  const counts = `${updated} of ${view.replicas} machines are of the new template, ${older} of older ones, ${available} available`;
-  const resume = view.paused ? `; it is paused: ${lineOf('resume', subject)}` : '';
-  const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
-  if (isDone && (view.progress === rolloutComplete || view.paused)) {
-    return { text: `${which}: complete, ${counts}${resume}`, outcome: 'complete', lines: [] };
-  }
-  const lines = heldUpBy === undefined ? [] : heldUpLines(heldUpBy);
-  const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
-  if (view.progress === rolloutLate) {
-    const fix = `once what holds it up is away: ${lineOf('retry', subject)}`;
-    return { text: `${which}: the progress deadline has passed: ${counts}${waits}; ${fix}`, outcome: 'failed', lines };
-  }
-  return { text: `${which}: ${counts}${waits}${needs.length === 0 ? resume : ''}`, outcome: 'under way', lines };
 }
 
 async function setsOf({ control, key }: Subject, { metadata }: MachineDeployment): Promise<MachineSet[]> {
@@ -241,7 +148,7 @@ async function replaceTemplate(
   try {
     await subject.control.patch(machineDeployments, subject.key, jsonPatch(operations));
   } catch (cause) {
-    const now = await read(subject);
+    const now = await readDeployment(subject);
     if (now.metadata.generation === metadata.generation && now.metadata.uid === metadata.uid) throw cause;
     throw new Error(`the spec of ${nameOf(subject)} was changed in this moment: look at it, and try again`, { cause });
   }
@@ -263,24 +170,16 @@ async function restart(subject: Subject, deployment: MachineDeployment): Promise
 
 /** Tells the rollout and every machine that does not run, or is on its way out. */
 async function retry(subject: Subject, deployment: MachineDeployment): Promise<string> {
-  const { control, key, options } = subject;
+  const { control, key } = subject;
   const { items } = await control.list(machines, { namespace: key.namespace });
   const bySet = groupByController(items);
   const holding = (await setsOf(subject, deployment))
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
     .filter((machine) => !isActive(machine) || !isAvailable(machine));
-  const server = temporalServer(options);
-  const connection = await connectClient(server);
-  try {
-    const client = new Client({ connection, namespace: server.namespace });
-    const to = { client, name: options.installation ?? options.namespace };
-    const tell = (kind: WorkflowKind, { name, uid }: { name: string; uid: string }) => {
-      const ref: ObjectRef = { dialect: 'gardener', namespace: key.namespace, name, uid };
-      return retryNow(to, kind, ref);
-    };
+  return withInstallation(subject, async (to) => {
     let told = 0;
-    for (const { metadata } of holding) if (await tell('Machine', metadata)) told++;
-    const isOpen = await tell('MachineDeployment', deployment.metadata);
+    for (const machine of holding) if (await retryNow(to, 'Machine', refOf(subject, machine))) told++;
+    const isOpen = await retryNow(to, 'MachineDeployment', refOf(subject, deployment));
     const { needs } = await readDeploymentState(control, deployment);
     if (told === 0 && !isOpen && (needs.length > 0 || holding.length > 0)) {
       const them = holding.length > 0 ? ` or for its ${count(holding.length)} not available` : '';
@@ -289,9 +188,7 @@ async function retry(subject: Subject, deployment: MachineDeployment): Promise<s
     }
     const who = [...(isOpen ? ['the rollout'] : []), ...(told > 0 ? [count(told)] : [])].join(' and ');
     return `${nameOf(subject)}: ${who === '' ? 'nothing waits' : `${who} try again now`}`;
-  } finally {
-    await connection.close();
-  }
+  });
 }
 
 function count(number: number): string {

@@ -152,15 +152,29 @@ describe('a rollout that cannot move on', () => {
       /installation 'other' is open for it or for its 1 .* complete the rollout; .* --inst/,
     );
 
-    await millwright.cloud.setFaults();
+    // From a retry on it has as long as its deadline before it is late again, though nothing has moved yet.
+    await change({ progressDeadlineSeconds: 600 });
     const retried = await rollout('retry');
     expect(retried).toMatchObject({
       code: 0,
       output: expect.stringMatching(/the rollout and 1 machine try again now/),
     });
-    await untilComplete('sold-out');
+    const trying = await until('the deadline is seen', async () => {
+      const answer = await rollout('status', '--watch', 'false');
+      return answer.output.includes('is seen') ? undefined : answer;
+    });
+    expect([trying.code, trying.output]).toEqual([
+      0,
+      expect.stringMatching(
+        /the progress deadline has passed: 1 of 2 .*; told to retry at .*Z, it has until .*Z\n +pool-/,
+      ),
+    ]);
+
+    await millwright.cloud.setFaults();
+    await rollout('retry');
     const done = await rollout('status');
     expect([done.code, done.output]).toEqual([0, expect.stringMatching(/complete, 2 of 2/)]);
+    await untilComplete('sold-out');
     expect((await failedRuns()).length).toBe(1);
   }, 400_000);
 

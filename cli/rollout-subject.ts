@@ -1,0 +1,73 @@
+/** The MachineDeployment that `millwright rollout` is about, and where it is. */
+import { Client } from '@temporalio/client';
+import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
+import type { ObjectRef } from '../api/model.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { machineDeployments } from '../kube/gardener.ts';
+import { connectClient } from '../temporal/connection.ts';
+import type { Installation } from '../temporal/workflows.ts';
+import type { Given } from './command.ts';
+import type { clusterFlags, temporalFlags } from './flags.ts';
+import type { Options } from './options.ts';
+import { type RolloutAction, rolloutLine } from './rollout.ts';
+import { temporalServer } from './servers.ts';
+
+export type RolloutOptions = Options<
+  'watch' | 'toRevision' | 'namespace' | 'installation' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
+>;
+
+/** What an action is given. */
+export interface Subject {
+  readonly control: KubeClient;
+  readonly key: { readonly namespace: string; readonly name: string };
+  readonly options: RolloutOptions;
+  readonly given: Given;
+}
+
+/** The command line of another action for the same deployment. */
+export function lineOf(action: RolloutAction, { key, given }: Subject): string {
+  return rolloutLine(action, key, given);
+}
+
+/** For messages. */
+export function nameOf({ key }: Subject): string {
+  return `MachineDeployment ${key.namespace}/${key.name}`;
+}
+
+/** Throws an Error when there is none of the name. */
+export async function readDeployment(subject: Subject): Promise<MachineDeployment> {
+  const deployment = await subject.control.find(machineDeployments, subject.key);
+  if (deployment !== undefined) return deployment;
+  throw new Error(`${nameOf(subject)} does not exist in the control cluster: correct the name or --namespace`);
+}
+
+/** Throws an Error for one that is being deleted. */
+export function refuseDeleted(subject: Subject, { metadata }: MachineDeployment): void {
+  if (metadata.deletionTimestamp === undefined) return;
+  throw new Error(
+    `${nameOf(subject)} is being deleted since ${metadata.deletionTimestamp}: what is to stay needs another name`,
+  );
+}
+
+/** By which the workflow of the deployment, or of one of its machines, is found. */
+export function refOf(
+  { key }: Subject,
+  { metadata: { name, uid } }: { readonly metadata: { readonly name: string; readonly uid: string } },
+): ObjectRef {
+  return { dialect: 'gardener', namespace: key.namespace, name, uid };
+}
+
+/** Does something with the workflows of the installation. Throws an Error of one line when Temporal does not answer. */
+export async function withInstallation<T>(
+  { options }: Subject,
+  run: (installation: Installation) => Promise<T>,
+): Promise<T> {
+  const server = temporalServer(options);
+  const connection = await connectClient(server);
+  try {
+    const client = new Client({ connection, namespace: server.namespace });
+    return await run({ client, name: options.installation ?? options.namespace });
+  } finally {
+    await connection.close();
+  }
+}
