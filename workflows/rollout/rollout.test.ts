@@ -284,6 +284,7 @@ describe('a rollout with a progress deadline', () => {
       /n\/pool has made no progress for 2 s\n2 machines hold it up:\npool-1-aaaaa: Crash/,
     );
     expect(failure?.message).toContain('pool-1-bbbbb: Terminating: draining');
+    expect(failure?.message).toContain(`: millwright rollout retry pool -n n --installation ${taskQueue}`);
     expect(plans.flatMap(({ report }) => report?.late ?? [])).toEqual([
       'no progress for 2 s; 2 machines hold it up: pool-1-aaaaa: CrashLoopBackOff, ResourceExhausted: no capacity; pool-1-bbbbb: Terminating: draining',
     ]);

@@ -1,6 +1,6 @@
 /** What people see of the workflow of an owner: the query `describe`, the details in the Temporal UI, why it failed. */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { ApplicationFailure, upsertSearchAttributes } from '@temporalio/workflow';
+import { ApplicationFailure, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { toTasks } from '../../api/attention.ts';
 import type { Holdups, ObjectRef, OwnerView } from '../../api/model.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
@@ -16,10 +16,12 @@ export function showBlocker(blockedOn: Blocker | undefined): void {
 /** The failure of a run past its progress deadline, which names the machines that hold it up and says why. */
 export function toLateFailure({ namespace, name }: ObjectRef, state: RolloutState, deadlineMs: number): Error {
   const heldUp = state.heldUpBy === undefined ? [] : toLines(state.heldUpBy);
+  const { taskQueue: installation } = workflowInfo();
+  const other = installation === namespace ? '' : ` --installation ${installation}`;
   const message = [
     `the rollout of MachineDeployment ${namespace}/${name} has made no progress for ${deadlineMs / 1_000} s`,
     ...heldUp,
-    `it goes on in the next run; once the cause is away: millwright rollout retry ${name} -n ${namespace}`,
+    `it goes on in the next run; once the cause is away: millwright rollout retry ${name} -n ${namespace}${other}`,
   ].join('\n');
   return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state] });
 }
