@@ -31,7 +31,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       { kind: 'ignoreTokens', ...of('late') },
       { kind: 'hang', ms: 6_000, effect: 'done', operation: 'create', times: 1, ...of('hanging') },
       { kind: 'capacity', times: 1, ...of('full') },
-      { kind: 'hang', ms: 6_000, effect: 'none', operation: 'delete', times: 1, ...of('kept') },
+      { kind: 'hang', ms: 20_000, effect: 'none', operation: 'delete', times: 1, ...of('kept') },
       { kind: 'outage', how: 'unavailable', operation: 'delete', times: 6, ...of('refusing') },
     );
     for (const fault of ['late', 'hanging', 'full', 'kept', 'refusing']) {
