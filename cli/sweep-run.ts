@@ -30,7 +30,7 @@ export async function sweep(options: SweepOptions): Promise<void> {
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
     const client = new Client({ connection, namespace: server.namespace });
-    const id = await startSweep({ client, name: installation }, { dialect: 'gardener', namespace, dryRun });
+    const id = await startSweep({ client, name: installation }, { dialect: 'gardener', namespace, dryRun }, 'person');
     console.error(`sweep ${id}: it goes on when this command ends`);
     const report = await followSweep(client, id, toldOnce(id, installation, server));
     console.log(output === 'json' ? JSON.stringify(report) : toText(report));

@@ -88,7 +88,7 @@ export function createClassKeeper({
   async function sweepFor(uid: string): Promise<void> {
     const { notBeforeMs, pauseMs } = waiting.get(uid) ?? { notBeforeMs: 0, pauseMs: firstPauseMs };
     if (Date.now() < notBeforeMs) return;
-    await startSweep(installation, { dialect: 'gardener', namespace, dryRun: false });
+    await startSweep(installation, { dialect: 'gardener', namespace, dryRun: false }, 'classes');
     waiting.set(uid, { notBeforeMs: Date.now() + pauseMs, pauseMs: Math.min(pauseMs * 2, maxPauseMs) });
   }
 

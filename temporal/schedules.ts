@@ -111,14 +111,15 @@ function startOptions(to: Installation, input: SweepInput) {
 }
 
 /**
- * Starts a sweep out of turn, beside the one of the Schedule: they do each other no harm. One that was started so and is
- * not over yet is taken as it is.
+ * Starts a sweep out of turn, beside others: they do each other no harm. One that was started for the same and is not over
+ * yet is taken as it is. A person's is none that deleted classes wait for, which may have looked before they asked.
  * @returns its workflow id
  */
-export async function startSweep(to: Installation, input: SweepInput): Promise<string> {
+export async function startSweep(to: Installation, input: SweepInput, waiting: 'person' | 'classes'): Promise<string> {
+  const which = waiting === 'classes' ? waiting : input.dryRun ? 'dry-run' : 'now';
   const options = {
     ...startOptions(to, input),
-    workflowId: `${sweepScheduleId(to.name)}/${input.dryRun ? 'dry-run' : 'now'}`,
+    workflowId: `${sweepScheduleId(to.name)}/${which}`,
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
   } satisfies WorkflowStartOptions;

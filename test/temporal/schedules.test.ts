@@ -78,16 +78,17 @@ describe('ensureSweepSchedule', () => {
 });
 
 describe('startSweep', () => {
-  it('takes the sweep that was started before and is not over, but no dry run for a sweep', async () => {
-    const sweep = (dryRun: boolean) => startSweep(installation, { dialect: 'gardener', namespace: 'machines', dryRun });
+  it('takes the sweep that was started before and is not over, but no dry run and none for classes', async () => {
+    const sweep = (dryRun: boolean, waiting: 'person' | 'classes' = 'person') =>
+      startSweep(installation, { dialect: 'gardener', namespace: 'machines', dryRun }, waiting);
     const runOf = async (id: string) => (await client.workflow.getHandle(id).describe()).runId;
 
     const first = await sweep(false);
     const run = await runOf(first);
-    const [second, dry] = [await sweep(false), await sweep(true)];
+    const [second, dry, released] = [await sweep(false), await sweep(true), await sweep(false, 'classes')];
 
     expect([second, await runOf(second)]).toEqual([first, run]);
-    expect(dry).not.toBe(first);
-    await Promise.all([first, dry].map((id) => client.workflow.getHandle(id).terminate()));
+    expect(new Set([first, dry, released])).toHaveProperty('size', 3);
+    await Promise.all([first, dry, released].map((id) => client.workflow.getHandle(id).terminate()));
   });
 });
