@@ -351,12 +351,14 @@ function describeLostDatabases(sizes: Sizes): void {
         await aroundEtcd(putBack);
 
         // A kubelet whose Node is lost registers it with its next start.
-        await untilSo('the nodes that were lost are registered again', async () => {
+        const findLost = async () => {
           const present = new Set((await target.list(nodes)).items.map(({ metadata }) => metadata.name));
-          const lost = (await cloud.vms()).filter((vm) => vm.name.startsWith('fresh') && !present.has(vm.name));
-          for (const { id } of lost) await cloud.restartVm(id);
-          return lost.length === 0 ? true : undefined;
-        });
+          return (await cloud.vms()).filter((vm) => vm.name.startsWith('fresh') && !present.has(vm.name));
+        };
+        for (const { id } of await findLost()) await cloud.restartVm(id);
+        await untilSo('the nodes that were lost are registered again', async () =>
+          (await findLost()).length === 0 ? true : undefined,
+        );
         await untilGone(own('kept'));
         await untilPhase('Running', running, 'pool');
         await untilPhase('Running', creating, 'fresh');
