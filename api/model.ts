@@ -126,11 +126,11 @@ export interface SetView {
   /** Whether its status says what the owner's workflow has to say of it: the generation, and no problem. */
   readonly observed: boolean;
   /**
-   * Whether its annotations are as they should be: it tells what its deployment asks for, but for an empty set of an older
-   * template, and names no creation that is over, but while a rollout goes on.
+   * Whether its annotations are as they should be: the present set tells `replicasToTell`, one of an older template that
+   * is not empty what its deployment asks for; and none names a creation that is over, but while a rollout goes on.
    */
   readonly annotated: boolean;
-  /** Replicas that its deployment asked for when it was told so last; left out where it never was. */
+  /** Replicas that it was told its deployment asks for; left out where it never was. */
   readonly told?: number;
   /** Whether no machine may be created in it: it or its deployment is frozen, or it is an old one of an update in place. */
   readonly closed: boolean;

@@ -66,10 +66,10 @@ export function replicasToTell(view: OwnerView): number {
  */
 function wishedAway(view: OwnerView, current: SetView): number {
   if (!hasOthers(view)) return 0;
-  const lowered = Math.max(0, (current.told ?? 0) - view.replicas);
+  const lowered = (current.told ?? view.replicas) - view.replicas;
   // What a step before this one has asked for, and may not have deleted.
   const begun = Math.max(0, stayingOf(current) - current.replicas);
-  return Math.min(current.marked ?? 0, lowered + begun);
+  return Math.max(0, Math.min(current.marked ?? 0, lowered + begun));
 }
 
 /** Machines that were available and may be again: what is Unknown now comes back when its network does. */

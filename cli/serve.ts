@@ -89,7 +89,7 @@ export async function serve(
     await Promise.race([starting, signal]);
     await Promise.race([signal, ...parts.flatMap(({ failed }) => failed ?? [])]).catch((err: unknown) => {
       // Now, as what is under way takes its time to end.
-      logger.error({ err }, 'ending because a part has ended by itself');
+      logger.error({ err }, 'ending because of a failure');
       throw err;
     });
   } finally {

@@ -26,7 +26,7 @@ export async function sweep(options: SweepOptions): Promise<void> {
   const connection = await connectClient(server);
   try {
     if (!(await hasWorkers(connection, { namespace: server.namespace, installation }))) {
-      const fix = 'start one and try again, or correct --installation';
+      const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
     const client = new Client({ connection, namespace: server.namespace });

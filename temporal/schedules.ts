@@ -115,8 +115,8 @@ function startOptions(to: Installation, input: SweepInput) {
  * yet is taken as it is. A person's is none that deleted classes wait for, which may have looked before they asked.
  * @returns its workflow id
  */
-export async function startSweep(to: Installation, input: SweepInput, waiting: 'person' | 'classes'): Promise<string> {
-  const which = waiting === 'classes' ? waiting : input.dryRun ? 'dry-run' : 'now';
+export async function startSweep(to: Installation, input: SweepInput, asker: 'person' | 'classes'): Promise<string> {
+  const which = asker === 'classes' ? asker : input.dryRun ? 'dry-run' : 'now';
   const options = {
     ...startOptions(to, input),
     workflowId: `${sweepScheduleId(to.name)}/${which}`,

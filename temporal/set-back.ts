@@ -45,7 +45,8 @@ const perLook = 5;
 /**
  * Compares what the worker has seen with what the server has, for as long as it runs. A database is set back as a whole, so
  * what was seen last is behind at first. It may soon have as many events again; what stands still is behind for as long as
- * that, and has its turn. A run that the server does not have was deleted, or has begun after the copy.
+ * that, and has its turn. A run that is closed stands still nowhere, and one that the server does not have was deleted, or
+ * has begun after the copy.
  */
 export function watchForSetBack(options: SetBackOptions): SetBackWatch {
   const stopping = new AbortController();
@@ -62,23 +63,21 @@ export function watchForSetBack(options: SetBackOptions): SetBackWatch {
     if (seen.size > options.maxCachedWorkflows && eldest !== undefined) seen.delete(eldest);
   }
 
-  function choose(turn: number): readonly SeenRun[] {
+  /** Those that have not had their turn yet. */
+  let inTurn: SeenRun[] = [];
+  function choose(): readonly SeenRun[] {
     const latestFirst = [...seen.values()].toReversed();
-    const others = latestFirst.splice(perLook);
-    const start = (turn * perLook) % Math.max(1, others.length);
-    return [...latestFirst, ...others.slice(start, start + perLook)];
+    if (inTurn.length === 0) inTurn = latestFirst.slice(perLook);
+    return [...latestFirst.slice(0, perLook), ...inTurn.splice(0, perLook)];
   }
 
-  async function isBehind(run: SeenRun): Promise<boolean> {
-    const present = await lengthOf(options, run);
-    if (present === undefined) seen.delete(run.runId);
-    return present !== undefined && present < run.historyLength;
-  }
-
-  async function findBehind(runs: readonly SeenRun[]): Promise<SeenRun | undefined> {
+  /** Of a run that cannot be asked for nothing is known. */
+  async function isBehind(run: SeenRun): Promise<boolean | undefined> {
     try {
-      const behind = await Promise.all(runs.map(isBehind));
-      return runs[behind.indexOf(true)];
+      const present = await read(options, run);
+      const isShorter = present !== undefined && present.historyLength < run.historyLength;
+      if (!isShorter && present?.isOpen !== true) seen.delete(run.runId);
+      return isShorter;
     } catch (err) {
       options.logger.warn({ err }, 'cannot ask Temporal whether it was set back');
       return undefined;
@@ -87,12 +86,18 @@ export function watchForSetBack(options: SetBackOptions): SetBackWatch {
 
   async function watch(): Promise<void> {
     let suspect: SeenRun | undefined;
-    for (let turn = 0; ; turn++) {
+    for (;;) {
       await sleep(options.lookEveryMs, undefined, { signal: stopping.signal, ref: false });
-      const found = await findBehind(suspect === undefined ? choose(turn) : [suspect]);
+      if (suspect === undefined) {
+        const runs = choose();
+        const behind = await Promise.all(runs.map(isBehind));
+        suspect = runs[behind.indexOf(true)];
+        continue;
+      }
       // Twice: a host that has just handed the run over to another one may answer from its memory.
-      if (found !== undefined && found === suspect) throw new Error(setBackText(found));
-      suspect = found;
+      const isStill = await isBehind(suspect);
+      if (isStill === true) throw new Error(setBackText(suspect));
+      if (isStill === false) suspect = undefined;
     }
   }
 
@@ -113,14 +118,14 @@ function setBackText({ workflowId, historyLength }: SeenRun): string {
 }
 
 /** undefined where the server does not know the run. */
-async function lengthOf(options: SetBackOptions, { workflowId, runId }: SeenRun): Promise<number | undefined> {
+async function read(options: SetBackOptions, { workflowId, runId }: SeenRun) {
   const { connection, namespace } = options;
   try {
-    const { workflowExecutionInfo } = await connection.withDeadline(Date.now() + patienceMs, () =>
+    const { workflowExecutionInfo: info } = await connection.withDeadline(Date.now() + patienceMs, () =>
       connection.workflowService.describeWorkflowExecution({ namespace, execution: { workflowId, runId } }),
     );
-    if (!workflowExecutionInfo?.historyLength) throw new Error(`Temporal does not say how long ${workflowId} is`);
-    return Number(workflowExecutionInfo.historyLength);
+    if (!info?.historyLength) throw new Error(`Temporal does not say how long ${workflowId} is`);
+    return { historyLength: Number(info.historyLength), isOpen: !info.closeTime };
   } catch (error) {
     if (grpcCodeOf(error) === grpcCodes.notFound) return undefined;
     throw error;

@@ -84,13 +84,17 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
   }
 }
 
+/** How long a history may take to be read, ms. */
+const patienceMs = 5_000;
+
 /**
  * When somebody last had the newest run of an object's workflow try again; undefined when nobody has. Reads the history
  * of the run.
  */
 export async function findRetry(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<Date | undefined> {
   try {
-    const { events } = await to.client.workflow.getHandle(workflowId(to.name, kind, ref)).fetchHistory();
+    const handle = to.client.workflow.getHandle(workflowId(to.name, kind, ref));
+    const { events } = await to.client.withDeadline(Date.now() + patienceMs, () => handle.fetchHistory());
     const isRetry = (event: NonNullable<typeof events>[number]) =>
       event.workflowExecutionSignaledEventAttributes?.signalName === retryNowSignal.name;
     return optionalTsToDate(events?.findLast(isRetry)?.eventTime);

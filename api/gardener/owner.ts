@@ -58,7 +58,7 @@ export function toDeploymentView(
       ...toSetView(set, machinesOf(set)),
       current: set === current,
       closed: isClosed(set, deployment),
-      annotated: true,
+      annotated: true, // decided below, by what the rest says
     })),
   };
   const isRolling = hasOthers(view);

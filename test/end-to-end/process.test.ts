@@ -282,7 +282,7 @@ describe('without anybody at work', () => {
     running.push(waiting);
     await eventually(async () => waiting.logs().includes('no worker'));
 
-    const fix = 'start one and try again, or correct --installation';
+    const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
     expect(refused).toEqual({
       code: 1,
       output: `Temporal knows of no worker of installation '${namespace}', so no sweep was started: ${fix}\n`,

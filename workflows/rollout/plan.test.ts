@@ -602,6 +602,12 @@ describe('planOwner', () => {
         { old: 1, new: 1 },
       ],
       [
+        '[invariant 7] no marked machine that a step before has asked for once the replicas are as they were',
+        {},
+        [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, told: 2 }],
+        { old: 1, new: 3 },
+      ],
+      [
         '[invariant 7] no marked machine of the new set while the replicas are as they were',
         {},
         [having(old, 3), { ...having(fresh, 1), marked: 1, told: 3 }],
