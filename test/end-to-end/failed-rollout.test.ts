@@ -130,9 +130,9 @@ describe('a rollout that cannot move on', () => {
 
     const { output } = await until('the next run is there', async () => {
       const answer = await command('describe', 'machinedeployment', 'pool');
-      return /Held up by/.test(answer.output) ? answer : undefined;
+      return /Blocked on +CloudCapacity/.test(answer.output) ? answer : undefined; // the next run may be starting
     });
-    expect(output).toMatch(/Blocked on +CloudCapacity/);
+    expect(output).toMatch(/Held up by/);
     const event = await until('the Event is there', async () => {
       const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
       return items.find(({ reason, regarding }) => reason === 'ProgressDeadlineExceeded' && regarding.name === 'pool');
