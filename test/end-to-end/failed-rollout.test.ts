@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowExecutionInfo } from '@temporalio/client';
 import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import { annotations } from '../../api/gardener/names.ts';
-import { names } from '../../api/names.ts';
+import { names, searchAttributes } from '../../api/names.ts';
 import { events as kubeEvents } from '../../kube/core.ts';
 import { machineClasses, machineDeployments } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -128,11 +128,14 @@ describe('a rollout that cannot move on', () => {
     expect(message).toMatch(/has made no progress for 5 s\n1 machine holds it up:/);
     expect(message).toContain(`${stuck[0]?.metadata.name}: CrashLoopBackOff, ResourceExhausted`);
 
-    const { output } = await until('the next run is there', async () => {
-      const answer = await command('describe', 'machinedeployment', 'pool');
-      return /Blocked on +CloudCapacity/.test(answer.output) ? answer : undefined; // the next run may be starting
+    const { workflow } = millwright.temporal;
+    await until('the next run is blocked, too', async () => {
+      const { searchAttributes: shown } = await workflow.getHandle(run.workflowId).describe();
+      return shown[searchAttributes.blockedOn]?.[0] === 'CloudCapacity' || undefined;
     });
+    const { output } = await command('describe', 'machinedeployment', 'pool');
     expect(output).toMatch(/Held up by/);
+    expect(output).toMatch(/Blocked on +CloudCapacity/);
     const event = await until('the Event is there', async () => {
       const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
       return items.find(({ reason, regarding }) => reason === 'ProgressDeadlineExceeded' && regarding.name === 'pool');

@@ -14,7 +14,7 @@ import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { unlessChanged } from '../../kube/update.ts';
 import { listOpenWorkflows, workflowId } from '../../temporal/workflows.ts';
 import { startControllersHere } from '../support/controllers.ts';
-import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, isCached, phaseOf, startInstallation } from '../support/installation.ts';
 import { isLong } from '../support/long.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
@@ -31,9 +31,6 @@ interface Sizes {
   /** The longest that anything may take, ms. */
   readonly patienceMs: number;
 }
-
-/** Whether workers remember workflows, as they do but for one run of the suite. */
-const isCached = process.env.MILLWRIGHT_MAX_CACHED_WORKFLOWS !== '0';
 
 /** Defines the tests. They have a stack of their own, and each an installation. */
 function describeLostDatabases(sizes: Sizes): void {
@@ -112,7 +109,7 @@ function describeLostDatabases(sizes: Sizes): void {
       const handle = millwright.temporal.workflow.getHandle(
         workflowId(millwright.namespace, 'Machine', refOf(machine)),
       );
-      const [says, { raw }] = await Promise.all([handle.query('describe').catch(String), handle.describe()]);
+      const [says, { raw }] = await Promise.all([describeOf(machine), handle.describe()]);
       return JSON.stringify([machine.metadata.name, says, raw.pendingActivities, raw.pendingWorkflowTask]);
     });
     return [...(await Promise.all(told.map((each) => each.catch(String)))), await millwright.story()].join('\n');

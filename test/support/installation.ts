@@ -37,6 +37,9 @@ export interface InstallationOptions {
   readonly isStopped?: boolean;
 }
 
+/** Whether workers remember workflows, as they do but for one run of the suite. */
+export const isCached = process.env.MILLWRIGHT_MAX_CACHED_WORKFLOWS !== '0';
+
 /** User data without placeholders, and the token that the cloud accepts. */
 export const plainSecret = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
 
@@ -168,7 +171,12 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
     /** Answer of a machine's `describe` query. */
     async describe(ref: ObjectRef): Promise<MachineDescription> {
-      return temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).query('describe');
+      const handle = temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref));
+      // Without a cache the SDK forgets the local activities of a task that comes with a question, and fails it: while
+      // somebody asks again and again the workflow stands still.
+      const isBusy = async () => !isCached && Boolean((await handle.describe()).raw.pendingWorkflowTask);
+      await until('no task is under way', async () => !(await isBusy()) || undefined);
+      return handle.query('describe');
     },
 
     /** What a person would want to see when a test waits in vain. */
