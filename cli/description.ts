@@ -117,17 +117,18 @@ function ownerSubject(object: Owner, state: OwnerState, given: Given): Subject {
     ['To do', toTasks(state.needs)],
   ];
   const rest = state.view.paused ? 'nothing has to be done while it is paused' : 'nothing has to be done';
-  const whyNone = state.needs.length === 0 ? rest : 'do the controllers run?';
+  const whyNone = state.needs.length === 0 ? rest : isDue;
   return { object, rows, live: rowsOfState(object, state, given), whyNone, state };
 }
+
+/** Of a workflow that nobody has started yet, or that somebody has terminated. */
+const isDue = 'one is started within a minute, if the controllers run';
 
 /** Of a machine at rest nobody misses the workflow that somebody has terminated. */
 function whyNoneOf(machine: Machine): string {
   const noLimits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
   const isAtRest = attention(toMachineSnapshot(machine, noLimits), { state: 'unknown' }).length === 0;
-  return isAtRest
-    ? 'the Machine is at rest, and one is started when something has to be done'
-    : 'do the controllers run?';
+  return isAtRest ? 'the Machine is at rest, and one is started when something has to be done' : isDue;
 }
 
 /** A set of a deployment is looked after by the workflow of the deployment. */
@@ -212,7 +213,7 @@ function rowsOfState(owner: Owner, state: OwnerState, given: Given): Rows {
   const { namespace = '', name } = owner.metadata;
   const { total, older, active, available } = countsOf(state);
   const counts = `${view.replicas} desired, ${total} existing, ${active} active, ${available} available`;
-  const isWaiting = needs.length > 0 || (view.paused && older > 0);
+  const isWaiting = needs.length > 0 || heldUpBy !== undefined || (view.paused && older > 0);
   const lineOf = (action: RolloutAction) => rolloutLine(action, { namespace, name }, given);
   const resume = view.paused && older > 0 ? lineOf('resume') : undefined;
   const retry = `once the cause is away: ${lineOf('retry')}`;

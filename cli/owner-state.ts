@@ -25,7 +25,10 @@ export async function readDeploymentState(control: KubeClient, deployment: Machi
   const sets = (await control.list(machineSets, { namespace })).items;
   const found = (await control.list(machines, { namespace })).items;
   const state = stateOf(toDeploymentView(deployment, sets, found));
-  return { ...state, heldUpBy: state.needs.length === 0 ? undefined : toHoldups(deployment, sets, found) };
+  const { needs, waitsFor, view } = state;
+  // Machines that have been made and do not run need nothing of their deployment, and it waits for them all the same.
+  const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
+  return { ...state, heldUpBy: isAtRest ? undefined : toHoldups(deployment, sets, found) };
 }
 
 /** Reads the machines of a set that has no deployment. */

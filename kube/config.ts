@@ -109,7 +109,7 @@ function named<T extends { name: string }>(path: string, field: string, list: T[
 function loadServiceAccount(): KubeconfigAccess {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = process.env;
   if (!host || !port) {
-    throw new Error('KUBERNETES_SERVICE_HOST is not set: inClusterConfig works in a pod only, else give a kubeconfig');
+    throw new Error('KUBERNETES_SERVICE_HOST is not set: outside of a pod set KUBECONFIG, or give a kubeconfig');
   }
   const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const cluster = { server, 'certificate-authority': `${serviceAccount}/ca.crt` };

@@ -173,7 +173,7 @@ describe('millwright describe', () => {
       code: 0,
       output: [
         `Machine   ${namespace}/blocked`,
-        `Workflow  ${id}, not open: do the controllers run?`,
+        `Workflow  ${id}, not open: one is started within a minute, if the controllers run`,
         'Phase     (new)',
         '',
       ].join('\n'),
