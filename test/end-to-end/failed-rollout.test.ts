@@ -277,6 +277,28 @@ describe('a rollout that cannot move on', () => {
     expect((await read()).spec?.template?.metadata?.annotations).toHaveProperty([names.restartedAt]);
   }, 200_000);
 
+  it('says what a scale-up waits for, though nothing rolls', async () => {
+    await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'medium' });
+    await change({ replicas: replicas + 1 });
+    await until('the machine was refused', async () => {
+      const found = await millwright.machines();
+      return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted') ? true : undefined;
+    });
+
+    const [status, described] = await Promise.all([
+      rollout('status', '--watch', 'false'),
+      command('describe', 'mcd', 'pool'),
+    ]);
+    await millwright.cloud.setFaults();
+    await change({ replicas });
+    await untilComplete('right');
+
+    for (const { output } of [status, described]) {
+      expect(output).toMatch(/1 machine of the template does not run/);
+      expect(output).toMatch(/pool-\S+: CrashLoopBackOff, ResourceExhausted/);
+    }
+  }, 120_000);
+
   it('is refused for a deployment that is being deleted, or that does not exist', async () => {
     const held = 'example.com/held';
     const { finalizers = [] } = (await read()).metadata;
