@@ -169,7 +169,7 @@ export const flags = {
     value: 'number',
     default: '2000',
     description:
-      'Workflows that a worker keeps in memory, 110 to 150 KB each. Any other is replayed when it is woken, which costs about 9 ms of CPU; more than 3000 make all slower. 0: none, and one task at a time, which shows what is not deterministic and is too slow for many machines.',
+      'Workflows that a worker keeps in memory, 110 to 150 KB each. Any other is replayed when it is woken, which costs about 9 ms of CPU; more than 3000 make all slower. 0, for tests alone: none, and one task at a time, which shows what is not deterministic; it is too slow for many machines, and a workflow that is asked again and again stands still.',
     // The SDK makes room in a cache that is full without regard for tasks under way: in a small one it loses them.
     schema: z
       .string()
