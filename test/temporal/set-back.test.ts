@@ -74,7 +74,7 @@ async function addEvents({ workflowId }: Run, count: number): Promise<void> {
 
 /** A worker gets a task with all that has happened to the run, and events of the task itself. */
 async function see(run: Run, ofTask = 0): Promise<void> {
-  tell(await infoOf(run, ofTask));
+  await tell(await infoOf(run, ofTask));
 }
 async function infoOf({ workflowId, runId }: Run, ofTask = 0): Promise<WorkflowInfo> {
   const { historyLength } = await client.workflow.getHandle(workflowId, runId).describe();
@@ -165,7 +165,7 @@ describe('watchForSetBack', () => {
     for (const run of busy) await addEvents(run, 3);
 
     startWatch();
-    before.forEach(tell);
+    for (const info of before) await tell(info);
     for (const run of busy) await see(run);
 
     await noticed('run-0', 3);
