@@ -31,7 +31,7 @@ export function isPercentage(text: string): boolean {
   return /^[0-9]+%$/.test(text);
 }
 
-/** Annotations by which a set knows what its deployment asks for. @param told what the present set is told of the replicas */
+/** Annotations by which a set knows what its deployment asks for. @param told replicas that it tells, see `replicasToTell` */
 export function replicasAnnotations({ spec }: MachineDeployment, told = spec?.replicas ?? 0) {
   return {
     [annotations.desiredReplicas]: String(told),

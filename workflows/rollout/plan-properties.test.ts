@@ -1,0 +1,368 @@
+/** What holds of every step of an owner, whatever happens between two of them: a world in memory, thousands of times. */
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { deploymentNeeds } from '../../api/attention.ts';
+import type { Machine } from '../../api/gardener/machine.ts';
+import { annotations, finalizers } from '../../api/gardener/names.ts';
+import { controllerOf, isActive, isAvailable } from '../../api/gardener/owner.ts';
+import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
+import { names } from '../../api/names.ts';
+import { roomFor } from '../../api/surplus.ts';
+import { createWorld, phaseOf, template, type World, type WorldOptions } from '../../test/support/owner-world.ts';
+import { isEmpty, maxPerStep, planOwner } from './plan.ts';
+
+/** What may happen between two steps, and the steps themselves. Machines and sets are picked by number. */
+type Happening =
+  | { readonly kind: 'step'; readonly maxWrites?: number } // with so many writes it is lost in the middle
+  | { readonly kind: 'read' } // the next step acts on what is read here, whatever happens in between
+  | { readonly kind: 'scale'; readonly replicas: number }
+  | { readonly kind: 'template'; readonly className: string }
+  | { readonly kind: 'phase'; readonly pick: number; readonly phase: string }
+  | { readonly kind: 'manage'; readonly pick: number }
+  | { readonly kind: 'delete'; readonly pick: number }
+  | { readonly kind: 'gone'; readonly pick: number }
+  | { readonly kind: 'preserve'; readonly pick: number }
+  | { readonly kind: 'mark'; readonly pick: number }
+  | { readonly kind: 'pause'; readonly paused: boolean }
+  | { readonly kind: 'deleteSet'; readonly pick: number }
+  | { readonly kind: 'deleteOwner' };
+
+const pick = fc.nat(20);
+const happening: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 6, arbitrary: fc.constant({ kind: 'step' } as const) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('step' as const), maxWrites: fc.nat(6) }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'read' } as const) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('scale' as const), replicas: fc.nat(6) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('template' as const), className: fc.constantFrom('a', 'b', 'c') }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), paused: fc.boolean() }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('phase' as const),
+      pick,
+      phase: fc.constantFrom('Pending', 'Running', 'Running', 'Unknown', 'Failed', 'CrashLoopBackOff'),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('manage' as const, 'gone' as const), pick }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('delete' as const, 'preserve' as const, 'mark' as const, 'deleteSet' as const),
+      pick,
+    }),
+  },
+);
+const happenings = fc.array(happening, { maxLength: 40, size: 'max' });
+interface Start extends WorldOptions {
+  readonly before: readonly { className: string; replicas: number; managed: boolean }[];
+}
+const start: fc.Arbitrary<Start> = fc.record({
+  replicas: fc.nat(6),
+  strategy: fc.constantFrom('RollingUpdate', 'RollingUpdate', 'Recreate'),
+  maxSurge: fc.nat(2),
+  maxUnavailable: fc.nat(2),
+  /** Candidates of one reading: no fewer than there are sets, but fewer than machines. None may be left out for ever. */
+  limit: fc.constantFrom(5, 100),
+  /** Sets that machine-controller-manager left behind. */
+  before: fc.array(fc.record({ className: fc.constantFrom('a', 'b'), replicas: fc.nat(3), managed: fc.boolean() }), {
+    maxLength: 2,
+  }),
+});
+
+function begin({ before, ...options }: Start): World {
+  const world = createWorld(options);
+  for (const set of before) world.addSet(set.className, set.replicas, set.managed);
+  return world;
+}
+
+function picked(world: World, number: number): Machine | undefined {
+  return world.machines[number % world.machines.length];
+}
+
+function setPhase(world: World, machine: Machine, phase: string): void {
+  machine.status = { ...machine.status, currentStatus: { ...machine.status?.currentStatus, phase } };
+  world.touch(machine);
+}
+
+function manage(world: World, machine: Machine): void {
+  if (machine.metadata.deletionTimestamp !== undefined || machine.metadata.finalizers?.length) return;
+  machine.metadata.finalizers = [finalizers.machine];
+  world.touch(machine);
+}
+
+/** The VM is gone, and the finalizer with it. */
+function finish(world: World, machine: Machine): void {
+  if (machine.metadata.deletionTimestamp === undefined) return;
+  machine.metadata.finalizers = [];
+  world.remove(machine);
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
+
+/** Machines, leaving ones included, but for those that are being replaced. */
+function countStaying({ machines }: World): number {
+  return machines.filter(
+    ({ metadata }) => metadata.deletionTimestamp === undefined || metadata.annotations?.[names.replaced] === undefined,
+  ).length;
+}
+
+/** A reading, with the machines that it counts as available, but for those that somebody has marked. */
+interface Look extends OwnerReading {
+  readonly available: ReadonlySet<string>;
+}
+
+function look(world: World): Look | undefined {
+  const reading = world.observe();
+  const good = world.machines.filter((one) => isActive(one) && isAvailable(one) && !isMarked(one));
+  return reading && { ...reading, available: new Set(good.map(({ metadata }) => metadata.uid)) };
+}
+
+/** Plans from a reading, acts on the world as it is now, and checks what one act may never do. */
+function step(world: World, seen: Look | undefined, maxWrites?: number): OwnerPlan | undefined {
+  if (seen === undefined) return undefined;
+  const { view } = seen;
+  const plan = planOwner(seen, world.newName);
+  if (deploymentNeeds(view).length === 0) expect(isEmpty(plan)).toBe(true);
+  expect(sum(plan.create.map((batch) => batch.names.length))).toBeLessThanOrEqual(maxPerStep);
+  if (!view.deleting) expectEnoughAvailable(seen, plan);
+  if (!view.deleting && !view.paused) expectSafeSizes(seen, plan);
+  const known = new Set(world.machines.map(({ metadata }) => metadata.uid));
+  world.act(plan, maxWrites);
+  const made = world.machines.filter(({ metadata }) => !known.has(metadata.uid));
+  if (made.length === 0) return plan;
+  expect(countStaying(world)).toBeLessThanOrEqual(view.replicas + view.maxSurge);
+  const controllers = new Set(world.machines.map((machine) => controllerOf(machine)));
+  if (view.strategy === 'Recreate' && !view.paused) expect(controllers.size).toBe(1);
+  return plan;
+}
+
+function isMarked({ metadata }: Machine): boolean {
+  return metadata.annotations?.[annotations.priority] === '1';
+}
+
+/**
+ * As far as anybody could know when it was decided: what fails or is deleted later is in no precondition. What somebody
+ * has marked goes when the replicas are fewer, whatever is left.
+ */
+function expectEnoughAvailable({ view, available }: Look, { remove }: OwnerPlan): void {
+  const staying = view.sets.filter((set) => !set.deleting);
+  const leaving = remove.filter(({ set, uid }) => available.has(uid) && staying.some(({ name }) => name === set));
+  if (leaving.length === 0 || view.strategy === 'Recreate') return;
+  const left = sum(staying.map((set) => set.available)) - leaving.length;
+  expect(left).toBeGreaterThanOrEqual(view.replicas - view.maxUnavailable);
+}
+
+/** Sets ask for no more than there is room for, so that whoever fills them stays within the bounds, too. */
+function expectSafeSizes({ view }: Look, { sets }: OwnerPlan): void {
+  if (view.sets.every((set) => set.current || set.total === 0)) return;
+  const missing = sets.map(({ uid, replicas }) => {
+    const set = view.sets.find((one) => one.uid === uid);
+    return set === undefined || set.deleting ? 0 : Math.max(0, replicas - set.active);
+  });
+  expect(sum(missing)).toBeLessThanOrEqual(Math.max(0, roomFor(view)));
+}
+
+/** No waves: while machines make way, nothing waits that one of the bounds allows. */
+function expectBoundsUsed({ view }: Look): void {
+  const current = view.sets.find((set) => set.current && !set.deleting);
+  const old = view.sets.filter((set) => !set.current && !set.deleting && set.active > 0);
+  if (view.deleting || view.paused || current === undefined || old.length === 0) return;
+  expect(sum(old.map((set) => set.starting + set.failed))).toBe(0);
+  if (view.strategy === 'Recreate') throw new Error('machines of an older template are still there');
+  const total = sum(view.sets.map((set) => set.total - set.replacing));
+  if (current.active < view.replicas) expect(total).toBeGreaterThanOrEqual(view.replicas + view.maxSurge);
+  const available = sum([...old, current].map((set) => set.available));
+  if (old.some((set) => set.available > 0)) expect(available).toBeLessThanOrEqual(view.replicas - view.maxUnavailable);
+}
+
+function happen(world: World, event: Happening, memory: { reading?: Look | undefined }): void {
+  switch (event.kind) {
+    case 'step':
+      step(world, memory.reading ?? look(world), event.maxWrites);
+      delete memory.reading;
+      return;
+    case 'read':
+      memory.reading = look(world);
+      return;
+    case 'scale':
+      world.editSpec({ replicas: event.replicas });
+      return;
+    case 'template':
+      world.editSpec({ template: template(event.className) });
+      return;
+    case 'pause':
+      world.editSpec({ paused: event.paused });
+      return;
+    case 'deleteOwner':
+      if (world.deployment !== undefined) world.remove(world.deployment);
+      return;
+    case 'deleteSet': {
+      // Without a finalizer it would vanish at once, and its machines be nobody's until they are collected.
+      const set = world.sets[event.pick % world.sets.length];
+      if (set?.metadata.finalizers?.length) world.remove(set);
+      return;
+    }
+    default:
+      happenToMachine(world, event, picked(world, event.pick));
+  }
+}
+
+function happenToMachine(
+  world: World,
+  event: Extract<Happening, { pick: number }>,
+  machine: Machine | undefined,
+): void {
+  if (machine === undefined) return;
+  if (event.kind === 'phase') setPhase(world, machine, event.phase);
+  if (event.kind === 'manage') manage(world, machine);
+  if (event.kind === 'delete') world.remove(machine);
+  if (event.kind === 'gone') finish(world, machine);
+  if (event.kind === 'preserve') annotate(world, machine, { [annotations.preserve]: 'now' });
+  if (event.kind === 'mark') annotate(world, machine, { [annotations.priority]: '1' });
+}
+
+function annotate(world: World, machine: Machine, more: Record<string, string>): void {
+  machine.metadata.annotations = { ...machine.metadata.annotations, ...more };
+  world.touch(machine);
+}
+
+/** Acts until the plan is empty; every act that does something changes what is seen. Answers how many there were. */
+function actUntilIdle(world: World): number {
+  for (let steps = 0; ; steps++) {
+    const seen = look(world);
+    const plan = step(world, seen);
+    if (seen !== undefined && plan !== undefined && isEmpty(plan)) expectBoundsUsed(seen);
+    if (plan === undefined || isEmpty(plan)) return steps;
+    expect(look(world)).not.toEqual(seen);
+    expect(steps).toBeLessThan(20);
+  }
+}
+
+/** Nothing more happens but that machines come up and go away. */
+function settle(world: World): void {
+  for (let rounds = 0; settleOnce(world); rounds++) expect(rounds).toBeLessThan(100);
+}
+
+/** What can be done is done, and machines come up and go away, once. Answers whether there was anything of it. */
+function settleOnce(world: World): boolean {
+  const steps = actUntilIdle(world);
+  const leaving = world.machines.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  const coming = world.machines.filter(
+    (machine) => isActive(machine) && !['Running', 'Failed'].includes(phaseOf(machine)),
+  );
+  for (const machine of leaving) finish(world, machine);
+  for (const machine of coming) {
+    manage(world, machine);
+    setPhase(world, machine, 'Running');
+  }
+  return steps + leaving.length + coming.length > 0;
+}
+
+describe('planOwner, whatever happens', () => {
+  it('[invariant 5] bounds every act, and comes to rest with the machines that were asked for', () => {
+    fc.assert(
+      fc.property(start, happenings, (from, events) => {
+        const world = begin(from);
+        const memory = {};
+        for (const event of events) happen(world, event, memory);
+        world.editSpec({ paused: false });
+        settle(world);
+
+        const view = world.observe()?.view;
+        if (view === undefined) throw new Error('the deployment is gone, and nobody deleted it');
+        // What is preserved though it has Failed holds a rollout up, as it takes the place of one that is available.
+        if (world.machines.some((machine) => phaseOf(machine) === 'Failed')) return;
+        expect(deploymentNeeds(view)).toEqual([]);
+        expect(view.sets.filter((set) => set.current)).toMatchObject([
+          { total: view.replicas, replicas: view.replicas },
+        ]);
+        expect(world.machines).toHaveLength(view.replicas);
+      }),
+      { numRuns: 250 },
+    );
+  });
+
+  it('[mcm 69] a deletion ends with everything released, whenever it comes', () => {
+    fc.assert(
+      fc.property(start, happenings, happenings, (from, before, after) => {
+        const world = begin(from);
+        const memory = {};
+        for (const event of before) happen(world, event, memory);
+        const wasManaged = world.deployment?.metadata.finalizers?.includes(finalizers.machine) === true;
+        happen(world, { kind: 'deleteOwner' }, memory);
+        for (const event of after) happen(world, event, memory);
+        settle(world);
+        expect(world.deployment).toBeUndefined();
+        if (wasManaged) expect(world.sets).toEqual([]);
+      }),
+      { numRuns: 120 },
+    );
+  });
+
+  it('does nothing at rest, however often it is asked', () => {
+    fc.assert(
+      fc.property(start, happenings, (from, events) => {
+        const world = begin(from);
+        for (const event of events) happen(world, event, {});
+        settle(world);
+        const before = JSON.stringify([world.sets, world.machines, world.deployment]);
+        expect(actUntilIdle(world)).toBe(0);
+        expect(JSON.stringify([world.sets, world.machines, world.deployment])).toBe(before);
+      }),
+      { numRuns: 120 },
+    );
+  });
+});
+
+describe('planOwner in the middle of a rollout', () => {
+  it('[invariant 7] takes the machines that are marked for fewer replicas, of whichever template they are', () => {
+    const bounds = fc.constantFrom({ maxSurge: 1, maxUnavailable: 0 }, { maxSurge: 3, maxUnavailable: 2 });
+    fc.assert(
+      fc.property(bounds, fc.nat(8), fc.integer({ min: 1, max: 3 }), fc.nat(2), (from, rounds, fewer, away) => {
+        const replicas = 6;
+        const world = createWorld({ ...from, replicas, limit: 100 });
+        settle(world);
+        world.editSpec({ template: template('new') });
+        for (let round = 0; round < rounds; round++) settleOnce(world);
+        const available = world.machines.filter((one) => isActive(one) && isAvailable(one));
+        const marked = available.slice(-fewer);
+        for (const machine of marked) annotate(world, machine, { [annotations.priority]: '1' });
+        // Too few may be available then: what is marked has to wait until they are back.
+        const isNew = ({ spec }: Machine) => spec?.class?.name === 'new';
+        const unmarked = available.slice(0, -fewer).filter(isNew);
+        for (const machine of unmarked.slice(0, away)) setPhase(world, machine, 'Unknown');
+        world.editSpec({ replicas: replicas - fewer });
+        settle(world);
+
+        const left = new Set(world.machines.map(({ metadata }) => metadata.uid));
+        expect(left.size).toBe(replicas - fewer);
+        expect(marked.filter(({ metadata }) => left.has(metadata.uid))).toEqual([]);
+      }),
+    );
+  });
+});
+
+describe('planOwner while paused, whatever happens', () => {
+  it('keeps the number of machines and makes no set', () => {
+    fc.assert(
+      fc.property(start, happenings, fc.nat(6), (from, events, replicas) => {
+        const world = begin(from);
+        for (const event of events) happen(world, event, {});
+        settle(world);
+        fc.pre(world.sets.length > 0);
+        fc.pre(world.deployment?.spec?.replicas !== replicas); // else a surge stays
+        world.editSpec({ template: template('new'), paused: true });
+        settle(world);
+        const before = world.sets.map(({ metadata }) => metadata.uid);
+        world.editSpec({ replicas });
+        settle(world);
+        expect(world.sets.map(({ metadata }) => metadata.uid)).toEqual(before);
+        expect(world.machines).toHaveLength(replicas);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
