@@ -9,6 +9,7 @@ import type {
   NodeView,
   StatusChange,
 } from '../model.ts';
+import { vmOf } from '../provider-id.ts';
 import type { Machine } from './machine.ts';
 import type { MachineClass } from './machine-class.ts';
 import { annotations, finalizers, labels, phases, taints } from './names.ts';
@@ -111,16 +112,6 @@ export function toNodeView(node: NodeLike | undefined, machineName: string, prov
 /** Whether a Node says that it is the Node of another VM than the one with this provider ID. */
 export function isOfAnother({ spec }: NodeLike, providerID: string | undefined): boolean {
   return spec?.providerID !== undefined && providerID !== undefined && vmOf(spec.providerID) !== vmOf(providerID);
-}
-
-/**
- * Cloud and VM of a provider ID, without the place between them: machine-controller-manager writes
- * `aws:///<region>/<instance>`, the cloud's own controller `aws:///<zone>/<instance>` for the same VM, and the like for
- * Azure and OpenStack. Azure does not always write capitals the same way.
- */
-function vmOf(providerID: string): string {
-  const [cloud = ''] = providerID.split('://');
-  return `${cloud} ${providerID.slice(providerID.lastIndexOf('/') + 1)}`.toLowerCase();
 }
 
 /** A merge patch of a Machine's status. `conditions` are the Node's, copied as they are. */
