@@ -15,7 +15,15 @@ import {
   priorities,
 } from '../api/gardener/names.ts';
 import { isOfAnother, toMachineSnapshot, toNodeSnapshot, toNodeView, toStatusPatch } from '../api/gardener/to-model.ts';
-import type { MachineLimits, MachinePhase, MachineSnapshot, NodeView, ObjectRef, StatusChange } from '../api/model.ts';
+import type {
+  MachineLimits,
+  MachinePhase,
+  MachineSnapshot,
+  NodeView,
+  ObjectRef,
+  Place,
+  StatusChange,
+} from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../kube/errors.ts';
@@ -24,6 +32,7 @@ import { machines } from '../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../kube/patch.ts';
 import { unlessChanged, update } from '../kube/update.ts';
 import { createClassActivities } from './classes.ts';
+import { onlyPlace, type PlacesReading, placesOf, withPlace } from './places.ts';
 import { quick } from './quick.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 
@@ -107,18 +116,28 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /** The Machine with our finalizer, or as it is now when somebody else changed it first. */
-  async function tryToAddFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<MachineSnapshot | null> {
-    const { resourceVersion, finalizers: others } = seen;
+  async function tryToAddFinalizer(
+    ref: ObjectRef,
+    { resourceVersion, finalizers: others }: MachineSnapshot,
+    place: Place | undefined,
+  ): Promise<MachineSnapshot | null> {
+    const annotated = place !== undefined && { annotations: onlyPlace(place) };
     try {
-      return snapshot(await patchMachine(ref, { resourceVersion, finalizers: [...others, finalizers.machine] }));
+      const metadata = { resourceVersion, finalizers: [...others, finalizers.machine], ...annotated };
+      return snapshot(await patchMachine(ref, metadata));
     } catch (error) {
       if (!isConflict(error)) throw error;
-      return snapshot(await findMachine(ref));
+      // Where somebody else has put it on, the place may be missing.
+      const change = (live: Machine) =>
+        live.metadata.finalizers?.includes(finalizers.machine) ? toAnnotated(live, place, true) : undefined;
+      return snapshot((await update(control, machines, ref, change, quick())) ?? null);
     }
   }
 
+  const classActivities = createClassActivities(deps);
+
   return {
-    ...createClassActivities(deps),
+    ...classActivities,
     ...createUserDataActivities(deps),
 
     /** Reads the Machine and, where it has one, its Node. */
@@ -129,13 +148,28 @@ export function createMachineActivities(deps: MachineDeps) {
       return { machine, node: await viewNode(machine.nodeName, ref.name, machine.providerID) };
     },
 
-    /** Puts our finalizer on the Machine, beside those that others have put there until now. */
-    async addFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<MachineSnapshot | null> {
+    /**
+     * Puts our finalizer on the Machine, beside those that others have put there until now. With it goes the place where
+     * its first VM is to be made, where that is known: one write.
+     */
+    async addFinalizer(ref: ObjectRef, seen: MachineSnapshot, place?: Place): Promise<MachineSnapshot | null> {
       let known: MachineSnapshot | null = seen;
       while (known !== null && !known.managed && known.deletingSince === undefined) {
-        known = await tryToAddFinalizer(ref, known);
+        known = await tryToAddFinalizer(ref, known, place);
       }
       return known;
+    },
+
+    /** Keeps on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. */
+    async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | null> {
+      const change = (machine: Machine) => toAnnotated(machine, place, others);
+      return snapshot((await update(control, machines, ref, change, quick())) ?? null);
+    },
+
+    /** Where there may be VMs of the Machine, which names this class. */
+    async readPlaces(ref: ObjectRef, className: string): Promise<PlacesReading | null> {
+      const [machine, reading] = await Promise.all([findMachine(ref), classActivities.readClass(ref, className)]);
+      return machine && placesOf(machine, reading);
     },
 
     /** From here on the VM is known to the Machine. */
@@ -247,6 +281,13 @@ export function createMachineActivities(deps: MachineDeps) {
     const patch = strategicMergePatch({ metadata });
     return (await orNull(() => target.patch(nodes, { name: nodeName }, patch, quick()))) ?? undefined;
   }
+}
+
+/** The change with which a Machine remembers a place; undefined for none. */
+function toAnnotated(machine: Machine, place: Place | undefined, others: boolean): object | undefined {
+  if (place === undefined) return undefined;
+  const annotations = others ? withPlace(machine, place) : onlyPlace(place);
+  return annotations && { metadata: { annotations } };
 }
 
 function withoutFinalizer({ metadata }: Machine): object | undefined {

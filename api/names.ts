@@ -10,6 +10,8 @@ const prefix = 'millwright.dev/';
 export const names = {
   /** Label on Secrets that Millwright makes for one Machine: the Machine's UID. */
   machineUid: `${prefix}machine-uid`,
+  /** Annotation on a Machine: JSON list of the places where VMs of it may be, whatever its class says by now. */
+  places: `${prefix}places`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */

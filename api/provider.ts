@@ -32,7 +32,7 @@ const cloudScope = {
     ),
 };
 
-/** The Machine a VM belongs to. The UID is the identity: every resource made for the Machine carries it as a tag. */
+/** The Machine a VM belongs to. Every resource made for the Machine carries the UID as a tag. */
 export const MachineIdentity = z.object({
   uid: nonEmpty.describe('metadata.uid of the Machine.'),
   namespace: nonEmpty.describe('Namespace of the Machine.'),
@@ -51,14 +51,16 @@ export const EnsureVmRequest = z.object({
   outcomeUnknown: z
     .boolean()
     .describe(
-      'An earlier create of this Machine may have had its effect. Wait `settleSeconds` and look before creating. ' +
-        'The same holds whenever the attempt number of the activity is above 1.',
+      'An earlier create of this Machine may have had its effect: true from the first create call until the Node has ' +
+        'joined. Wait `settleSeconds` and look before creating. The same holds whenever the attempt number of the ' +
+        'activity is above 1.',
     ),
   providerID: nonEmpty
     .optional()
     .describe(
-      'Provider ID that the Machine has stored: there is a VM. A provider that cannot look VMs up by UID makes no other ' +
-        'and fails with `Unimplemented`.',
+      'Provider ID that the Machine has stored. The VM that it names is the Machine’s, whatever its tags are: it is looked ' +
+        'up before anything is created. A provider that can look VMs up neither by UID nor by this creates nothing and ' +
+        'fails with `Unimplemented`.',
     ),
   lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
 });
@@ -86,7 +88,7 @@ export type Vm = z.infer<typeof Vm>;
 
 const resourceKind = z.enum(['vm', 'disk', 'nic', 'port', 'ip']);
 
-/** Input of `deleteVm`: every VM, disk, NIC, port and address that carries the Machine's UID goes. */
+/** Input of `deleteVm`: every VM, disk, NIC, port and address that carries the Machine's UID goes, and the VM of its provider ID. */
 export const DeleteVmRequest = z.object({
   ...cloudScope,
   machine: MachineIdentity,
@@ -100,7 +102,19 @@ export const DeleteVmRequest = z.object({
       'Set by the sweep for a resource without a UID tag: only this one goes, and what belongs to it, if it still ' +
         'carries the tags of the class and no UID. `machine.uid` is then `none`, which no resource carries.',
     ),
-  providerID: nonEmpty.optional().describe('Provider ID where one is known. VMs are found by UID all the same.'),
+  providerID: nonEmpty
+    .optional()
+    .describe(
+      'Provider ID that the Machine has stored. The VM that it names goes as well, whatever its tags are, with what ' +
+        'belongs to it. One of another cloud names nothing.',
+    ),
+  nodeNames: z
+    .array(nonEmpty)
+    .optional()
+    .describe(
+      'Names of the Nodes that Millwright deletes after the VMs. A VM whose Node has another name is not deleted yet: ' +
+        'answer `deleting` with the name and be called again at once. Left out: delete without regard for names.',
+    ),
   outcomeUnknown: z
     .boolean()
     .describe('A create of this Machine may still take effect: wait `settleSeconds` before saying `gone`.'),
@@ -112,7 +126,7 @@ export type DeleteVmRequest = z.infer<typeof DeleteVmRequest>;
 export const VmDeletion = z.object({
   state: z
     .enum(['deleting', 'gone'])
-    .describe('gone: nothing with this UID is left and none can appear. deleting: accepted, ask again.'),
+    .describe('gone: nothing of the Machine is left and nothing can appear. deleting: accepted, ask again.'),
   nodeNames: z
     .array(nonEmpty)
     .default([])
@@ -187,9 +201,9 @@ export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
  * `[{ cloudCode?: string, requestId?: string, retryAfterMs?: number }]`; transient codes are retryable, the others are not.
  */
 export interface ProviderActivities {
-  /** Finds the Machine's VM by UID, creates it when there is none, and returns when the cloud has accepted it. */
+  /** Finds the Machine's VM by UID or provider ID, creates it when there is none, returns when the cloud has accepted it. */
   ensureVm(request: EnsureVmRequest): Promise<Vm>;
-  /** Deletes everything that carries the Machine's UID. Succeeds when there is nothing; `NotFound` says the same. */
+  /** Deletes everything of the Machine, by UID and provider ID. Succeeds when there is nothing; `NotFound` says the same. */
   deleteVm(request: DeleteVmRequest): Promise<VmDeletion>;
   listVms(request: ListVmsRequest): Promise<VmPage>;
   validateClass(request: ValidateClassRequest): Promise<ClassVerdict>;

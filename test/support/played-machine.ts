@@ -7,7 +7,7 @@ import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { DrainActivities } from '../../activities/drain.ts';
 import type { MachineActivities } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { ClassReading, MachineSnapshot, NodeView, StatusChange } from '../../api/model.ts';
+import type { ClassReading, MachineSnapshot, NodeView, Place, StatusChange } from '../../api/model.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
@@ -31,6 +31,8 @@ interface Cluster {
   drains: number;
   /** Names of the other steps, and what was written into the status. */
   steps: (keyof MachineActivities)[];
+  /** Where the Machine may have VMs, as it remembers. */
+  places: Place[];
   written: StatusChange[];
 }
 
@@ -39,7 +41,7 @@ interface Cloud {
   ensureVm(request: EnsureVmRequest): Vm | Promise<Vm>;
   asked: EnsureVmRequest[];
   /** The same for deletions. */
-  deleteVm(): VmDeletion;
+  deleteVm(request: DeleteVmRequest): VmDeletion | Promise<VmDeletion>;
   deletions: DeleteVmRequest[];
 }
 
@@ -203,6 +205,7 @@ function newCluster(): Cluster {
     isDrainable: true,
     drains: 0,
     steps: [],
+    places: [],
     written: [],
   };
 }
@@ -228,7 +231,20 @@ function playCluster(
   };
   return {
     observeMachine: noted('observeMachine', () => ({ machine: cluster.machine, node: cluster.node })),
-    addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
+    addFinalizer: noted('addFinalizer', (_ref, _seen, place) => {
+      cluster.places = place === undefined ? [] : [place];
+      return touch(cluster.withFinalizer);
+    }),
+    rememberPlace: noted('rememberPlace', (_ref, place, others) => {
+      cluster.places = others ? [...cluster.places, place] : [place];
+      return touch({});
+    }),
+    readPlaces: noted('readPlaces', () => {
+      const { reading, places } = cluster;
+      const known = places.length === 0 && reading.cloud !== undefined ? [reading.cloud] : places;
+      const problem = known.length === 0 ? `${reading.problem}: the VM cannot be found without it` : undefined;
+      return { places: known, reading, ...(problem !== undefined && { problem }) };
+    }),
     storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
       touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),
     ),
@@ -266,7 +282,7 @@ function playCloud(cloud: Cloud): Pick<ProviderActivities, 'ensureVm' | 'deleteV
     },
     async deleteVm(request) {
       cloud.deletions.push(request);
-      return cloud.deleteVm();
+      return cloud.deleteVm(request);
     },
   };
 }

@@ -1,6 +1,6 @@
 /** Calls to the provider of a machine, which is any worker that polls its task queue. */
 import { proxyActivities, workflowInfo } from '@temporalio/workflow';
-import type { ClassReading } from '../../api/model.ts';
+import type { Place } from '../../api/model.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities, VmDeletion } from '../../api/provider.ts';
 import { readVmDeletion } from './answer.ts';
@@ -34,10 +34,14 @@ export function cloudActivities(
   });
 }
 
-/** One call to delete everything of the Machine from the cloud. A refusal is an answer; only a cancellation throws. */
+/**
+ * One call to delete all VMs of the Machine in a place, with what belongs to them. With `nodeNames` a VM whose Node has
+ * another name waits for the next call, which knows it. A refusal is an answer; only a cancellation throws.
+ */
 export async function deleteVm(
   life: Life,
-  { provider, credentials, ...scope }: NonNullable<ClassReading['cloud']>,
+  { provider, credentials, ...scope }: Place,
+  nodeNames?: readonly string[],
 ): Promise<Pick<VmDeletion, 'state' | 'nodeNames'> | Failure> {
   const { uid, namespace, name } = life.ref;
   const { providerID, lastKnownState } = life.machine;
@@ -47,6 +51,7 @@ export async function deleteVm(
       credentials: [...credentials],
       machine: { uid, namespace, name },
       ...(providerID !== undefined && { providerID }),
+      ...(nodeNames !== undefined && { nodeNames: [...nodeNames] }),
       ...(lastKnownState !== undefined && { lastKnownState }),
       outcomeUnknown: life.outcomeUnknown,
     });

@@ -1,8 +1,8 @@
 /** The end of a machine: its node is drained, and no VM of it may be left, whatever has become of its creation. */
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine, untilCancelled } from '../../test/support/played-machine.ts';
-import { lookSignal, observedSignal } from './messages.ts';
+import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../test/support/played-machine.ts';
+import { lookSignal, observedSignal, retryNowSignal } from './messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, observe, startRunning, untilRefused, tryAgain } =
   setUpMachine();
@@ -49,6 +49,122 @@ describe('the deletion of a machine', () => {
   });
 });
 
+describe('the deletion of a VM', () => {
+  async function remove(): Promise<void> {
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+  }
+
+  const moveClass = (zone: string) => {
+    const { reading } = cluster;
+    const generation = Number(reading.version) + 1;
+    const cloudNow = { ...reading.cloud!, class: { ...reading.cloud!.class, generation }, providerSpec: { zone } };
+    cluster.reading = { ...reading, version: String(generation), cloud: cloudNow };
+  };
+
+  it('[invariant 2] reckons with a VM that is not listed yet from an answered create call until the node has joined', async () => {
+    await start();
+    await eventually(() => cluster.machine.phase === 'Pending');
+    await remove();
+
+    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
+  });
+
+  it('does not once the node has joined', async () => {
+    await startRunning();
+    await remove();
+
+    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+  });
+
+  it('[invariant 2] reckons with one when its create call is answered while the Machine is being deleted', async () => {
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    cloud.ensureVm = () => answered.then(() => vm);
+    await start();
+    await eventually(() => cloud.asked.length === 1);
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await eventually(async () => {
+      const [call] = (await workflow().describe()).raw.pendingActivities ?? [];
+      return call?.state === 3; // PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+    });
+    answer();
+    await workflow().result();
+
+    expect(cloud.deletions).toMatchObject([{ outcomeUnknown: true }]);
+  });
+
+  it('learns the names of its Nodes before any VM goes, and asks again at once', async () => {
+    cloud.ensureVm = () => refuse('Internal');
+    cloud.deleteVm = ({ nodeNames }) => ({
+      state: nodeNames?.includes('node-1') ? 'gone' : 'deleting',
+      nodeNames: nodeNames?.includes('node-1') ? [] : ['node-1'], // as a second attempt that finds nothing
+    });
+    await start();
+    await untilRefused(1);
+    await remove();
+
+    expect(cloud.deletions.map(({ nodeNames }) => nodeNames)).toEqual([[], ['node-1']]);
+    expect(cluster.steps).toContain('removeNode');
+  });
+
+  it('[invariant 2] goes where the VM was made when its class says another place by now', async () => {
+    await startRunning();
+    moveClass('b');
+    await remove();
+
+    expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }]);
+  });
+
+  it('[invariant 2] goes to every place where a create call may have made one', async () => {
+    cloud.ensureVm = ({ providerSpec }) => {
+      if (cloud.asked.length === 1) refuse('Internal');
+      return (providerSpec as { zone: string }).zone === 'a' ? refuse('ResourceExhausted') : vm;
+    };
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+    moveClass('b');
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.phase === 'Pending');
+    await remove();
+
+    expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
+  });
+
+  it('goes to no place where nothing was made for certain', async () => {
+    cloud.ensureVm = ({ providerSpec }) =>
+      (providerSpec as { zone: string }).zone === 'a' ? refuse('Unauthenticated') : vm;
+    await start();
+    await untilRefused(1);
+    moveClass('b');
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.phase === 'Pending');
+    await remove();
+
+    expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'b' }]);
+  });
+
+  it('says where the VM is and what helps when that place refuses, although the class says another', async () => {
+    await startRunning();
+    moveClass('b');
+    cloud.deleteVm = () => refuse('Unauthenticated');
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
+
+    expect((await described()).unblock).toContain(
+      'made by provider played from MachineClass small, generation 1, as the annotation millwright.dev/places',
+    );
+    expect(cluster.steps).not.toContain('removeFinalizer');
+  });
+});
+
 describe('the deletion of a machine without a VM', () => {
   /** Deletes the Machine when its class cannot be used any more. */
   async function deleteWithoutClass(): Promise<void> {
@@ -57,13 +173,12 @@ describe('the deletion of a machine without a VM', () => {
     await observe();
   }
 
-  async function expectDoubt(): Promise<void> {
+  /** The Machine is gone, and before that its cloud was asked where its VM may have been made. */
+  async function expectLookUp(): Promise<void> {
     await deleteWithoutClass();
-    await eventually(async () => {
-      const { blockedOn, lastError } = await described();
-      return blockedOn === 'Class' && lastError?.message.includes('cannot be found without it') === true;
-    });
-    expect(cluster.steps).not.toContain('removeFinalizer');
+    await workflow().result();
+    expect(cloud.deletions).toMatchObject([{ providerSpec: { zone: 'a' } }]);
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
   }
 
   it.each(['InvalidArgument', 'Unauthenticated', 'PermissionDenied', 'Unimplemented'] as const)(
@@ -83,7 +198,7 @@ describe('the deletion of a machine without a VM', () => {
   );
 
   it.each(['Internal', 'ResourceExhausted', 'NotFound'] as const)(
-    '[invariant 2] waits for its class when one of the refusals may have left something (%s)',
+    '[invariant 2] asks the cloud when one of the refusals may have left something (%s), although its class is gone',
     async (code) => {
       cloud.ensureVm = () => refuse(cloud.asked.length === 2 ? code : 'InvalidArgument');
       await start();
@@ -91,7 +206,7 @@ describe('the deletion of a machine without a VM', () => {
       await tryAgain();
       await tryAgain();
 
-      await expectDoubt();
+      await expectLookUp();
     },
   );
 
@@ -108,16 +223,28 @@ describe('the deletion of a machine without a VM', () => {
       { token: `${cluster.machine.uid}-0`, outcomeUnknown: true },
     ]);
     expect(cluster.written).toMatchObject([{ operation: { errorCode: 'InvalidArgument' } }]);
-    await expectDoubt();
+    await expectLookUp();
   });
 
-  it('[invariant 2] waits for its class when a worker was killed in the middle of a call', async () => {
+  it('[invariant 2] asks the cloud when a worker was killed in the middle of a call, although its class is gone', async () => {
     cloud.ensureVm = () => (cloud.asked.length > 1 ? refuse('InvalidArgument') : Context.current().cancelled);
     await start();
     await untilRefused(2);
 
     expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true });
-    await expectDoubt();
+    await expectLookUp();
+  });
+
+  it('[invariant 2] waits for its class when it does not say where its VM is, as those of machine-controller-manager', async () => {
+    touch({ ...cluster.withFinalizer, phase: 'Running', providerID: vm.providerID, nodeName: 'node-1' });
+    await start();
+    await deleteWithoutClass();
+    await eventually(async () => {
+      const { blockedOn, lastError } = await described();
+      return blockedOn === 'Class' && lastError?.message.includes('cannot be found without it') === true;
+    });
+    expect(cloud.deletions).toEqual([]);
+    expect(cluster.steps).not.toContain('removeFinalizer');
   });
 
   it('[invariant 2] asks the cloud when it interrupts a call', async () => {

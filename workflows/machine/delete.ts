@@ -1,16 +1,17 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
-import type { ClassReading } from '../../api/model.ts';
+import type { ClassReading, Place } from '../../api/model.ts';
+import { names } from '../../api/names.ts';
 import { deleteVm } from './cloud.ts';
 import { type Failure, toOperationText } from './failure.ts';
 import { kubernetes, type Life, look, Outdated, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
-import { done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
+import { again, done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
 import { remedy, timeIn, writeRefusal, writeStatus } from './status.ts';
 
 /**
- * Deletes everything that carries the Machine's UID from the cloud, then the Node, then what was made for the Machine,
- * then the finalizer. It needs to know no provider ID: a VM whose create call was never answered goes, too.
+ * Deletes everything of the Machine from every place where it may have a VM, then the Node, then what was made for the
+ * Machine, then the finalizer. It needs to know no provider ID: a VM whose create call was never answered goes as well.
  */
 export async function remove(life: Life): Promise<PhaseOutcome> {
   const kept = await removeVm(life);
@@ -33,22 +34,53 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   if (!life.mayHaveVm && life.machine.providerID === undefined) return undefined;
 
   const { name } = life.machine.class;
-  const reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
+  const read = () => kubernetes.readPlaces(life.ref, name);
+  const { places, reading, problem } = await untilAnswered(life, doing, read);
   life.reading = reading;
-  if (reading.cloud === undefined) {
-    const failure = classMissing(reading);
-    return refused(life, doing, failure, failure.message);
+  if (problem !== undefined) {
+    const failure = { code: 'InvalidArgument', message: problem, outcomeUnknown: false, blockedOn: 'Class' } as const;
+    return refused(life, doing, failure, problem);
   }
 
   showRetry(life, { doing, waitingFor: 'the cloud' });
   await announce(life);
-  const deletion = await deleteVm(life, reading.cloud);
-  if ('code' in deletion) return refused(life, doing, deletion);
+  for (const place of places) {
+    const kept = await removeFrom(life, doing, place, reading);
+    if (kept !== undefined) return kept;
+  }
+  return undefined;
+}
+
+/** The same for one place. The names of Nodes are known here before their VMs go: whatever dies then, the Nodes go, too. */
+async function removeFrom(
+  life: Life,
+  doing: string,
+  place: Place,
+  { cloud }: ClassReading,
+): Promise<PhaseOutcome | undefined> {
+  const { nodeName } = life.machine;
+  const known = new Set([...(nodeName === undefined ? [] : [nodeName]), ...life.leftNodes]);
+  const deletion = await deleteVm(life, place, [...known]);
+  if ('code' in deletion) {
+    const { name, generation } = place.class;
+    const isNow = cloud?.class.name === name && cloud.class.generation === generation;
+    return refused(life, doing, deletion, toOperationText(deletion), isNow ? undefined : movedRemedy(place));
+  }
   forgetError(life);
   life.leftNodes = [...new Set([...life.leftNodes, ...deletion.nodeNames])];
   if (deletion.state === 'gone') return undefined;
+  if (deletion.nodeNames.some((each) => !known.has(each))) return again;
   showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
   return waitFor(firstAskPauseMs);
+}
+
+/** The class that the VM was made from has changed since: correcting it does not help. */
+function movedRemedy({ provider, class: { name, generation } }: Place): string {
+  return (
+    `The VM was made by provider ${provider} from MachineClass ${name}, generation ${generation}, as the annotation ` +
+    `${names.places} of the Machine says: make that cloud accept its deletion, or correct the annotation. Without it the ` +
+    'class as it is now says where the VM is. Then send the signal retryNow.'
+  );
 }
 
 /**
@@ -71,6 +103,7 @@ async function refused(
   doing: string,
   failure: Failure,
   text = toOperationText(failure),
+  unblock = remedy[failure.blockedOn] ?? 'See the last error.',
 ): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
   const pauseMs = retryPauseMs(failure, 'deletion');
@@ -80,14 +113,9 @@ async function refused(
     until: timeIn(pauseMs),
     blockedOn,
     error: failure,
-    unblock: remedy[blockedOn] ?? 'See the last error.',
+    unblock,
   });
   const operation = { type: 'Delete', state: 'Failed', description: `Initiate VM deletion: ${text}` } as const;
   await writeRefusal(life, { phase: 'Terminating', reason: 'FailedDelete', code, message, operation });
   return waitFor(pauseMs);
-}
-
-function classMissing({ problem }: ClassReading): Failure {
-  const message = `${problem ?? 'the MachineClass is missing'}: the VM cannot be found without it`;
-  return { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn: 'Class' };
 }

@@ -86,6 +86,7 @@ async function joined(life: Life): Promise<PhaseOutcome> {
   });
   if (!isWritten) return again; // it changed its mind in between
   delete life.attempt;
+  life.outcomeUnknown = false;
   await removeUserData(life);
   return done;
 }

@@ -40,7 +40,7 @@ export interface CarriedLife {
   node: NodeView;
   /** Whether a create call may have left anything in the cloud. After one of which nobody can know it stays true. */
   mayHaveVm: boolean;
-  /** A create call may have left a VM that the Machine does not name yet. */
+  /** From the first create call that may have made a VM until the Node has joined: its cloud may not list that VM yet. */
   outcomeUnknown: boolean;
   /** The creation whose outcome is not known, or whose VM has not joined. */
   attempt?: CreationAttempt;
@@ -84,6 +84,8 @@ export interface Life extends CarriedLife {
   /** The class as last read, and the version of it that a watcher saw last. */
   reading?: ClassReading;
   classVersion?: string;
+  /** Version of the class whose place the Machine is known to remember. */
+  placeVersion?: string;
   /** Whether the cloud did not answer the last time. */
   isCloudOut: boolean;
   /** Whether the cloud says that the VM is not set up yet. */

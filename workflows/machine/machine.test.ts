@@ -19,7 +19,7 @@ describe('a Machine that is deleted before its finalizer is on', () => {
       prepare: () => {
         cluster.withFinalizer = { deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] };
       },
-      looks: ['observeMachine', 'addFinalizer'],
+      looks: ['observeMachine', 'readClass', 'addFinalizer'],
     },
   ])('$when', async ({ prepare, looks }) => {
     prepare();

@@ -17,7 +17,7 @@ import {
   startOver,
 } from './life.ts';
 import { describeQuery } from './messages.ts';
-import { again, done, type PhaseOutcome } from './phase.ts';
+import { again, done, hasJoined, type PhaseOutcome } from './phase.ts';
 import { describe, showProgress } from './progress.ts';
 import { provision } from './provision.ts';
 import { run } from './run.ts';
@@ -121,11 +121,11 @@ async function enterRun(life: Life): Promise<PhaseOutcome> {
 /** Reads the Machine for the first time. What an earlier run that was lost may have done follows from the object. */
 async function firstLook(life: Life): Promise<void> {
   await look(life);
-  const { managed, providerID } = life.machine;
+  const { managed, providerID, phase } = life.machine;
   life.mayHaveVm = managed; // no create call comes before the finalizer
-  life.outcomeUnknown = managed && providerID === undefined;
+  life.outcomeUnknown = managed && !hasJoined(phase);
   life.mayHaveUserData = managed;
-  if (!life.outcomeUnknown) return;
+  if (!managed || providerID !== undefined) return;
   showProgress(life, {
     doing: 'waiting until no call of a run before this one can be under way',
     until: timeIn(lostCallMs),

@@ -31,6 +31,11 @@ export function isPastCreation(phase: MachinePhase): boolean {
   return !creationPhases.includes(phase);
 }
 
+/** Whether the Node of a machine in this phase has joined for certain. A Terminating one may never have had any. */
+export function hasJoined(phase: MachinePhase): boolean {
+  return isPastCreation(phase) && phase !== 'Failed' && phase !== 'Terminating';
+}
+
 const seconds = 1_000;
 const minutes = 60 * seconds;
 

@@ -49,7 +49,7 @@ describe('a creation', () => {
     await workflow().result();
 
     expect(cluster.written.find(({ phase }) => phase === 'Failed')?.operation?.description).toContain('no host');
-    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
     expect(cluster.steps.at(-1)).toBe('removeFinalizer');
   });
 
@@ -109,6 +109,17 @@ describe('a creation', () => {
       { token: `${cluster.machine.uid}-0`, providerSpec: { zone: 'a' }, outcomeUnknown: true },
       { token: `${cluster.machine.uid}-1`, providerSpec: { zone: 'b' }, outcomeUnknown: true },
     ]);
+  });
+
+  it('looks up the VM that machine-controller-manager has made for a pending Machine, and keeps its provider ID', async () => {
+    const providerID = 'played:///elsewhere/VM-1';
+    touch({ ...cluster.withFinalizer, phase: 'Pending', providerID, nodeName: 'node-1' });
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+
+    expect(cloud.asked).toMatchObject([{ providerID, outcomeUnknown: true }]);
+    expect(cluster.machine.providerID).toBe(providerID);
+    expect(cluster.places).toMatchObject([{ provider: 'played', providerSpec: { zone: 'a' } }]);
   });
 
   it('[mcm 13] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
@@ -182,7 +193,7 @@ describe('a creation', () => {
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(cluster.machine.nodeName).toBeUndefined();
-    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
+    expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
     expect(cluster.written).toMatchObject([
       {
         operation: {

@@ -1,8 +1,9 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
-import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import { CancellationScope, sleep } from '@temporalio/workflow';
 import { failures } from '../../api/failures.ts';
-import type { MachineSnapshot } from '../../api/model.ts';
+import type { MachineSnapshot, Place } from '../../api/model.ts';
 import type { Vm } from '../../api/provider.ts';
+import { vmOf } from '../../api/provider-id.ts';
 import { readVm } from './answer.ts';
 import { type CloudCallOptions, cloudActivities, cloudTries, deleteVm } from './cloud.ts';
 import { type Failure, isActivityFailure, toFailure, toOperationText, wasNeverTaken, withProvider } from './failure.ts';
@@ -75,18 +76,17 @@ const longPauseMs = 10_000;
 async function callOnce(life: Life, attempt: CreationAttempt, doing: string): Promise<Vm | Failure> {
   const { mayHaveVm } = life;
   const answer = await callCloud(life, attempt, { maximumAttempts: 1 }).catch((error: unknown) => {
-    if (wasNeverTaken(error)) life.mayHaveVm = mayHaveVm;
+    if (wasNeverTaken(error)) Object.assign(life, { mayHaveVm, outcomeUnknown: false });
     throw error;
   });
   if (!('code' in answer)) return answer;
   const { code, blockedOn, retryAfterMs = 0 } = answer;
   if (blockedOn === 'ProviderWorker' || failures[code].nothingMade) {
-    life.mayHaveVm = mayHaveVm;
+    Object.assign(life, { mayHaveVm, outcomeUnknown: false });
     return { ...answer, outcomeUnknown: false };
   }
   // Of a refusal the outcome is known, whatever its provider thinks of another try; and news may end a pause that is long.
   if (!answer.triesUsedUp || !answer.outcomeUnknown || retryAfterMs >= longPauseMs) return answer;
-  life.outcomeUnknown = true;
   const pauseMs = Math.max(retryAfterMs, 1_000);
   showProgress(life, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), error: answer });
   await sleep(pauseMs);
@@ -94,25 +94,28 @@ async function callOnce(life: Life, attempt: CreationAttempt, doing: string): Pr
   return callCloud(life, attempt, { maximumAttempts: cloudTries - 1 });
 }
 
+/** From the call on there may be a VM that the cloud does not list yet, unless its failure says that there is none. */
 async function callCloud(
   life: Life,
   { provider, request }: CreationAttempt,
   options?: CloudCallOptions,
 ): Promise<Vm | Failure> {
   const { providerID, lastKnownState } = life.machine;
-  life.mayHaveVm = true;
+  const { outcomeUnknown } = life;
+  const call = {
+    ...request,
+    outcomeUnknown,
+    ...(providerID !== undefined && { providerID }),
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  };
+  Object.assign(life, { mayHaveVm: true, outcomeUnknown: true });
   try {
-    const answer = await cloudActivities(provider, options).ensureVm({
-      ...request,
-      outcomeUnknown: life.outcomeUnknown,
-      ...(providerID !== undefined && { providerID }),
-      ...(lastKnownState !== undefined && { lastKnownState }),
-    });
-    return readVm(answer);
+    return readVm(await cloudActivities(provider, options).ensureVm(call));
   } catch (error) {
-    if (isCancellation(error) && !wasNeverTaken(error)) life.outcomeUnknown = true;
     if (!isActivityFailure(error)) throw error;
-    return withProvider(toFailure(error), provider);
+    const failure = withProvider(toFailure(error), provider);
+    life.outcomeUnknown = outcomeUnknown || failure.outcomeUnknown;
+    return failure;
   }
 }
 
@@ -122,9 +125,8 @@ function storedVm({ providerID, nodeName }: MachineSnapshot): Vm | undefined {
   return { state: 'creating', providerID, addresses: [], ...(nodeName !== undefined && { nodeName }) };
 }
 
-/** Remembers whether there may be a VM. A Machine that has an identity waits for its node all the same. */
+/** A Machine that has an identity waits for its node all the same. */
 async function refused(life: Life, doing: string, failure: Failure): Promise<PhaseOutcome> {
-  life.outcomeUnknown ||= failure.outcomeUnknown;
   noteCloud(life, failures[failure.code].transient);
   if (life.machine.providerID === undefined) {
     noteRefusal(life, failure);
@@ -183,6 +185,12 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
       blockedOn: 'Class',
     });
   }
+  if (life.placeVersion !== reading.version) {
+    const { mayHaveVm } = life;
+    const remember = () => kubernetes.rememberPlace(life.ref, cloud, mayHaveVm);
+    takeMachine(life, await untilAnswered(life, 'remembering where the VM is made', remember));
+    life.placeVersion = reading.version;
+  }
   const { provider, credentials, ...scope } = cloud;
   if (userData.personal) life.mayHaveUserData = true;
   const rendered = userData.personal
@@ -219,8 +227,7 @@ async function isNodeTaken(life: Life, { providerID, nodeName }: Vm): Promise<bo
 async function giveUpVm(life: Life, { providerID, nodeName }: Vm): Promise<PhaseOutcome> {
   await storeIdentity(life, { state: 'failed', providerID, addresses: [] });
   showProgress(life, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
-  const cloud = life.reading?.cloud;
-  if (cloud !== undefined) await deleteVm(life, cloud);
+  if (life.attempt !== undefined) await deleteVm(life, placeOf(life.attempt));
   const message = `VM using old node obj: the node ${nodeName} exists and is that of another VM`;
   return fail(life, { code: 'Internal', message }, 'StaleNode');
 }
@@ -228,8 +235,13 @@ async function giveUpVm(life: Life, { providerID, nodeName }: Vm): Promise<Phase
 /** From here on the VM is known to the Machine, whatever becomes of it. */
 async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<void> {
   const { machine } = life;
-  if (providerID !== machine.providerID || (nodeName !== undefined && nodeName !== machine.nodeName)) {
-    const identity = { providerID, prioritize: !machine.prioritized, ...(nodeName !== undefined && { nodeName }) };
+  const isNamed = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(providerID);
+  if (!isNamed || (nodeName !== undefined && nodeName !== machine.nodeName)) {
+    const identity = {
+      providerID: isNamed ? machine.providerID : providerID,
+      prioritize: !machine.prioritized,
+      ...(nodeName !== undefined && { nodeName }),
+    };
     const step = () => kubernetes.storeIdentity(life.ref, identity);
     try {
       takeMachine(life, await untilAnswered(life, 'storing the identity', step));
@@ -238,7 +250,6 @@ async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<
       throw error;
     }
   }
-  life.outcomeUnknown = false;
 }
 
 /**
@@ -246,15 +257,12 @@ async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<
  * that fails it is left to the orphan sweep, as every other VM whose Machine has vanished.
  */
 async function giveBack(life: Life): Promise<void> {
-  if (life.attempt === undefined) return;
-  const { provider, request } = life.attempt;
-  life.outcomeUnknown = true; // it may not be listed yet
-  await deleteVm(life, {
-    provider,
-    class: request.class,
-    providerSpec: request.providerSpec,
-    credentials: request.credentials,
-  });
+  if (life.attempt !== undefined) await deleteVm(life, placeOf(life.attempt));
+}
+
+function placeOf({ provider, request }: CreationAttempt): Place {
+  const { class: machineClass, providerSpec, credentials } = request;
+  return { provider, class: machineClass, providerSpec, credentials };
 }
 
 /** Writes phase Pending, and what the provider wants to be told next time, where that is news. */

@@ -1,29 +1,42 @@
 /** Phase validate: the Machine carries our finalizer and names a class that a VM can be made from. */
+import type { ClassReading } from '../../api/model.ts';
 import { kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from './phase.ts';
 import { showRetry } from './progress.ts';
 import { creationRefused } from './status.ts';
 
-/** Nothing wrong gets past this phase to a cloud. Safe to repeat; only reads the finalizer once a VM is known. */
+/**
+ * Nothing wrong gets past this phase to a cloud. The finalizer goes on with the place of the VM, before any call to a
+ * cloud. Safe to repeat; only reads the finalizer once a VM is known.
+ */
 export async function validate(life: Life): Promise<PhaseOutcome> {
   const doing = 'checking the Machine and its class';
-  const { machine: seen } = life;
-  if (!seen.managed) {
-    const step = () => kubernetes.addFinalizer(life.ref, seen);
-    takeMachine(life, await untilAnswered(life, 'adding the finalizer', step));
-    if (!life.machine.managed) return again; // deleted meanwhile
+  if (life.machine.providerID !== undefined || isPastCreation(life.machine.phase)) {
+    return (await isManaged(life)) ? done : again;
   }
-  if (life.machine.providerID !== undefined || isPastCreation(life.machine.phase)) return done;
 
   showRetry(life, { doing });
-  const refuse = (blockedOn: 'MachineSpec' | 'Class', message: string) =>
-    creationRefused(life, doing, { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn });
+  const refuse = async (blockedOn: 'MachineSpec' | 'Class', message: string) =>
+    (await isManaged(life))
+      ? creationRefused(life, doing, { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn })
+      : again;
   const problem = nameProblem(life.ref.name) ?? classReferenceProblem(life.machine.class);
   if (problem !== undefined) return refuse('MachineSpec', problem);
   const { name } = life.machine.class;
   const reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
   life.reading = reading;
-  return reading.problem === undefined ? done : refuse('Class', reading.problem);
+  if (reading.problem !== undefined) return refuse('Class', reading.problem);
+  return (await isManaged(life, reading)) ? done : again;
+}
+
+/** Puts our finalizer on the Machine, unless it is there. Answers false where the Machine was deleted meanwhile. */
+async function isManaged(life: Life, reading?: ClassReading): Promise<boolean> {
+  const { machine: seen } = life;
+  if (seen.managed) return true;
+  const step = () => kubernetes.addFinalizer(life.ref, seen, reading?.cloud);
+  takeMachine(life, await untilAnswered(life, 'adding the finalizer', step));
+  if (reading !== undefined) life.placeVersion = reading.version;
+  return life.machine.managed;
 }
 
 function nameProblem(name: string): string | undefined {
