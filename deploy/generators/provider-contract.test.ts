@@ -15,7 +15,7 @@ describe('providerContractDoc', () => {
 
     expect(doc).toContain('| `machine.uid` | string | yes | metadata.uid of the Machine. |');
     expect(doc).toContain('| `credentials[].name` | string | yes | Name of the Secret. |');
-    expect(doc).toContain('| `state` | `deleting`, `gone` | yes | gone: nothing with this UID is left');
+    expect(doc).toContain('| `state` | `deleting`, `gone` | yes | gone: nothing of the Machine is left');
     expect(doc).toContain('| `addresses` | list of object |  | Addresses known so far. |');
     expect(doc).toContain('| `ids` | map of string | yes | Volume name to cloud volume ID. |');
   });

@@ -2,18 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { Machine } from '../../api/gardener/machine.ts';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import type { ObjectRef } from '../../api/model.ts';
-import { providerTaskQueue } from '../../api/names.ts';
-import type { DeleteVmRequest, EnsureVmRequest, Vm } from '../../api/provider.ts';
+import type { DeleteVmRequest, EnsureVmRequest, Vm, VmDeletion } from '../../api/provider.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
-import { recordingLogger } from '../kube/setup.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { serveProvider } from '../support/serve-provider.ts';
 import { until } from '../support/until.ts';
 
 /** A cloud with one VM a Machine, whose Node has a name of the cloud's choice. */
@@ -27,7 +24,6 @@ interface PlayedVm {
 
 describe('the answer of a provider', () => {
   let millwright: Installation;
-  let connection: NativeConnection;
   let stop: () => Promise<void>;
   /** Asked for again after 10 s, which the other tests take. */
   let withoutLookUp: ReturnType<typeof play>;
@@ -37,22 +33,7 @@ describe('the answer of a provider', () => {
     millwright = await startInstallation({ flags: ['--providers', ''] });
     millwright.recordAs('provider-answers');
     await millwright.createClass('played', { provider: 'played' });
-    const server = {
-      address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
-      namespace: 'default',
-      tls: false,
-    } as const;
-    connection = await connectWorkers(server, recordingLogger());
-    const worker = await Worker.create({
-      connection,
-      taskQueue: providerTaskQueue(millwright.namespace, 'played'),
-      activities: { ensureVm, deleteVm },
-    });
-    const run = worker.run();
-    stop = async () => {
-      worker.shutdown();
-      await run;
-    };
+    stop = await serveProvider(millwright, 'played', { ensureVm, deleteVm });
     withoutLookUp = play('no-look-up', (vm, { providerID }) => {
       if (providerID !== undefined) throw ApplicationFailure.nonRetryable('there is no look-up', 'Unimplemented');
       return running(vm);
@@ -61,7 +42,6 @@ describe('the answer of a provider', () => {
   }, 120_000);
   afterAll(async () => {
     await stop?.();
-    await connection?.close();
     await millwright?.stop();
   });
 
@@ -72,7 +52,7 @@ describe('the answer of a provider', () => {
     return vm.answer(request);
   }
 
-  async function deleteVm(request: DeleteVmRequest) {
+  async function deleteVm(request: DeleteVmRequest): Promise<VmDeletion> {
     vms.get(request.machine.name)?.deletions.push(request);
     return { state: 'gone', nodeNames: [] };
   }

@@ -10,6 +10,7 @@ import type {
   Vm,
   VmDeletion,
 } from '../../../api/provider.ts';
+import { vmOf } from '../../../api/provider-id.ts';
 import { parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
 import { type CloudAccess, createVm, deleteVm, findVm, listVms } from './client.ts';
@@ -63,13 +64,12 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
       const userDataRead = readUserData(request.userData, context.signal);
       userDataRead.catch(() => undefined);
       const access = await reach(request, context.signal);
-      const find = (created?: CloudVm) => findSurvivor(access, request.machine.uid, context, created);
+      const find = (created?: CloudVm) => findSurvivor(access, request, context.signal, created);
 
       const found = await find();
       if (found) return toVm(found);
 
-      // A VM that was known and is not listed is as invisible as one whose create call lost its answer.
-      const mayExist = request.outcomeUnknown || context.attempt > 1 || request.lastKnownState !== undefined;
+      const mayExist = request.outcomeUnknown || context.attempt > 1;
       if (mayExist) {
         await sleep(settleSeconds * 1000, undefined, { signal: context.signal });
         const late = await find();
@@ -136,8 +136,12 @@ function noToken(credentials: readonly SecretRef[]): string {
   return `no Secret with credentials has the key token (looked in: ${secrets}): add it to one of them`;
 }
 
-/** Every VM with the Machine's UID that the cloud shows. */
-async function listByUid(access: CloudAccess, uid: string, signal: AbortSignal): Promise<CloudVm[]> {
+/** The VMs of a Machine that the cloud shows: those with its UID, and the one of its provider ID whatever its tags. */
+async function listOwn(
+  access: CloudAccess,
+  { machine: { uid }, providerID }: Pick<DeleteVmRequest, 'machine' | 'providerID'>,
+  signal: AbortSignal,
+): Promise<CloudVm[]> {
   const vms: CloudVm[] = [];
   let page: string | undefined;
   do {
@@ -145,34 +149,36 @@ async function listByUid(access: CloudAccess, uid: string, signal: AbortSignal):
     vms.push(...answer.items);
     page = answer.nextPage;
   } while (page !== undefined);
-  return vms;
+  if (providerID === undefined || !isOurs(providerID) || vms.some((vm) => isNamed(vm, providerID))) return vms;
+  const id = providerID.slice(providerID.lastIndexOf('/') + 1).toLowerCase(); // as the ids of this cloud are
+  const named = await findVm(access, id, signal);
+  return named === undefined ? vms : [...vms, named];
 }
 
-/** The oldest VM of the Machine; younger ones are deleted. `created` may not be listed yet. */
-async function findSurvivor(access: CloudAccess, uid: string, { signal }: CallContext, created?: CloudVm) {
-  const listed = await listByUid(access, uid, signal);
+/** The VM that the Machine names, else its oldest; others are deleted. `created` may not be listed yet. */
+async function findSurvivor(access: CloudAccess, request: EnsureVmRequest, signal: AbortSignal, created?: CloudVm) {
+  const { providerID } = request;
+  const listed = await listOwn(access, request, signal);
   const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
-  const [oldest, ...surplus] = [...listed, ...unlisted]
+  const isFirst = (vm: CloudVm) => providerID !== undefined && isNamed(vm, providerID);
+  const [survivor, ...surplus] = [...listed, ...unlisted]
     .filter(({ state }) => state === 'creating' || state === 'running')
-    .toSorted((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
+    .toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || Date.parse(a.createdAt) - Date.parse(b.createdAt));
   await Promise.all(surplus.map(({ id }) => deleteVm(access, id, signal)));
-  return oldest;
+  return survivor;
 }
 
 async function deleteAll(access: CloudAccess, request: DeleteVmRequest, context: CallContext): Promise<VmDeletion> {
-  const { outcomeUnknown, providerID, lastKnownState } = request;
   const start = performance.now();
-  // A VM that was created a moment ago may not be listed yet; one that was listed and is no more has gone.
-  let mayAppear = outcomeUnknown || providerID !== undefined || lastKnownState !== undefined;
+  const settledAt = start + (request.outcomeUnknown ? settleSeconds * 1000 : 0);
   const nodes = new Set<string>();
   for (;;) {
     const lookedAt = performance.now();
-    const vms = await listByUid(access, request.machine.uid, context.signal);
-    if (vms.length > 0 && !outcomeUnknown) mayAppear = false;
+    const vms = await listOwn(access, request, context.signal);
     for (const { name } of vms) nodes.add(name);
     const nodeNames = [...nodes];
-    if (vms.length === 0 && (!mayAppear || lookedAt - start >= settleSeconds * 1000))
-      return { state: 'gone', nodeNames };
+    if (vms.length === 0 && lookedAt >= settledAt) return { state: 'gone', nodeNames };
+    if (vms.some(({ name }) => request.nodeNames?.includes(name) === false)) return { state: 'deleting', nodeNames };
 
     const live = vms.filter(({ state }) => state !== 'deleting');
     await Promise.all(live.map(({ id }) => deleteVm(access, id, context.signal)));
@@ -229,4 +235,12 @@ function toResource(vm: CloudVm): CloudResource {
 
 function toProviderID({ region, id }: CloudVm): string {
   return `simulated:///${region}/${id}`;
+}
+
+function isNamed(vm: CloudVm, providerID: string): boolean {
+  return vmOf(toProviderID(vm)) === vmOf(providerID);
+}
+
+function isOurs(providerID: string): boolean {
+  return providerID.startsWith('simulated://');
 }

@@ -90,6 +90,12 @@ def provider_id(vm):
     return f"simulated:///{vm['region']}/{vm['id']}"  # what the kubelet will call its Node, too
 
 
+def named_id(request):
+    """Id of the VM that the Machine names, if it is of this cloud. Others may spell the place before it otherwise."""
+    scheme, _, rest = request.get("providerID", "").lower().partition("://")
+    return rest.rsplit("/", 1)[-1] if scheme == "simulated" else None
+
+
 def tags_of(request):
     """The tags by which the VMs of this installation are told from others."""
     if not request["providerSpec"].get("tags"):
@@ -98,9 +104,14 @@ def tags_of(request):
 
 
 def find_vms(cloud, request):
-    """All VMs of the Machine, oldest first; or the one without a UID tag that the sweep has found."""
+    """All VMs of the Machine, oldest first: by its UID, and by its provider ID whatever their tags. Or the sweep's one."""
     if not request.get("untagged"):
-        return cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
+        vms = cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
+        named = named_id(request)
+        if named is None or any(vm["id"] == named for vm in vms):
+            return vms
+        vm = cloud("GET", f"/v1/vms/{named}")
+        return [*vms, vm] if vm else vms
     vm = cloud("GET", "/v1/vms/" + request["untagged"]["id"].rsplit("/", 1)[1])
     if vm and (UID_TAG in vm["tags"] or not tags_of(request).items() <= vm["tags"].items()):
         raise failure("FailedPrecondition", f"the VM {vm['id']} is not an untagged one of this class any more")
@@ -108,8 +119,9 @@ def find_vms(cloud, request):
 
 
 def find_survivor(cloud, request):
-    """The oldest VM of the Machine, once younger ones are deleted; None when there is none."""
+    """The VM that the Machine names, else its oldest, once others are deleted; None when there is none."""
     vms = [vm for vm in find_vms(cloud, request) if vm["state"] in ALIVE]
+    vms.sort(key=lambda vm: vm["id"] != named_id(request))  # keeps the order of age otherwise
     for surplus in vms[1:]:
         cloud("DELETE", f"/v1/vms/{surplus['id']}")
     return vms[0] if vms else None
@@ -149,13 +161,15 @@ def ensure_vm(request):
 
 
 def delete_vm(request):
-    cloud, start, node_names = open_cloud(request), time.monotonic(), set()
+    cloud, start, node_names, known = open_cloud(request), time.monotonic(), set(), request.get("nodeNames")
     settled = start + (SETTLE_SECONDS if request["outcomeUnknown"] else 0)
     while (now := time.monotonic()) < start + 20:
         vms = find_vms(cloud, request)
         node_names.update(vm["name"] for vm in vms)  # a VM that no answer ever told of may have a Node
         if not vms and now >= settled:
             return {"state": "gone", "nodeNames": sorted(node_names)}
+        if known is not None and not node_names <= set(known):  # Millwright has to know them before VMs go
+            return {"state": "deleting", "nodeNames": sorted(node_names)}
         for vm in vms:
             if vm["state"] != "deleting":
                 cloud("DELETE", f"/v1/vms/{vm['id']}")

@@ -1,0 +1,194 @@
+/** What docs/providers.md promises to a provider that does what the page says, in a cloud that uses every freedom. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import { finalizers, labels } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model.ts';
+import { nodes } from '../../kube/core.ts';
+import { machineClasses, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { createLiteralProvider } from '../support/literal-provider.ts';
+import { serveProvider } from '../support/serve-provider.ts';
+import { until } from '../support/until.ts';
+
+describe('a provider that does what docs/providers.md says, and no more', () => {
+  const provider = createLiteralProvider('literal');
+  let millwright: Installation;
+  let stop: () => Promise<void>;
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ flags: ['--providers', ''] });
+    await createClass('literal', 'here');
+    stop = await serveProvider(millwright, 'literal', provider.activities);
+  }, 120_000);
+  afterEach(() => provider.beforeAnswer(async () => {}));
+  afterAll(async () => {
+    await stop?.();
+    await millwright?.stop();
+  });
+
+  function createClass(name: string, region: string): Promise<void> {
+    return millwright.createClass(name, { provider: 'literal', providerSpec: { region } });
+  }
+
+  const create = (name: string, spec: object = {}, machineClass = 'literal'): Promise<ObjectRef> =>
+    millwright.createMachine(name, { class: { kind: 'MachineClass', name: machineClass }, ...spec });
+
+  const untilTrue = (what: string, isTrue: () => Promise<boolean> | boolean) =>
+    until(what, async () => (await isTrue()) || undefined, { describe: () => millwright.story() });
+
+  async function untilPhase(ref: ObjectRef, phase: string): Promise<void> {
+    await untilTrue(
+      `${ref.name} is ${phase}`,
+      async () => phaseOf(await millwright.control.get(machines, ref)) === phase,
+    );
+  }
+
+  async function remove(ref: ObjectRef): Promise<void> {
+    await millwright.control.delete(machines, ref);
+    await untilTrue(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined);
+  }
+
+  async function joinNode(name: string, providerID: string): Promise<void> {
+    const { metadata } = await millwright.target.create(nodes, { metadata: { name }, spec: { providerID } });
+    const status = { conditions: [{ type: 'Ready', status: 'True' }] };
+    await millwright.target.patch(nodes, metadata, mergePatch({ status }), { subresource: 'status' });
+  }
+
+  /** A Machine as machine-controller-manager leaves it, with a VM that has no UID tag. */
+  async function takeOver(name: string, phase: string): Promise<ObjectRef> {
+    const { control, namespace } = millwright;
+    const vm = provider.make(`vm-of-${name}`, 'here', { ageMs: 60_000 });
+    const { metadata } = await control.create(machines, {
+      metadata: { namespace, name, finalizers: [finalizers.machine], labels: { [labels.node]: vm.name } },
+      spec: {
+        class: { kind: 'MachineClass', name: 'literal' },
+        providerID: `literal:///zone-1/${vm.id.toUpperCase()}`,
+      },
+    });
+    await control.patch(machines, metadata, mergePatch({ status: { currentStatus: { phase } } }), {
+      subresource: 'status',
+    });
+    return { dialect: 'gardener', namespace, name, uid: metadata.uid };
+  }
+
+  it('[invariant 2] has no VM left of a Machine that is deleted while its create call finishes and returns', async () => {
+    let deleted = () => {};
+    const isDeleted = new Promise<void>((resolve) => {
+      deleted = resolve;
+    });
+    provider.beforeAnswer(() => isDeleted);
+    const ref = await create('deleted-meanwhile');
+    await untilTrue('its VM is made', () => provider.vmsOf(ref.name).length === 1);
+    await millwright.control.delete(machines, ref);
+    const handle = millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
+    await untilTrue('the call is cancelled', async () => {
+      const [call] = (await handle.describe()).raw.pendingActivities ?? [];
+      return call?.state === 3; // PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+    });
+    deleted();
+    await untilTrue('it is gone', async () => (await millwright.control.find(machines, ref)) === undefined);
+
+    expect(provider.vmsOf(ref.name)).toEqual([]);
+  }, 60_000);
+
+  it('[invariant 2] has no VM left of a Machine that is deleted right after its creation', async () => {
+    const ref = await create('deleted-at-once');
+    await untilPhase(ref, 'Pending');
+    await remove(ref);
+
+    expect(provider.vmsOf(ref.name)).toEqual([]);
+  }, 60_000);
+
+  it('[invariant 1] has one VM of a Machine whose create call lost its answer', async () => {
+    let isLost = false;
+    provider.beforeAnswer(async () => {
+      if (isLost) return;
+      isLost = true;
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer' });
+    });
+    const ref = await create('lost-answer');
+    await untilPhase(ref, 'Pending');
+
+    expect(provider.vmsOf(ref.name)).toHaveLength(1);
+    const requests = provider.asked.filter(({ machine }) => machine.uid === ref.uid);
+    expect(requests.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
+    const [first, second] = requests.map(({ outcomeUnknown: _, ...rest }) => rest);
+    expect(second).toEqual(first);
+    await remove(ref);
+    expect(provider.vmsOf(ref.name)).toEqual([]);
+  }, 60_000);
+
+  it('[invariant 2] has no Node left of a VM of which the Machine never heard', async () => {
+    provider.beforeAnswer(async () => {
+      throw ApplicationFailure.create({ type: 'Internal', message: 'broken', nonRetryable: true });
+    });
+    const ref = await create('never-heard');
+    await untilPhase(ref, 'CrashLoopBackOff');
+    const [vm] = provider.vmsOf(ref.name);
+    await joinNode(vm!.name, provider.providerIDOf(vm!));
+    await remove(ref);
+
+    expect(provider.vmsOf(ref.name)).toEqual([]);
+    expect(await millwright.target.find(nodes, { name: vm!.name })).toBeUndefined();
+    const known = provider.deletions.filter(({ machine }) => machine.uid === ref.uid).map(({ nodeNames }) => nodeNames);
+    expect(known).toEqual([[], [vm!.name]]);
+  }, 60_000);
+
+  it('[invariant 2] deletes the VM of a Machine that machine-controller-manager made', async () => {
+    const ref = await takeOver('taken-over', 'Running');
+    await remove(ref);
+
+    expect(provider.vmsOf(ref.name)).toEqual([]);
+  }, 60_000);
+
+  it('[invariant 1] makes no second VM for a pending Machine that machine-controller-manager made', async () => {
+    const ref = await takeOver('taken-over-pending', 'Pending');
+    const [vm] = provider.vmsOf(ref.name);
+    await untilTrue('its VM is asked for', () => provider.asked.some(({ machine }) => machine.uid === ref.uid));
+    await joinNode(vm!.name, provider.providerIDOf(vm!));
+    await untilPhase(ref, 'Running');
+
+    expect(provider.vmsOf(ref.name)).toEqual([vm]);
+    expect((await millwright.control.get(machines, ref)).spec?.providerID).toBe(
+      `literal:///zone-1/${vm!.id.toUpperCase()}`,
+    );
+    await remove(ref);
+    expect(provider.vmsOf(ref.name)).toEqual([]);
+    expect(await millwright.target.find(nodes, { name: vm!.name })).toBeUndefined();
+  }, 60_000);
+
+  it('[invariant 2] is asked where the VM was made, though the class says another region by now or is gone', async () => {
+    const { control, namespace } = millwright;
+    for (const [name, change] of [
+      [
+        'moved',
+        () =>
+          control.patch(
+            machineClasses,
+            { namespace, name: 'moved' },
+            mergePatch({ providerSpec: { region: 'there' } }),
+          ),
+      ],
+      [
+        'gone',
+        async () => {
+          await control.patch(
+            machineClasses,
+            { namespace, name: 'gone' },
+            mergePatch({ metadata: { finalizers: null } }),
+          );
+          await control.delete(machineClasses, { namespace, name: 'gone' });
+        },
+      ],
+    ] as const) {
+      await createClass(name, 'here');
+      const ref = await create(`class-${name}`, {}, name);
+      await untilPhase(ref, 'Pending');
+      await change();
+      await remove(ref);
+      expect([name, provider.vmsOf(ref.name)]).toEqual([name, []]);
+    }
+  }, 60_000);
+});

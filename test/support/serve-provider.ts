@@ -1,0 +1,24 @@
+/** A provider of a test's own, in the process of the test. */
+import { Worker } from '@temporalio/worker';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { ProviderActivities } from '../../api/provider.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { recordingLogger } from '../kube/setup.ts';
+import { fromSetup, type Installation } from './installation.ts';
+
+/** Serves these activities as the provider of this name. Answers what ends it. */
+export async function serveProvider(
+  { namespace }: Installation,
+  name: string,
+  activities: Pick<ProviderActivities, 'ensureVm' | 'deleteVm'>,
+): Promise<() => Promise<void>> {
+  const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+  const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+  const worker = await Worker.create({ connection, taskQueue: providerTaskQueue(namespace, name), activities });
+  const run = worker.run();
+  return async () => {
+    worker.shutdown();
+    await run;
+    await connection.close();
+  };
+}
