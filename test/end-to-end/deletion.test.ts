@@ -133,4 +133,26 @@ describe('a Machine', () => {
       expect(await millwright.target.find(nodes, { name: ref.name })).toBeUndefined();
     }, 120_000);
   }
+
+  it('[invariant 2] leaves no Node when its VM was never heard of and the worker dies while it deletes that', async () => {
+    const { cloud, target } = millwright;
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
+    const ref = await millwright.createMachine('never-heard');
+    await until('its node has registered', async () => await target.find(nodes, { name: ref.name }));
+    await millwright.control.delete(machines, ref);
+    await until('the create call is given up', async () =>
+      phaseOf(await millwright.control.get(machines, ref)) === 'Terminating' ? true : undefined,
+    );
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'delete' });
+    await until('the cloud deletes the VM', async () => ((await vmsOf(ref)).length === 0 ? true : undefined), {
+      describe: () => millwright.story(),
+    });
+
+    await millwright.processes[0]?.kill('SIGKILL');
+    await cloud.setFaults();
+    await millwright.start();
+
+    await untilGone(ref);
+    expect(await target.find(nodes, { name: ref.name })).toBeUndefined();
+  }, 120_000);
 });
