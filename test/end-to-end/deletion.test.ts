@@ -138,7 +138,7 @@ describe('a Machine', () => {
     const { cloud, target } = millwright;
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
     const ref = await millwright.createMachine('never-heard');
-    await until('its node has registered', async () => await target.find(nodes, { name: ref.name }));
+    await until('its node has registered', () => target.find(nodes, { name: ref.name }));
     await millwright.control.delete(machines, ref);
     await until('the create call is given up', async () =>
       phaseOf(await millwright.control.get(machines, ref)) === 'Terminating' ? true : undefined,

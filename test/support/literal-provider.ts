@@ -28,7 +28,7 @@ export function createLiteralProvider(name: string) {
   const asked: EnsureVmRequest[] = [];
   const deletions: DeleteVmRequest[] = [];
   /** Called when a VM was made and nobody has heard of it. */
-  let beforeAnswer = async (_vm: LiteralVm): Promise<void> => {};
+  let beforeAnswer: () => Promise<void> = async () => {};
 
   const providerIDOf = ({ region, id }: LiteralVm) => `${name}:///${region}/${id}`;
 
@@ -63,7 +63,7 @@ export function createLiteralProvider(name: string) {
       }
       if (found !== undefined) return toVm(found);
       const made = make(`vm-of-${machine.name}`, (providerSpec as { region: string }).region, machine);
-      await beforeAnswer(made); // and cancelled or not, it finishes and returns
+      await beforeAnswer(); // and cancelled or not, it finishes and returns
       return toVm(made);
     },
 
@@ -92,7 +92,7 @@ export function createLiteralProvider(name: string) {
     providerIDOf,
     /** VMs that exist, listed or not, of the Machine of this name. */
     vmsOf: (machineName: string) => [...vms.values()].filter((vm) => vm.name === `vm-of-${machineName}`),
-    beforeAnswer(act: (vm: LiteralVm) => Promise<void>): void {
+    beforeAnswer(act: () => Promise<void>): void {
       beforeAnswer = act;
     },
   };
