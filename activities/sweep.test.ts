@@ -1,15 +1,18 @@
 /** What a sweep reads of a real API server, and what it does there. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { finalizers } from '../api/gardener/names.ts';
+import { finalizers, labels } from '../api/gardener/names.ts';
 import type { ResourceKey, SweepNamespace } from '../api/sweep.ts';
 import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { nodes } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { startFaultProxy, statusBody } from '../test/faults/proxy.ts';
 import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
 import { createSweepActivities } from './sweep.ts';
+
+const nowhere = { server: 'http://127.0.0.1:1', credentials: async () => ({ headers: {}, tls: {} }) };
 
 const told: EventRecord[] = [];
 const events = { record: (event: EventRecord) => told.push(event), flush: async () => undefined };
@@ -22,7 +25,7 @@ let input: SweepNamespace;
 beforeAll(async () => {
   client = testClient();
   await installCrds(testKubeconfig());
-  activities = createSweepActivities({ control: client, events, sweep: limits });
+  activities = createSweepActivities({ control: client, target: client, events, sweep: limits });
 });
 beforeEach(async () => {
   told.length = 0;
@@ -34,6 +37,10 @@ afterAll(() => client.close());
 async function createMachine(name: string, spec: object = {}): Promise<string> {
   const { metadata } = await client.create(machines, { metadata: { namespace, name }, spec });
   return metadata.uid;
+}
+
+async function createNode(name: string, providerID: string): Promise<void> {
+  await client.create(nodes, { metadata: { name }, spec: { providerID } });
 }
 
 async function createClass(name: string, metadata: object = {}) {
@@ -84,15 +91,47 @@ describe('findOwnerless', () => {
     expect(await activities.findOwnerless(input, [vm, disk])).toEqual({ ownerless: [1], adopted: ['from-before'] });
   });
 
-  it('[invariant 4] fails where it cannot read, and answers nothing', async () => {
-    const nowhere = testClient({ server: 'http://127.0.0.1:1', credentials: async () => ({ headers: {}, tls: {} }) });
-    const { findOwnerless } = createSweepActivities({
-      ...{ control: nowhere, sweep: limits },
-      events: { record: () => undefined, flush: async () => undefined },
-    });
+  it('[invariant 4] gives a VM to the Machine that spells its provider ID otherwise', async () => {
+    await createMachine('spelled', { providerID: 'azure:///West/VM-1' });
+    await createMachine('restored', { providerID: 'aws:///eu-west-1/i-2' });
+    const spelled: ResourceKey = { kind: 'vm', id: 'azure:///subscriptions/s/west-2/vm-1', name: 'a' };
+    const restored: ResourceKey = { kind: 'vm', id: 'aws:///eu-west-1a/i-2', uid: 'from-before', name: 'b' };
+    const disk: ResourceKey = { kind: 'disk', id: 'disk-1', uid: 'from-before', name: '' };
+    const otherCloud: ResourceKey = { kind: 'vm', id: 'gce:///eu-west-1/i-2', name: 'c' };
 
-    await expect(findOwnerless(input, [{ kind: 'vm', id: 'cloud:///1', name: '' }])).rejects.toThrow('127.0.0.1:1');
-    await nowhere.close();
+    expect(await activities.findOwnerless(input, [spelled, restored, disk, otherCloud])).toEqual({
+      ownerless: [2, 3],
+      adopted: ['from-before'],
+    });
+  });
+
+  it('[invariant 4] gives a VM to the Machine whose Node names it', async () => {
+    const [named, other] = [`node-of-${namespace}`, `other-node-of-${namespace}`];
+    await createNode(named, 'cloud:///zone-a/VM-1');
+    await createNode(other, 'cloud:///zone-a/vm-2');
+    const metadata = { namespace, name: 'joined', labels: { [labels.node]: named } };
+    await client.create(machines, { metadata, spec: { providerID: 'cloud:///region/another' } });
+
+    const asked: ResourceKey[] = [
+      { kind: 'vm', id: 'cloud:///region/vm-1', name: '' },
+      { kind: 'vm', id: 'cloud:///region/vm-2', name: '' },
+    ];
+
+    expect((await activities.findOwnerless(input, asked)).ownerless).toEqual([1]);
+    await Promise.all([named, other].map((name) => client.delete(nodes, { name })));
+  });
+
+  it('[invariant 4] [invariant 6] fails where it cannot read Machines or Nodes, and answers nothing', async () => {
+    const away = testClient(nowhere);
+    const asked: ResourceKey[] = [{ kind: 'vm', id: 'cloud:///1', name: '' }];
+    for (const clusters of [
+      { control: away, target: client },
+      { control: client, target: away },
+    ]) {
+      const { findOwnerless } = createSweepActivities({ ...clusters, events, sweep: limits });
+      await expect(findOwnerless(input, asked)).rejects.toThrow('127.0.0.1:1');
+    }
+    await away.close();
   });
 });
 
@@ -141,7 +180,7 @@ describe('releaseClasses', () => {
       const isRefused = method === 'PATCH' && url.pathname.endsWith('/locked');
       return isRefused ? { kind: 'answer', status: 403, body: statusBody(403, 'Forbidden') } : undefined;
     });
-    const { releaseClasses } = createSweepActivities({ control, events, sweep: limits });
+    const { releaseClasses } = createSweepActivities({ control, target: client, events, sweep: limits });
 
     expect(await releaseClasses(input, classes)).toEqual(['leaving']);
 

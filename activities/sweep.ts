@@ -1,8 +1,10 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
 import { asyncLocalStorage } from '@temporalio/activity';
 import { type ClassEvent, classEvents } from '../api/events.ts';
-import { apiVersion, finalizers, resources } from '../api/gardener/names.ts';
+import type { Machine } from '../api/gardener/machine.ts';
+import { apiVersion, finalizers, labels, resources } from '../api/gardener/names.ts';
 import { secretRefsOf } from '../api/gardener/to-model.ts';
+import { vmOf } from '../api/provider-id.ts';
 import type {
   Ownership,
   ReleasableClass,
@@ -13,6 +15,7 @@ import type {
   SweepScope,
 } from '../api/sweep.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { nodes } from '../kube/core.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
@@ -21,13 +24,15 @@ import { removeFinalizer } from './owner-finalizers.ts';
 export interface SweepDeps {
   /** Cluster of the classes and Machines. */
   readonly control: KubeClient;
+  /** Cluster of the Nodes; may be the same. */
+  readonly target: KubeClient;
   readonly events: EventRecorder;
   readonly sweep: SweepLimits;
 }
 
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
-export function createSweepActivities({ control, events, sweep }: SweepDeps) {
+export function createSweepActivities({ control, target, events, sweep }: SweepDeps) {
   return {
     /** The classes of a namespace as they are now, and how sure a sweep has to be. */
     async readSweepScope({ namespace }: SweepNamespace): Promise<SweepScope> {
@@ -48,23 +53,26 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
     },
 
     /**
-     * Which of these resources have no Machine, by a list of all Machines that is read now. A Machine has what carries
-     * its UID, and the VM that it names by provider ID. A VM without a UID tag, as machine-controller-manager makes them,
-     * also belongs to the Machine of its name that has no provider ID yet.
+     * Which of these resources have no Machine, by lists that are read now. A Machine has what carries its UID, and the
+     * VM that it or its Node names by provider ID. A VM without a UID tag, as machine-controller-manager makes them, also
+     * belongs to the Machine of its name that has no provider ID yet. Nodes are read only where a VM would have no Machine.
      */
     async findOwnerless({ namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
       const { items } = await control.list(machines, { namespace, ...endWithCall() });
       const uids = new Set(items.map(({ metadata }) => metadata.uid));
-      const providerIDs = new Set(items.flatMap(({ spec }) => spec?.providerID || []));
+      const named = new Set(items.flatMap(({ spec }) => (spec?.providerID ? vmOf(spec.providerID) : [])));
       const unnamed = new Set(items.filter(({ spec }) => !spec?.providerID).map(({ metadata }) => metadata.name));
 
-      const isNamed = ({ kind, id }: ResourceKey) => kind === 'vm' && providerIDs.has(id);
+      const isNamed = ({ kind, id }: ResourceKey) => kind === 'vm' && named.has(vmOf(id));
       const isOwned = (resource: ResourceKey) => {
         if (isNamed(resource)) return true;
         return resource.uid === undefined
           ? resource.kind === 'vm' && unnamed.has(resource.name)
           : uids.has(resource.uid);
       };
+      if (asked.some((resource) => resource.kind === 'vm' && !isOwned(resource))) {
+        for (const vm of await vmsOfNodes(items)) named.add(vm);
+      }
       const adopted = asked.flatMap((resource) => {
         const { uid } = resource;
         return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
@@ -108,6 +116,15 @@ export function createSweepActivities({ control, events, sweep }: SweepDeps) {
   function tell(namespace: string, about: { name: string; uid: string }, reason: ClassEvent, note: string): void {
     const regarding = { apiVersion, kind: resources.machineClasses.kind, namespace, ...about };
     events.record({ regarding, type: classEvents[reason].type, reason, note, action: 'Sweep' });
+  }
+
+  /** The VMs that the Nodes of these Machines name. */
+  async function vmsOfNodes(owners: readonly Machine[]): Promise<string[]> {
+    const names = new Set(owners.flatMap(({ metadata }) => metadata.labels?.[labels.node] ?? []));
+    const { items } = await target.list(nodes, endWithCall());
+    return items.flatMap(({ metadata, spec }) =>
+      names.has(metadata.name) && spec?.providerID ? vmOf(spec.providerID) : [],
+    );
   }
 
   async function usedClasses(namespace: string): Promise<ReadonlySet<string | undefined>> {

@@ -3,12 +3,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { finalizers } from '../../api/gardener/names.ts';
-import { events } from '../../kube/core.ts';
+import { finalizers, labels } from '../../api/gardener/names.ts';
+import { events, nodes } from '../../kube/core.ts';
 import { machineClasses, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
 import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
-import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
+import { fromSetup, type Installation, phaseOf, plainSecret, startInstallation } from '../support/installation.ts';
 import { startMillwright } from '../support/millwright.ts';
 import { makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
@@ -53,6 +54,49 @@ describe('the sweeps of the Schedule', () => {
     await millwright.untilMachines(2, 'Running');
     expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 2, deletes: 2 });
   }, 180_000);
+});
+
+describe('a sweep after a take-over', () => {
+  let millwright: Installation;
+
+  afterEach(async () => {
+    await millwright?.stop();
+  });
+
+  it('[invariant 4] keeps the VMs of Machines that spell their provider IDs otherwise', async () => {
+    millwright = await startInstallation({ isStopped: true, flags: short });
+    const { control, target, namespace, cloud } = millwright;
+    const [mcm, restored] = [`mcm-${namespace}`, `restored-${namespace}`];
+    const respell = (id: string) => id.replace('simulated:///here/vm', 'simulated:///Elsewhere/a/VM');
+    const spelled = respell(await makeVm(millwright, mcm));
+    const others = respell(await makeVm(millwright, restored, { uid: '00000000-0000-4000-8000-000000000003' }));
+    await until('the nodes are there', async () => ((await millwright.nodes()).length === 2 ? true : undefined));
+    // As machine-controller-manager leaves it.
+    const { name } = await millwright.createMachine(mcm, {
+      class: { kind: 'MachineClass', name: 'small' },
+      providerID: spelled,
+    });
+    const metadata = { finalizers: [finalizers.machine], labels: { [labels.node]: name } };
+    await control.patch(machines, { namespace, name }, mergePatch({ metadata }));
+    const running = { status: { node: name, currentStatus: { phase: 'Running' } } };
+    await control.patch(machines, { namespace, name }, mergePatch(running), { subresource: 'status' });
+    // As a restore from a backup makes it: another UID. Nothing is made for it, as its class is gone.
+    await millwright.createMachine(restored, { class: { kind: 'MachineClass', name: 'gone' }, providerID: others });
+    await millwright.start();
+    await until('its node is healthy and ours', async () => {
+      const node = await target.get(nodes, { name });
+      return node.metadata.finalizers?.includes(finalizers.node) ? true : undefined;
+    });
+    await untilOld(millwright);
+
+    const { code, report } = await sweep(millwright);
+
+    expect(report.groups[0]).toMatchObject({ seen: 2, deleted: { count: 0 }, kept: [{ reason: 'machine', count: 2 }] });
+    expect(code).toBe(0);
+    expect(await vmNames(millwright)).toEqual([mcm, restored].toSorted());
+    expect(await cloud.stats()).toMatchObject({ deletes: 0 });
+    expect(phaseOf(await control.get(machines, { namespace, name }))).toBe('Running');
+  }, 120_000);
 });
 
 describe('millwright sweep', () => {
