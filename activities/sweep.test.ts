@@ -34,8 +34,11 @@ beforeEach(async () => {
 });
 afterAll(() => client.close());
 
-async function createMachine(name: string, spec: object = {}): Promise<string> {
-  const { metadata } = await client.create(machines, { metadata: { namespace, name }, spec });
+async function createMachine(name: string, spec: object = {}, phase?: string, node?: string): Promise<string> {
+  const own = { namespace, name, ...(node !== undefined && { labels: { [labels.node]: node } }) };
+  const { metadata } = await client.create(machines, { metadata: own, spec });
+  const status = mergePatch({ status: { currentStatus: { phase } } });
+  if (phase !== undefined) await client.patch(machines, metadata, status, { subresource: 'status' });
   return metadata.uid;
 }
 
@@ -88,7 +91,10 @@ describe('findOwnerless', () => {
     const vm: ResourceKey = { kind: 'vm', id: 'cloud:///1', uid: 'from-before', name: 'restored' };
     const disk: ResourceKey = { kind: 'disk', id: 'disk-1', uid: 'from-before', name: '' };
 
-    expect(await activities.findOwnerless(input, [vm, disk])).toEqual({ ownerless: [1], adopted: ['from-before'] });
+    expect(await activities.findOwnerless(input, [vm, disk])).toEqual({
+      ...{ ownerless: [1], adopted: ['from-before'] },
+      surplus: [],
+    });
   });
 
   it('[invariant 4] gives a VM to the Machine that spells its provider ID otherwise', async () => {
@@ -102,6 +108,7 @@ describe('findOwnerless', () => {
     expect(await activities.findOwnerless(input, [spelled, restored, disk, otherCloud])).toEqual({
       ownerless: [2, 3],
       adopted: ['from-before'],
+      surplus: [],
     });
   });
 
@@ -109,8 +116,7 @@ describe('findOwnerless', () => {
     const [named, other] = [`node-of-${namespace}`, `other-node-of-${namespace}`];
     await createNode(named, 'cloud:///zone-a/VM-1');
     await createNode(other, 'cloud:///zone-a/vm-2');
-    const metadata = { namespace, name: 'joined', labels: { [labels.node]: named } };
-    await client.create(machines, { metadata, spec: { providerID: 'cloud:///region/another' } });
+    await createMachine('joined', { providerID: 'cloud:///region/another' }, 'Running', named);
 
     const asked: ResourceKey[] = [
       { kind: 'vm', id: 'cloud:///region/vm-1', name: '' },
@@ -119,6 +125,34 @@ describe('findOwnerless', () => {
 
     expect((await activities.findOwnerless(input, asked)).ownerless).toEqual([1]);
     await Promise.all([named, other].map((name) => client.delete(nodes, { name })));
+  });
+
+  it('[mcm 90] [invariant 4] calls a VM surplus that carries the UID of a Machine which has joined and names another', async () => {
+    const node = `surplus-node-of-${namespace}`;
+    await createNode(node, 'cloud:///zone-a/of-node');
+    const uid = await createMachine('joined', { providerID: 'cloud:///zone-a/own' }, 'Running', node);
+    const unhealthy = await createMachine('unhealthy', { providerID: 'cloud:///zone-a/its' }, 'Unknown');
+    const inCreation = await createMachine('in-creation', { providerID: 'cloud:///zone-a/first' }, 'Pending');
+    const unnamed = await createMachine('unnamed', {}, 'Running');
+    const vm = (id: string, owner: string): ResourceKey => ({
+      kind: 'vm',
+      id: `cloud:///a/${id}`,
+      uid: owner,
+      name: '',
+    });
+    const asked = [
+      ...[vm('OWN', uid), vm('of-node', uid), vm('second', uid), vm('other', unhealthy)],
+      ...[vm('other', inCreation), vm('other', unnamed), { ...vm('disk', uid), kind: 'disk' as const }],
+    ];
+
+    expect(await activities.findOwnerless(input, asked)).toEqual({
+      ...{ ownerless: [], adopted: [] },
+      surplus: [
+        { place: 2, machine: 'joined', keeper: 'cloud own' },
+        { place: 3, machine: 'unhealthy', keeper: 'cloud its' },
+      ],
+    });
+    await client.delete(nodes, { name: node });
   });
 
   it('[invariant 4] [invariant 6] fails where it cannot read Machines or Nodes, and answers nothing', async () => {

@@ -55,13 +55,17 @@ export function createSweepActivities({ control, target, events, sweep }: SweepD
     /**
      * Which of these resources have no Machine, by lists that are read now. A Machine has what carries its UID, and the
      * VM that it or its Node names by provider ID. A VM without a UID tag, as machine-controller-manager makes them, also
-     * belongs to the Machine of its name that has no provider ID yet. Nodes are read only where a VM would have no Machine.
+     * belongs to the Machine of its name that has no provider ID yet. A VM with the UID of a Machine is surplus once that
+     * has joined and names another; until then `ensureVm` looks after it. Nodes are read only where a VM is named by no
+     * Machine.
      */
     async findOwnerless({ namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
       const { items } = await control.list(machines, { namespace, ...endWithCall() });
       const uids = new Set(items.map(({ metadata }) => metadata.uid));
       const named = new Set(items.flatMap(({ spec }) => (spec?.providerID ? vmOf(spec.providerID) : [])));
       const unnamed = new Set(items.filter(({ spec }) => !spec?.providerID).map(({ metadata }) => metadata.name));
+
+      const joined = new Map(items.filter(hasJoined).map((machine) => [machine.metadata.uid, machine]));
 
       const isNamed = ({ kind, id }: ResourceKey) => kind === 'vm' && named.has(vmOf(id));
       const isOwned = (resource: ResourceKey) => {
@@ -70,14 +74,19 @@ export function createSweepActivities({ control, target, events, sweep }: SweepD
           ? resource.kind === 'vm' && unnamed.has(resource.name)
           : uids.has(resource.uid);
       };
-      if (asked.some((resource) => resource.kind === 'vm' && !isOwned(resource))) {
-        for (const vm of await vmsOfNodes(items)) named.add(vm);
-      }
+      const isSuspicious = (resource: ResourceKey) =>
+        resource.kind === 'vm' && !isNamed(resource) && (!isOwned(resource) || joined.has(resource.uid ?? ''));
+      if (asked.some(isSuspicious)) for (const vm of await vmsOfNodes(items)) named.add(vm);
+      const surplus = asked.flatMap((resource, place) => {
+        const { metadata, spec } = joined.get(resource.uid ?? '') ?? {};
+        if (metadata === undefined || !spec?.providerID || !isSuspicious(resource)) return [];
+        return [{ place, machine: metadata.name, keeper: vmOf(spec.providerID) }];
+      });
       const adopted = asked.flatMap((resource) => {
         const { uid } = resource;
         return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
       });
-      return { ownerless: asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i])), adopted };
+      return { ownerless: asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i])), adopted, surplus };
     },
 
     /**
@@ -137,6 +146,12 @@ export function createSweepActivities({ control, target, events, sweep }: SweepD
     const templates = [...sets.items, ...deployments.items].map(({ spec }) => spec?.template?.spec?.class?.name);
     return new Set([...owned.items.map(({ spec }) => spec?.class?.name), ...templates]);
   }
+}
+
+/** Whether the Machine had a Node, so that nobody asks for its VM any more. */
+function hasJoined({ status }: Machine): boolean {
+  const phase = status?.currentStatus?.phase;
+  return phase === 'Running' || phase === 'Unknown';
 }
 
 /** Whether it will be the same when asked again: neither a conflict, nor too many requests, nor a server in need. */

@@ -92,15 +92,16 @@ const resourceKind = z.enum(['vm', 'disk', 'nic', 'port', 'ip']);
 export const DeleteVmRequest = z.object({
   ...cloudScope,
   machine: MachineIdentity,
-  untagged: z
+  only: z
     .object({
       kind: resourceKind,
-      id: nonEmpty.describe('As `listVms` has told it.'),
+      id: nonEmpty.describe('As `listVms` has answered it.'),
+      uid: nonEmpty.optional().describe('UID tag that it carries. Left out: none.'),
     })
     .optional()
     .describe(
-      'Set by the sweep for a resource without a UID tag: only this one goes, and what belongs to it, if it still ' +
-        'carries the tags of the class and no UID. `machine.uid` is then `none`, which no resource carries.',
+      'Set by the sweep: only this resource goes, with what belongs to it, if it still carries the tags of the class ' +
+        'and exactly this UID tag. `machine.uid` is then `none`, which no resource carries.',
     ),
   providerID: nonEmpty
     .optional()

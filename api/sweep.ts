@@ -32,10 +32,13 @@ export interface SweepScope {
 }
 
 /** What a sweep keeps of a listed resource. */
-export type ListedResource = Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt'>;
+export interface ListedResource extends Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt'> {
+  /** Name of the Machine whose UID a surplus VM carries. */
+  readonly surplusOf?: string;
+}
 
 /** What it takes to tell whose a resource is. */
-export type ResourceKey = Omit<ListedResource, 'createdAt'>;
+export type ResourceKey = Omit<ListedResource, 'createdAt' | 'surplusOf'>;
 
 /** Whose Machines a sweep asks for. */
 export interface SweepNamespace {
@@ -52,6 +55,18 @@ export interface Ownership {
    * carries such a UID belongs to that Machine.
    */
   readonly adopted: readonly string[];
+  /** VMs that carry the UID of a Machine that has joined, and that neither a Machine nor its Node names. */
+  readonly surplus: readonly SurplusPlace[];
+}
+
+/** A VM with the UID of a Machine that names another one. */
+export interface SurplusPlace {
+  /** Place in the list. */
+  readonly place: number;
+  /** Name of the Machine. */
+  readonly machine: string;
+  /** The VM of the Machine, as `vmOf` its provider ID. */
+  readonly keeper: string;
 }
 
 /** A class that may go as far as the cloud is concerned. */

@@ -79,7 +79,7 @@ function toText(report: SweepReport): string {
     return [
       row('seen', seen, ''),
       ...kept.map(({ reason, count }) => row('kept', count, keptReasons[reason])),
-      ...(deleted.count > 0 ? [row('deleted', deleted.count, 'had no Machine')] : []),
+      ...(deleted.count > 0 ? [row('deleted', deleted.count, 'were orphans')] : []),
       ...failed.map(({ code, message, ...resource }) => row('failed', nameOf(resource), `${code}: ${message}`)),
     ];
   });
@@ -95,8 +95,9 @@ function toText(report: SweepReport): string {
   ].join('\n');
 }
 
-function nameOf({ kind, id, uid, name }: NamedResource): string {
-  return `${kind} ${id}${name ? ` ${name}` : ''}${uid === undefined ? '' : ` of Machine ${uid}`}`;
+function nameOf({ kind, id, uid, name, surplusOf }: NamedResource): string {
+  const surplus = surplusOf === undefined ? '' : ` (surplus: Machine ${surplusOf} names another VM)`;
+  return `${kind} ${id}${name ? ` ${name}` : ''}${uid === undefined ? '' : ` of Machine ${uid}`}${surplus}`;
 }
 
 /** Columns side by side. */

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers, labels } from '../../api/gardener/names.ts';
+import { names } from '../../api/names.ts';
 import { events, nodes } from '../../kube/core.ts';
 import { machineClasses, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -97,6 +98,44 @@ describe('a sweep after a take-over', () => {
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
     expect(phaseOf(await control.get(machines, { namespace, name }))).toBe('Running');
   }, 120_000);
+});
+
+describe('two VMs of one Machine', () => {
+  let millwright: Installation;
+
+  afterEach(async () => {
+    await millwright?.stop();
+  });
+
+  it('[mcm 90] [invariant 1] become one: the sweep deletes the surplus one and keeps that of the Machine and its Node', async () => {
+    millwright = await startInstallation({ flags: short });
+    const { control, target, namespace, cloud } = millwright;
+    // The client gives the first call up after 15 s, and the second makes another VM before the first takes effect.
+    await cloud.setFaults(
+      { kind: 'latency', operation: 'create', ms: 25_000, times: 1 },
+      { kind: 'ignoreTokens', operation: 'create' },
+    );
+    const { name, uid } = await millwright.createMachine(`doubled-${namespace}`);
+    const [machine] = await millwright.untilMachines(1, 'Running');
+    await until('both VMs are there', async () => ((await cloud.vms()).length === 2 ? true : undefined));
+    expect((await cloud.vms()).map(({ tags }) => tags[names.machineUid])).toEqual([uid, uid]);
+    await untilOld(millwright);
+    const surplus = (await cloud.vms()).find(({ id }) => !machine?.spec?.providerID?.endsWith(`/${id}`));
+
+    const { code, report } = await sweep(millwright);
+
+    expect(report.groups[0]).toMatchObject({
+      ...{ seen: 2, kept: [{ reason: 'machine', count: 1 }] },
+      deleted: { count: 1, resources: [{ uid, surplusOf: name, id: `simulated:///here/${surplus?.id}` }] },
+    });
+    expect(code).toBe(0);
+    const [kept, ...others] = await cloud.vms();
+    expect(others).toEqual([]);
+    expect(`simulated:///here/${kept?.id}`).toBe(machine?.spec?.providerID);
+    expect((await target.get(nodes, { name })).spec?.providerID).toBe(machine?.spec?.providerID);
+    expect(phaseOf(await control.get(machines, { namespace, name }))).toBe('Running');
+    expect((await sweep(millwright)).report.groups[0]).toMatchObject({ seen: 1, deleted: { count: 0 } });
+  }, 180_000);
 });
 
 describe('millwright sweep', () => {

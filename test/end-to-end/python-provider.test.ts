@@ -126,19 +126,20 @@ describe('a provider in Python', () => {
     await remove(ref);
   }, 60_000);
 
-  it('[mcm 88] lists and deletes what has no Machine, with and without a UID tag', async () => {
+  it('[mcm 88] [mcm 90] lists and deletes what has no Machine, with and without a UID tag, and a surplus VM alone', async () => {
     const { control, namespace } = millwright;
     await control.delete(machineClasses, { namespace, name: 'small' }); // which nobody serves here
     const ref = await createMachine('kept');
     await untilMachine(ref, 'Running');
     await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
     await makeVm(millwright, 'untagged');
+    await makeVm(millwright, 'surplus', { uid: ref.uid });
     await makeVm(millwright, 'foreign', { tags: { cluster: 'another' } });
     await untilOld(millwright);
 
     const { report, code } = await sweep(millwright);
 
-    expect(report.groups).toMatchObject([{ seen: 3, kept: [{ reason: 'machine', count: 1 }], deleted: { count: 2 } }]);
+    expect(report.groups).toMatchObject([{ seen: 4, kept: [{ reason: 'machine', count: 1 }], deleted: { count: 3 } }]);
     expect(code).toBe(0);
     expect((await millwright.cloud.vms()).map(({ name }) => name).toSorted()).toEqual(['foreign', 'kept']);
     await remove(ref);

@@ -32,16 +32,16 @@ export interface SweepProgress {
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
 }
 
-/** Why something is kept. */
+/** Why something is kept. An orphan has no Machine, or is a VM with the UID of a Machine that names another. */
 export const keptReasons = {
   machine: 'has a Machine',
-  cameBack: 'had no Machine at first and has one now',
-  gone: 'had no Machine at first and has gone by itself',
-  seenOnce: 'had a Machine at first and has none now: the next sweep looks again',
+  cameBack: 'was an orphan at first and is none now',
+  gone: 'was an orphan at first and has gone by itself',
+  seenOnce: 'was no orphan at first and is one now: the next sweep looks again',
   young: 'is younger than the minimum age',
   unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
-  deleting: 'has no Machine, and the cloud is still deleting it',
-  dryRun: 'has no Machine, and would go but for the dry run',
+  deleting: 'is an orphan, and the cloud is still deleting it',
+  dryRun: 'is an orphan, and would go but for the dry run',
 } as const;
 export type KeptReason = keyof typeof keptReasons;
 
@@ -51,6 +51,8 @@ export interface NamedResource {
   readonly id: string;
   readonly uid?: string;
   readonly name: string;
+  /** Name of the Machine whose UID this VM carries, while the Machine names another. */
+  readonly surplusOf?: string;
 }
 
 /** So many resources, of which the first are named. */

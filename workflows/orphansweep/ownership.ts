@@ -3,12 +3,19 @@ import type { ListedResource } from '../../api/sweep.ts';
 import type { Look } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
 
-/** Of these resources those without a Machine. Waits for the API server for as long as it takes. */
+/** Of these resources those without a Machine, and surplus VMs. Waits for the API server for as long as it takes. */
 export async function withoutMachine(
   sweep: Sweep,
   resources: readonly ListedResource[],
-): Promise<Pick<Look, 'ownerless' | 'adopted'>> {
+): Promise<Pick<Look, 'ownerless' | 'adopted' | 'surplus'>> {
   const keys = resources.map(({ kind, id, uid, name }) => ({ kind, id, ...(uid !== undefined && { uid }), name }));
-  const { ownerless, adopted } = await untilAnswered(sweep, () => kubernetes.findOwnerless(sweep.input, keys));
-  return { ownerless: ownerless.flatMap((place) => resources[place] ?? []), adopted };
+  const { ownerless, adopted, surplus } = await untilAnswered(sweep, () => kubernetes.findOwnerless(sweep.input, keys));
+  return {
+    ownerless: ownerless.flatMap((place) => resources[place] ?? []),
+    adopted,
+    surplus: surplus.flatMap(({ place, machine, keeper }) => {
+      const resource = resources[place];
+      return resource === undefined ? [] : [{ resource: { ...resource, surplusOf: machine }, keeper }];
+    }),
+  };
 }

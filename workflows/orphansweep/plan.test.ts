@@ -12,7 +12,15 @@ function vm(id: string, fields: Partial<ListedResource> = {}): ListedResource {
 }
 
 function look(ownerless: readonly ListedResource[], fields: Partial<Look> = {}): Look {
-  return { atMs: startMs, seen: ownerless.length, ownerless, adopted: [], present: ownerless.map(keyOf), ...fields };
+  return {
+    atMs: startMs,
+    seen: ownerless.length,
+    ownerless,
+    adopted: [],
+    surplus: [],
+    present: ownerless.map(keyOf),
+    ...fields,
+  };
 }
 
 const removed = (looks: GroupLooks) => resourcesOf(planSweep([looks], minimumAgeMs).groups[0]?.remove ?? []);
@@ -70,6 +78,23 @@ describe('planSweep', () => {
     expect(judge(restored, minimumAgeMs)).toMatchObject({ owned: 2, orphans: [], young: [] });
   });
 
+  it('[mcm 90] removes a surplus VM alone, once it was surplus in both looks and is old enough', () => {
+    const second = vm('second', { uid: 'u', surplusOf: 'm' });
+    const surplus = [{ resource: second, keeper: 'cloud first' }];
+    const seen = look([], { seen: 3, surplus });
+    const young = { ...second, createdAt: '2026-01-01T11:55:00Z' };
+    const seenYoung = look([], { seen: 3, surplus: [{ resource: young, keeper: 'cloud first' }] });
+
+    expect(planSweep([{ first: seen, second: seen }], minimumAgeMs).groups).toEqual([
+      { remove: [{ key: 'surplus second', uid: 'u', resources: [second], keeper: 'cloud first' }], owned: 2, kept: [] },
+    ]);
+    expect(removed({ first: look([], { seen: 2 }), second: seen })).toEqual([]);
+    expect(removed({ first: seenYoung, second: seenYoung })).toEqual([]);
+    expect(keptFor({ first: seen, second: look([], { seen: 3, present: ['surplus second'] }) })).toEqual([
+      ['cameBack', ['second']],
+    ]);
+  });
+
   /** A thing in a cloud: when it is there, when it has a Machine, and how old it is. */
   const thing = fc.record({
     uid: fc.option(fc.constantFrom('u1', 'u2', 'u3', 'u4'), { nil: undefined }),
@@ -104,6 +129,7 @@ describe('planSweep', () => {
           seen: seen(at).length,
           ownerless: seen(at).flatMap((each) => (isOwned(at, each) ? [] : each.resource)),
           adopted,
+          surplus: [],
           present: seen(at).map(({ resource }) => keyOf(resource)),
         });
 

@@ -2,12 +2,21 @@
 import type { ListedResource } from '../../api/sweep.ts';
 import type { KeptReason } from './messages.ts';
 
-/** What goes in one call: everything that carries a UID, or one VM without. */
+/** What goes in one call: everything that carries a UID, one VM without, or one surplus VM. */
 export interface Orphan {
   readonly key: string;
   /** Left out for a VM without a UID tag. */
   readonly uid?: string;
   readonly resources: readonly ListedResource[];
+  /** Of a surplus VM: the VM that its Machine names. It goes alone, as both carry the UID. */
+  readonly keeper?: string;
+}
+
+/** A VM with the UID of a Machine that names another one. */
+export interface Surplus {
+  readonly resource: ListedResource;
+  /** The VM of the Machine, as `vmOf` its provider ID. */
+  readonly keeper: string;
 }
 
 /** A group of classes as one look at its cloud, and after it at the Machines, has found it. */
@@ -20,6 +29,8 @@ export interface Look {
   readonly ownerless: readonly ListedResource[];
   /** UIDs that belong to a Machine all the same, see `Ownership`. */
   readonly adopted: readonly string[];
+  /** Surplus VMs of which the keeper was listed, too. */
+  readonly surplus: readonly Surplus[];
   /** Keys of listed resources of which the look before this one was suspicious, one for each resource. */
   readonly present: readonly string[];
 }
@@ -39,16 +50,25 @@ export function keyOf({ uid, id }: Pick<ListedResource, 'uid' | 'id'>): string {
   return uid === undefined ? `id ${id}` : `uid ${uid}`;
 }
 
+/** The key of a surplus VM: what else carries its UID stays. */
+export function surplusKeyOf({ id }: Pick<ListedResource, 'id'>): string {
+  return `surplus ${id}`;
+}
+
 /** Judges one look. A thing is as old as the youngest of its resources; one whose age is not known is young. */
 export function judge(look: Look, minimumAgeMs: number): JudgedLook {
   const adopted = new Set(look.adopted);
   const ownerless = look.ownerless.filter(({ uid }) => uid === undefined || !adopted.has(uid));
   const isAttributed = ({ kind, uid }: ListedResource) => uid !== undefined || kind === 'vm';
-  const things = groupByKey(ownerless.filter(isAttributed));
+  const surplus = look.surplus.map(({ resource, keeper }) => ({
+    ...{ key: surplusKeyOf(resource), resources: [resource], keeper },
+    ...(resource.uid !== undefined && { uid: resource.uid }),
+  }));
+  const things: Orphan[] = [...groupByKey(ownerless.filter(isAttributed)), ...surplus];
   const isOld = ({ resources }: Orphan) =>
     resources.every(({ createdAt }) => look.atMs - Date.parse(createdAt) >= minimumAgeMs);
   return {
-    owned: look.seen - ownerless.length,
+    owned: look.seen - ownerless.length - surplus.length,
     orphans: things.filter(isOld),
     young: things.filter((thing) => !isOld(thing)),
     unattributed: ownerless.filter((resource) => !isAttributed(resource)),

@@ -6,7 +6,7 @@ import { readVmDeletion } from '../machine/answer.ts';
 import type { Failure } from '../machine/failure.ts';
 import { ask, cloudOf, concurrency, type Group, inParallel, scopeOf } from './groups.ts';
 import { withoutMachine } from './ownership.ts';
-import { judge, type Orphan } from './plan.ts';
+import { judge, type Orphan, surplusKeyOf } from './plan.ts';
 import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
 
 /** What became of the orphans of a group. */
@@ -47,7 +47,9 @@ export async function removeOrphans(
 async function stillOrphans(sweep: Sweep, batch: readonly Orphan[], minimumAgeMs: number): Promise<Set<string>> {
   const resources = batch.flatMap((orphan) => orphan.resources);
   const answer = await withoutMachine(sweep, resources);
-  const look = { ...answer, atMs: Date.now(), seen: resources.length, present: [] };
+  const keepers = new Map(batch.map(({ key, keeper }) => [key, keeper]));
+  const surplus = answer.surplus.filter(({ resource, keeper }) => keepers.get(surplusKeyOf(resource)) === keeper);
+  const look = { ...answer, surplus, atMs: Date.now(), seen: resources.length, present: [] };
   const complete = new Map(batch.map(({ key, resources: { length } }) => [key, length]));
   const { orphans } = judge(look, minimumAgeMs);
   return new Set(orphans.filter(({ key, resources: left }) => left.length === complete.get(key)).map(({ key }) => key));
@@ -68,7 +70,7 @@ async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Re
     if ('code' in deletion) {
       removal.failed.push({ orphan, failure: deletion });
       show(sweep, { failed: sweep.progress.failed + 1 });
-      const note = `could not delete ${nameOf(orphan)}, which has no Machine: ${deletion.message}`;
+      const note = `could not delete ${nameOf(orphan)}, which ${whyOf(orphan, 'has')}: ${deletion.message}`;
       return [{ class: about, reason: 'OrphanNotDeleted', note }];
     }
     if (deletion.state === 'deleting' && asks < maxAsks) {
@@ -77,21 +79,29 @@ async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Re
     }
     (deletion.state === 'gone' ? removal.deleted : removal.deleting).push(orphan);
     show(sweep, { deleted: sweep.progress.deleted + 1 });
-    return [{ class: about, reason: 'OrphanDeleted', note: `deleted ${nameOf(orphan)}, which had no Machine` }];
+    return [
+      { class: about, reason: 'OrphanDeleted', note: `deleted ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}` },
+    ];
   }
 }
 
-/** By its UID all that carries it; a VM without one by its provider ID. */
+/**
+ * By its UID all that carries it. A VM without one, and a surplus one, by its id alone: a provider that does not know
+ * `only` then deletes nothing.
+ */
 function toDeletion(
-  { uid, resources }: Orphan,
+  { uid, resources, keeper }: Orphan,
   namespace: string,
-): Pick<DeleteVmRequest, 'machine' | 'providerID' | 'untagged'> {
+): Pick<DeleteVmRequest, 'machine' | 'providerID' | 'only'> {
   const leading = leadingOf(resources);
-  const providerID = leading?.kind === 'vm' ? leading.id : undefined;
+  const name = leading?.name || 'unknown';
+  if (leading !== undefined && (uid === undefined || keeper !== undefined)) {
+    const only = { kind: leading.kind, id: leading.id, ...(uid !== undefined && { uid }) };
+    return { machine: { uid: 'none', namespace, name }, only };
+  }
   return {
-    machine: { uid: uid ?? 'none', namespace, name: leading?.name || 'unknown' },
-    ...(providerID !== undefined && { providerID }),
-    ...(uid === undefined && leading && { untagged: { kind: leading.kind, id: leading.id } }),
+    machine: { uid: uid ?? 'none', namespace, name },
+    ...(leading?.kind === 'vm' && { providerID: leading.id }),
   };
 }
 
@@ -104,4 +114,11 @@ function nameOf({ resources }: Orphan): string {
   const leading = leadingOf(resources);
   const others = resources.length > 1 ? ` and ${resources.length - 1} more of its UID` : '';
   return `${leading?.kind} ${leading?.id} (${leading?.name || 'without a name'}, made ${leading?.createdAt})${others}`;
+}
+
+function whyOf({ resources }: Orphan, verb: 'has' | 'had'): string {
+  const machine = leadingOf(resources)?.surplusOf;
+  return machine === undefined
+    ? `${verb} no Machine`
+    : `carries the UID of Machine ${machine} and is not the VM that it names`;
 }

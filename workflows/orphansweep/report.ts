@@ -77,6 +77,6 @@ function tally(resources: readonly ListedResource[], most: number): Tally {
   return { count: resources.length, resources: resources.slice(0, most).map(toNamed) };
 }
 
-function toNamed({ kind, id, uid, name }: ListedResource): NamedResource {
-  return { kind, id, ...(uid !== undefined && { uid }), name };
+function toNamed({ kind, id, uid, name, surplusOf }: ListedResource): NamedResource {
+  return { kind, id, ...(uid !== undefined && { uid }), name, ...(surplusOf !== undefined && { surplusOf }) };
 }

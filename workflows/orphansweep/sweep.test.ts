@@ -7,6 +7,7 @@ import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { SweepActivities } from '../../activities/sweep.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
+import { vmOf } from '../../api/provider-id.ts';
 import type { ResourceKey, SweepNotice, SweptClass } from '../../api/sweep.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
@@ -32,6 +33,8 @@ afterAll(() => connection.close());
 let classes: SweptClass[];
 let cloud: CloudResource[];
 let machines: Set<string>;
+/** Of these Machines, the VM that each names; the others of its UID are surplus. */
+let keepers: Map<string, string>;
 let onRead: (count: number) => void;
 let onDelete: (request: DeleteVmRequest) => 'deleting' | 'gone';
 let listVms: (request: ListVmsRequest) => unknown;
@@ -46,7 +49,7 @@ let handle: WorkflowHandle;
 let end: () => Promise<void>;
 
 beforeEach(async () => {
-  [classes, cloud, machines] = [[swept('small')], [], new Set()];
+  [classes, cloud, machines, keepers] = [[swept('small')], [], new Set(), new Map()];
   [reads, lists, deletions, released, notices] = [0, [], [], [], []];
   onRead = () => undefined;
   onDelete = () => 'gone';
@@ -57,7 +60,11 @@ beforeEach(async () => {
       reads += 1;
       onRead(reads);
       const isOwned = ({ uid, name }: ResourceKey) => machines.has(uid ?? name);
-      return { ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])), adopted: [] };
+      return {
+        ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])),
+        adopted: [],
+        surplus: surplusIn(asked),
+      };
     },
     releaseClasses: async (_, releasable) => {
       released.push(releasable.map(({ name }) => name));
@@ -81,7 +88,7 @@ beforeEach(async () => {
       deletions.push(request);
       const state = onDelete(request);
       const isDoomed = ({ uid, id }: CloudResource) =>
-        request.untagged === undefined ? uid === request.machine.uid : id === request.untagged.id;
+        request.only === undefined ? uid === request.machine.uid : id === request.only.id;
       if (state === 'gone') cloud = cloud.filter((each) => !isDoomed(each));
       return { state, nodeNames: [] };
     },
@@ -107,6 +114,14 @@ function swept(name: string, scope = name, changes: Partial<SweptClass> = {}): S
 
 function vm(id: string, changes: Partial<CloudResource> = {}): CloudResource {
   return { kind: 'vm', id, name: id, createdAt: '2026-01-01T00:00:00Z', tags: {}, ...changes };
+}
+
+function surplusIn(asked: readonly ResourceKey[]) {
+  return asked.flatMap(({ kind, id, uid = '' }, place) => {
+    const keeper = keepers.get(uid);
+    const isSurplus = kind === 'vm' && keeper !== undefined && keeper !== id;
+    return isSurplus ? [{ place, machine: `machine-${uid}`, keeper: vmOf(keeper) }] : [];
+  });
 }
 
 async function start(dryRun = false): Promise<void> {
@@ -146,16 +161,54 @@ describe('orphanSweep', () => {
       ['unattributed', 1],
     ]);
     expect([releasedClasses, dryRun, lists.length, released]).toEqual([[], false, 2, []]);
-    const asked = deletions.map(({ machine, providerID, untagged }) => ({ machine, providerID, untagged }));
+    const asked = deletions.map(({ machine, providerID, only }) => ({ machine, providerID, only }));
     expect(asked.toSorted((a, b) => (a.machine.name < b.machine.name ? -1 : 1))).toEqual([
-      { machine: { uid: 'u2', namespace: 'n', name: 'orphan' }, providerID: 'orphan', untagged: undefined },
+      { machine: { uid: 'u2', namespace: 'n', name: 'orphan' }, providerID: 'orphan', only: undefined },
       {
-        ...{ machine: { uid: 'none', namespace: 'n', name: 'untagged' }, providerID: 'untagged' },
-        untagged: { kind: 'vm', id: 'untagged' },
+        ...{ machine: { uid: 'none', namespace: 'n', name: 'untagged' }, providerID: undefined },
+        only: { kind: 'vm', id: 'untagged' },
       },
     ]);
     expect(notices.map(({ reason }) => reason)).toEqual(['OrphanDeleted', 'OrphanDeleted']);
     expect(notices.some(({ note }) => note.includes('vm orphan') && note.includes('and 1 more of its UID'))).toBe(true);
+  });
+
+  it('[mcm 90] deletes the surplus VM of a Machine alone, and none while the VM of the Machine is not listed', async () => {
+    machines = new Set(['u1', 'u2']);
+    keepers = new Map([
+      ['u1', 'c://a/first'],
+      ['u2', 'c://a/not-listed'],
+    ]);
+    const [first, second] = [vm('c://a/first', { uid: 'u1' }), vm('c://a/second', { uid: 'u1' })];
+    cloud = [first, second, vm('disk', { kind: 'disk', uid: 'u1' }), vm('c://a/lone', { uid: 'u2' })];
+
+    const { groups } = await sweep();
+
+    expect(deletions.map(({ machine, providerID, only }) => ({ uid: machine.uid, providerID, only }))).toEqual([
+      { uid: 'none', providerID: undefined, only: { kind: 'vm', id: 'c://a/second', uid: 'u1' } },
+    ]);
+    const { name, uid } = second;
+    const named = { kind: 'vm', id: 'c://a/second', uid, name, surplusOf: 'machine-u1' };
+    expect(groups[0]?.deleted).toEqual({ count: 1, resources: [named] });
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'machine', count: 3 }]);
+    expect(notices[0]?.note).toContain('which carries the UID of Machine machine-u1 and is not the VM that it names');
+  });
+
+  it('[mcm 90] [invariant 4] keeps a surplus VM whose Machine names another VM right before it would go', async () => {
+    machines = new Set(['u1']);
+    keepers = new Map([['u1', 'c://a/first']]);
+    cloud = [vm('c://a/first', { uid: 'u1' }), vm('c://a/second', { uid: 'u1' })];
+    onRead = (count) => {
+      if (count === 3) keepers.set('u1', 'c://a/third');
+    };
+
+    const { groups } = await sweep();
+
+    expect(deletions).toEqual([]);
+    expect(groups[0]?.kept).toMatchObject([
+      { reason: 'machine', count: 1 },
+      { reason: 'cameBack', count: 1 },
+    ]);
   });
 
   it('looks once when there is nothing to be suspicious of', async () => {

@@ -3,12 +3,13 @@
  * the Machines: a Machine exists before its VM does, so one that is being created is never taken for an orphan.
  */
 import { sleep } from '@temporalio/workflow';
+import { vmOf } from '../../api/provider-id.ts';
 import type { ListedResource } from '../../api/sweep.ts';
 import { readPage } from './answer.ts';
 import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
 import type { SweepInput, SweepReport } from './messages.ts';
 import { withoutMachine } from './ownership.ts';
-import { type GroupLooks, type GroupPlan, judge, keyOf, type Look, planSweep } from './plan.ts';
+import { type GroupLooks, type GroupPlan, judge, keyOf, type Look, planSweep, surplusKeyOf } from './plan.ts';
 import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progress.ts';
 import { releaseClasses } from './release.ts';
 import { type Removal, removeOrphans } from './remove.ts';
@@ -73,7 +74,8 @@ async function lookAt(
 ): Promise<void> {
   const [listing] = group.classes;
   if (listing === undefined || group.failure !== undefined) return;
-  const look = { atMs: Date.now(), seen: 0, ownerless: [], adopted: [], present: [] } as Mutable<Look>;
+  const look = { atMs: Date.now(), seen: 0, ownerless: [], adopted: [], surplus: [], present: [] } as Mutable<Look>;
+  const vms = new Set<string>();
   let waiting: ListedResource[] = [];
   let page: string | undefined;
   do {
@@ -86,16 +88,20 @@ async function lookAt(
     }
     look.seen += listed.items.length;
     if (which === 'first') show(sweep, { seen: sweep.progress.seen + listed.items.length });
-    look.present.push(...listed.items.map(keyOf).filter((key) => suspects.has(key)));
+    const keys = listed.items.flatMap((item) => [keyOf(item), surplusKeyOf(item)]);
+    look.present.push(...keys.filter((key) => suspects.has(key)));
+    for (const { kind, id } of listed.items) if (kind === 'vm') vms.add(vmOf(id));
     waiting.push(...listed.items);
     page = listed.nextPage;
     if (waiting.length > 0 && (page === undefined || waiting.length >= maxAsked)) {
-      const { ownerless, adopted } = await withoutMachine(sweep, waiting);
+      const { ownerless, adopted, surplus } = await withoutMachine(sweep, waiting);
       look.ownerless.push(...ownerless);
       look.adopted.push(...adopted);
+      look.surplus.push(...surplus);
       waiting = [];
     }
   } while (page !== undefined);
+  look.surplus = look.surplus.filter(({ keeper }) => vms.has(keeper));
   group[which] = look;
   if (which === 'first') show(sweep, { listed: sweep.progress.listed + 1 });
 }

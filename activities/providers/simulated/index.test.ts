@@ -461,30 +461,39 @@ describe('deleteVm', () => {
 
 describe('deleteVm of a VM without a UID tag', () => {
   const tags = { 'kubernetes.io/cluster/untagged': '1' };
-  const untagged = (id: string) =>
-    deletion({ uid: 'none', namespace: 'garden', name: 'old' }, { ...scope({ tags }), untagged: { kind: 'vm', id } });
+  const request = (vm: string, uid?: string) => {
+    const only = { kind: 'vm' as const, id: `simulated:///local/${vm}`, ...(uid !== undefined && { uid }) };
+    return deletion({ uid: 'none', namespace: 'garden', name: 'old' }, { ...scope({ tags }), only });
+  };
 
-  it('deletes this one alone, and asked again says that it is gone', async () => {
-    const [id, other] = [await makeVm('untagged-1', tags), await makeVm('untagged-2', tags)];
-    const request = untagged(`simulated:///local/${id}`);
+  it.each([
+    ['without a UID tag', undefined],
+    ['with this UID tag', 'uid-of-two'],
+  ])('deletes the one %s alone, and asked again says that it is gone', async (_, uid) => {
+    const own = { ...tags, ...(uid !== undefined && { 'millwright.dev/machine-uid': uid }) };
+    const [id, other] = [await makeVm(`only-1-${uid}`, own), await makeVm(`only-2-${uid}`, own)];
 
-    expect(await provider.deleteVm(request, call())).toEqual({ state: 'deleting', nodeNames: ['untagged-1'] });
-    await eventually(async () => (await provider.deleteVm(request, call())).state === 'gone');
+    expect(await provider.deleteVm(request(id, uid), call())).toEqual({
+      state: 'deleting',
+      nodeNames: [`only-1-${uid}`],
+    });
+    await eventually(async () => (await provider.deleteVm(request(id, uid), call())).state === 'gone');
 
     const left = await cloud.vms();
     expect([left.some((vm) => vm.id === id), left.some((vm) => vm.id === other)]).toEqual([false, true]);
   });
 
-  it('[invariant 4] leaves alone what has a UID by now, and what has not the tags of the class', async () => {
-    const owned = await makeVm('untagged-3', { ...tags, 'millwright.dev/machine-uid': 'uid-of-a-machine' });
-    const foreign = await makeVm('untagged-4', { 'kubernetes.io/cluster/another': '1' });
+  it('[invariant 4] leaves alone what has another UID, or not the tags of the class', async () => {
+    const owned = await makeVm('only-3', { ...tags, 'millwright.dev/machine-uid': 'uid-of-a-machine' });
+    const untagged = await makeVm('only-4', tags);
+    const foreign = await makeVm('only-5', { 'kubernetes.io/cluster/another': '1' });
 
-    for (const id of [owned, foreign]) {
-      const { code } = await refusal(provider.deleteVm(untagged(`simulated:///local/${id}`), call()));
+    for (const asked of [request(owned), request(owned, 'another'), request(untagged, 'another'), request(foreign)]) {
+      const { code } = await refusal(provider.deleteVm(asked, call()));
       expect(code).toBe('FailedPrecondition');
     }
     const left = (await cloud.vms()).map(({ id }) => id);
-    expect(left).toEqual(expect.arrayContaining([owned, foreign]));
+    expect(left).toEqual(expect.arrayContaining([owned, untagged, foreign]));
   });
 });
 

@@ -96,9 +96,9 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
 
     async deleteVm(request, context) {
       const access = await reach(request, context.signal);
-      if (request.untagged === undefined) return deleteAll(access, request, context);
+      if (request.only === undefined) return deleteAll(access, request, context);
       const { tags } = parseOrRefuse(Scope, request.providerSpec, 'providerSpec');
-      return deleteUntagged(access, { id: request.untagged.id, tags }, context.signal);
+      return deleteOnly(access, request.only, tags, context.signal);
     },
 
     async listVms(request, { signal }) {
@@ -188,17 +188,19 @@ async function deleteAll(access: CloudAccess, request: DeleteVmRequest, context:
   }
 }
 
-/** Deletes one VM without a UID tag. It may have got one since it was listed, or never have been this installation's. */
-async function deleteUntagged(
+/** Deletes one VM. Its UID tag may be another since it was listed, or it may never have been this installation's. */
+async function deleteOnly(
   access: CloudAccess,
-  { id, tags }: { id: string; tags: Readonly<Record<string, string>> },
+  { id, uid }: { id: string; uid?: string | undefined },
+  tags: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<VmDeletion> {
   const vm = await findVm(access, id.slice(id.lastIndexOf('/') + 1), signal);
   if (vm === undefined) return { state: 'gone', nodeNames: [] };
   const isOurs = Object.entries(tags).every(([key, value]) => vm.tags[key] === value);
-  if (!isOurs || vm.tags[names.machineUid] !== undefined) {
-    throw new ProviderError('FailedPrecondition', `the VM ${id} is not an untagged one of this class any more`);
+  if (!isOurs || vm.tags[names.machineUid] !== uid) {
+    const wanted = uid === undefined ? 'no UID tag' : `the UID tag ${uid}`;
+    throw new ProviderError('FailedPrecondition', `the VM ${id} has not the tags of this class and ${wanted} any more`);
   }
   if (vm.state !== 'deleting') await deleteVm(access, vm.id, signal);
   return { state: 'deleting', nodeNames: [vm.name] };

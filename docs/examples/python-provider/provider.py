@@ -105,16 +105,16 @@ def tags_of(request):
 
 def find_vms(cloud, request):
     """All VMs of the Machine, oldest first: by its UID, and by its provider ID whatever their tags. Or the sweep's one."""
-    if not request.get("untagged"):
+    if not (only := request.get("only")):
         vms = cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
         named = named_id(request)
         if named is None or any(vm["id"] == named for vm in vms):
             return vms
         vm = cloud("GET", f"/v1/vms/{named}")
         return [*vms, vm] if vm else vms
-    vm = cloud("GET", "/v1/vms/" + request["untagged"]["id"].rsplit("/", 1)[1])
-    if vm and (UID_TAG in vm["tags"] or not tags_of(request).items() <= vm["tags"].items()):
-        raise failure("FailedPrecondition", f"the VM {vm['id']} is not an untagged one of this class any more")
+    vm = cloud("GET", "/v1/vms/" + only["id"].rsplit("/", 1)[1])
+    if vm and (vm["tags"].get(UID_TAG) != only.get("uid") or not tags_of(request).items() <= vm["tags"].items()):
+        raise failure("FailedPrecondition", f"the VM {vm['id']} has not the tags of its class and the UID tag any more")
     return [vm] if vm else []
 
 
