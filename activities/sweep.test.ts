@@ -1,6 +1,7 @@
 /** What a sweep reads of a real API server, and what it does there. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { finalizers, labels } from '../api/gardener/names.ts';
+import { isNewer } from '../api/model.ts';
 import type { ResourceKey, SweepNamespace } from '../api/sweep.ts';
 import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -16,7 +17,10 @@ const nowhere = { server: 'http://127.0.0.1:1', credentials: async () => ({ head
 
 const told: EventRecord[] = [];
 const events = { record: (event: EventRecord) => told.push(event), flush: async () => undefined };
-const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600 };
+const brake = { brakeCount: 3, brakeRate: 10, approvalSeconds: 60 };
+const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600, ...brake };
+/** Of a Temporal that remembers nothing: temporal/past-sweeps.ts has tests of its own. */
+const past = { readPast: async () => ({ unanswered: [] }), countDeletions: async () => 0 };
 let client: KubeClient;
 let activities: ReturnType<typeof createSweepActivities>;
 let namespace: string;
@@ -25,7 +29,7 @@ let input: SweepNamespace;
 beforeAll(async () => {
   client = testClient();
   await installCrds(testKubeconfig());
-  activities = createSweepActivities({ control: client, target: client, events, sweep: limits });
+  activities = createSweepActivities({ control: client, target: client, events, past, sweep: limits });
 });
 beforeEach(async () => {
   told.length = 0;
@@ -91,10 +95,20 @@ describe('findOwnerless', () => {
     const vm: ResourceKey = { kind: 'vm', id: 'cloud:///1', uid: 'from-before', name: 'restored' };
     const disk: ResourceKey = { kind: 'disk', id: 'disk-1', uid: 'from-before', name: '' };
 
-    expect(await activities.findOwnerless(input, [vm, disk])).toEqual({
+    expect(await activities.findOwnerless(input, [vm, disk])).toMatchObject({
       ...{ ownerless: [1], adopted: ['from-before'] },
       surplus: [],
     });
+  });
+
+  it('says how many Machines there are, and at which version of the cluster', async () => {
+    await createMachine('first');
+    const { machines: before } = await activities.findOwnerless(input, []);
+    await createMachine('second');
+    const { machines: after } = await activities.findOwnerless(input, []);
+
+    expect([before.count, after.count]).toEqual([1, 2]);
+    expect(isNewer(after.resourceVersion, before.resourceVersion)).toBe(true);
   });
 
   it('[invariant 4] gives a VM to the Machine that spells its provider ID otherwise', async () => {
@@ -105,7 +119,7 @@ describe('findOwnerless', () => {
     const disk: ResourceKey = { kind: 'disk', id: 'disk-1', uid: 'from-before', name: '' };
     const otherCloud: ResourceKey = { kind: 'vm', id: 'gce:///eu-west-1/i-2', name: 'c' };
 
-    expect(await activities.findOwnerless(input, [spelled, restored, disk, otherCloud])).toEqual({
+    expect(await activities.findOwnerless(input, [spelled, restored, disk, otherCloud])).toMatchObject({
       ownerless: [2, 3],
       adopted: ['from-before'],
       surplus: [],
@@ -145,7 +159,7 @@ describe('findOwnerless', () => {
       ...[vm('other', inCreation), vm('other', unnamed), { ...vm('disk', uid), kind: 'disk' as const }],
     ];
 
-    expect(await activities.findOwnerless(input, asked)).toEqual({
+    expect(await activities.findOwnerless(input, asked)).toMatchObject({
       ...{ ownerless: [], adopted: [] },
       surplus: [
         { place: 2, machine: 'joined', keeper: 'cloud own' },
@@ -162,7 +176,7 @@ describe('findOwnerless', () => {
       { control: away, target: client },
       { control: client, target: away },
     ]) {
-      const { findOwnerless } = createSweepActivities({ ...clusters, events, sweep: limits });
+      const { findOwnerless } = createSweepActivities({ ...clusters, events, past, sweep: limits });
       await expect(findOwnerless(input, asked)).rejects.toThrow('127.0.0.1:1');
     }
     await away.close();
@@ -175,9 +189,9 @@ describe('readSweepScope', () => {
     const leaving = await protectedClass('leaving');
     await client.delete(machineClasses, { namespace, name: 'leaving' });
 
-    const { classes, limits: own } = await activities.readSweepScope(input);
+    const { classes, limits: own, past: left } = await activities.readSweepScope(input);
 
-    expect(own).toEqual(limits);
+    expect([own, left]).toEqual([limits, { unanswered: [] }]);
     expect(classes.toSorted((a, b) => (a.class.name < b.class.name ? -1 : 1))).toEqual([
       expect.objectContaining({ uid: leaving.uid, leaving: true }),
       {
@@ -214,7 +228,7 @@ describe('releaseClasses', () => {
       const isRefused = method === 'PATCH' && url.pathname.endsWith('/locked');
       return isRefused ? { kind: 'answer', status: 403, body: statusBody(403, 'Forbidden') } : undefined;
     });
-    const { releaseClasses } = createSweepActivities({ control, target: client, events, sweep: limits });
+    const { releaseClasses } = createSweepActivities({ control, target: client, events, past, sweep: limits });
 
     expect(await releaseClasses(input, classes)).toEqual(['leaving']);
 

@@ -7,6 +7,7 @@ import { secretRefsOf } from '../api/gardener/to-model.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type {
   Ownership,
+  PastSweeps,
   ReleasableClass,
   ResourceKey,
   SweepLimits,
@@ -28,13 +29,21 @@ export interface SweepDeps {
   readonly target: KubeClient;
   readonly events: EventRecorder;
   readonly sweep: SweepLimits;
+  readonly past: SweepMemory;
+}
+
+/** What Temporal knows of the sweeps and machines of the installation. */
+export interface SweepMemory {
+  readPast(): Promise<PastSweeps>;
+  /** How many machines were deleted through their workflows since a time, RFC 3339. */
+  countDeletions(since: string): Promise<number>;
 }
 
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
-export function createSweepActivities({ control, target, events, sweep }: SweepDeps) {
+export function createSweepActivities({ control, target, events, sweep, past }: SweepDeps) {
   return {
-    /** The classes of a namespace as they are now, and how sure a sweep has to be. */
+    /** The classes of a namespace as they are now, how sure a sweep has to be, and what earlier ones have left. */
     async readSweepScope({ namespace }: SweepNamespace): Promise<SweepScope> {
       const { items } = await control.list(machineClasses, { namespace, ...endWithCall() });
       const classes = items.map((machineClass) => {
@@ -49,7 +58,12 @@ export function createSweepActivities({ control, target, events, sweep }: SweepD
           credentials: secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace),
         };
       });
-      return { classes, limits: sweep };
+      return { classes, limits: sweep, past: await past.readPast() };
+    },
+
+    /** How many machines were deleted through Millwright since a time, RFC 3339. */
+    async countDeletions(_: SweepNamespace, since: string): Promise<number> {
+      return past.countDeletions(since);
     },
 
     /**
@@ -60,7 +74,7 @@ export function createSweepActivities({ control, target, events, sweep }: SweepD
      * Machine.
      */
     async findOwnerless({ namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
-      const { items } = await control.list(machines, { namespace, ...endWithCall() });
+      const { items, resourceVersion } = await control.list(machines, { namespace, ...endWithCall() });
       const uids = new Set(items.map(({ metadata }) => metadata.uid));
       const named = new Set(items.flatMap(({ spec }) => (spec?.providerID ? vmOf(spec.providerID) : [])));
       const unnamed = new Set(items.filter(({ spec }) => !spec?.providerID).map(({ metadata }) => metadata.name));
@@ -86,7 +100,8 @@ export function createSweepActivities({ control, target, events, sweep }: SweepD
         const { uid } = resource;
         return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
       });
-      return { ownerless: asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i])), adopted, surplus };
+      const ownerless = asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i]));
+      return { ownerless, adopted, surplus, machines: { count: items.length, resourceVersion } };
     },
 
     /**

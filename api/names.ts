@@ -47,6 +47,7 @@ export const blockers = {
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods are still on the Node',
   KubernetesApi: 'a Kubernetes API server does not answer or refuses',
+  Brake: 'a sweep would delete more than it may without a person, and nobody has named what goes',
   Rollout: 'a rollout does not move on, and its machines do not say why',
 } as const;
 export type Blocker = keyof typeof blockers;

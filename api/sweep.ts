@@ -12,6 +12,12 @@ export interface SweepLimits {
   readonly confirmAfterSeconds: number;
   /** What the cloud made more recently is not judged. */
   readonly minimumAgeSeconds: number;
+  /** So many orphans may go without approval. */
+  readonly brakeCount: number;
+  /** Or so many percent of the listed VMs, if that is more. 0: none. */
+  readonly brakeRate: number;
+  /** How long a sweep waits for approval before it fails. */
+  readonly approvalSeconds: number;
 }
 
 /** A MachineClass as a sweep needs it. */
@@ -25,10 +31,30 @@ export interface SweptClass {
   readonly credentials: readonly SecretRef[];
 }
 
+/** What one list of the Machines says of all. */
+export interface MachineReading {
+  readonly count: number;
+  readonly resourceVersion: string;
+}
+
+/** The Machines as a sweep has seen them. */
+export interface SeenMachines extends MachineReading {
+  readonly at: string;
+}
+
+/** What earlier sweeps have left to this one. */
+export interface PastSweeps {
+  /** The Machines as the last sweep that completed has seen them. Left out where there is none. */
+  readonly machines?: SeenMachines;
+  /** Why one was held, or would have been, and no person has approved what goes. */
+  readonly unanswered: readonly string[];
+}
+
 /** What a sweep works with. */
 export interface SweepScope {
   readonly classes: readonly SweptClass[];
   readonly limits: SweepLimits;
+  readonly past: PastSweeps;
 }
 
 /** What a sweep keeps of a listed resource. */
@@ -48,6 +74,7 @@ export interface SweepNamespace {
 
 /** Which of the resources that were asked about have a Machine. */
 export interface Ownership {
+  readonly machines: MachineReading;
   /** Places in the list of those that have none. */
   readonly ownerless: readonly number[];
   /**

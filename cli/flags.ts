@@ -49,4 +49,6 @@ export const workersFlags = [
   'bootstrapTokenAuthExtraGroups',
   'orphanConfirmAfter',
   'orphanMinimumAge',
+  'orphanBrakeCount',
+  'orphanBrakeRate',
 ] as const;

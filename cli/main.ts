@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command `millwright`. Ends with 0, with 2 when what was given cannot be used, with 1 when it failed. */
 import { CommanderError, Option, Command as Program } from 'commander';
-import type { Command } from './command.ts';
+import { type Command, spellingOf } from './command.ts';
 import { commands } from './commands.ts';
 import { envOf, type Flag, type FlagName, flagOf, flags, parseOptions, UsageError } from './options.ts';
 import { version } from './version.ts';
@@ -27,7 +27,7 @@ async function main(): Promise<number> {
 
 function register<N extends FlagName>(program: Program, command: Command<N>): void {
   const subcommand = program.command(command.name).description(command.description);
-  for (const [name, description] of command.arguments ?? []) subcommand.argument(`<${name}>`, description);
+  for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
   for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
   const variables = command.flags
     .filter(isEnvOnly)
@@ -41,7 +41,8 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
     ]);
     const given = Object.fromEntries(texts);
     const options = parseOptions(command.flags, given, process.env);
-    await command.run(options, args.slice(0, command.arguments?.length ?? 0).map(String), given);
+    const words = args.slice(0, command.arguments?.length ?? 0).flat();
+    await command.run(options, words.filter((word) => word !== undefined).map(String), given);
   });
 }
 

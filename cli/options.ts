@@ -206,6 +206,20 @@ export const flags = {
     description: 'What a cloud has made more recently no sweep deletes.',
     schema: duration,
   },
+  orphanBrakeCount: {
+    value: 'number',
+    default: '3',
+    description:
+      'So many orphans a sweep deletes without approval, or as many as --orphan-brake-rate allows if that is more. With more of them it waits for `millwright sweep approve`.',
+    schema: wholeNumber(0, 1_000_000),
+  },
+  orphanBrakeRate: {
+    value: 'percent',
+    default: '10',
+    description:
+      'So many percent of the listed VMs a sweep deletes without approval, see --orphan-brake-count. 0: it deletes nothing without approval.',
+    schema: wholeNumber(0, 100),
+  },
   leaderElect: {
     value: 'true|false',
     default: 'true',

@@ -48,6 +48,9 @@ export async function startControllersPart(
   };
 }
 
+/** How long a sweep waits at the brake for a person: a day, so that somebody is at work. */
+const approvalSeconds = 24 * 3_600;
+
 /** Starts the workers with a connection to Temporal of their own. */
 export async function startWorkersPart(
   options: Options<(typeof workersFlags)[number]>,
@@ -72,6 +75,9 @@ export async function startWorkersPart(
     sweep: {
       confirmAfterSeconds: options.orphanConfirmAfter,
       minimumAgeSeconds: options.orphanMinimumAge,
+      brakeCount: options.orphanBrakeCount,
+      brakeRate: options.orphanBrakeRate,
+      approvalSeconds,
     },
     providers: options.providers,
     logger,

@@ -1,5 +1,6 @@
 import { defineCommand, type Given } from './command.ts';
 import { clusterFlags, temporalFlags } from './flags.ts';
+import { lineOf } from './line.ts';
 import { type FlagName, flagOf, UsageError } from './options.ts';
 
 const actions = ['status', 'history', 'retry', 'pause', 'resume', 'undo', 'restart'] as const;
@@ -43,14 +44,5 @@ export function rolloutLine(
   { namespace, name }: { readonly namespace: string; readonly name: string },
   given: Given,
 ): string {
-  const where = (['installation', ...clusterFlags, ...temporalFlags] as const).flatMap((flag) => {
-    const value = given[flag];
-    return value === undefined ? [] : [flagOf(flag), quoted(value)];
-  });
-  return ['millwright rollout', action, name, '-n', namespace, ...where].join(' ');
-}
-
-/** As a shell takes it for one word. */
-function quoted(value: string): string {
-  return /^[\w.,:/@%+=-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
+  return lineOf(['rollout', action, name], namespace, given);
 }

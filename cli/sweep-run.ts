@@ -3,14 +3,21 @@ import { Client } from '@temporalio/client';
 import { hasWorkers } from '../temporal/clusters.ts';
 import { connectClient, type TemporalServer } from '../temporal/connection.ts';
 import {
+  approveOrphans,
+  findHeldSweeps,
   followSweep,
+  type Held,
+  type HeldSweep,
   keptReasons,
   type NamedResource,
   type SweepProgress,
   type SweepReport,
   startSweep,
 } from '../temporal/schedules.ts';
+import type { Installation } from '../temporal/workflows.ts';
+import type { Given } from './command.ts';
 import type { temporalFlags } from './flags.ts';
+import { lineOf } from './line.ts';
 import type { Options } from './options.ts';
 import { temporalServer } from './servers.ts';
 
@@ -18,27 +25,82 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
 
 /**
  * Starts a sweep, or joins one that somebody started so, and prints its report; how far it is goes to standard error.
- * Throws an Error when something could not be listed or deleted, and before it starts one that no worker would take up.
+ * Throws an Error when something could not be listed or deleted, when it waits at its brake, and before it starts one that
+ * no worker would take up.
  */
-export async function sweep(options: SweepOptions): Promise<void> {
+export async function sweep(options: SweepOptions, given: Given): Promise<void> {
   const { dryRun, namespace, installation = namespace, output } = options;
-  const server = temporalServer(options);
-  const connection = await connectClient(server);
-  try {
-    if (!(await hasWorkers(connection, { namespace: server.namespace, installation }))) {
+  await withInstallation(options, async (to, server) => {
+    if (!(await hasWorkers(to.client.connection, { namespace: server.namespace, installation }))) {
       const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
-    const client = new Client({ connection, namespace: server.namespace });
-    const id = await startSweep({ client, name: installation }, { dialect: 'gardener', namespace, dryRun }, 'person');
+    const id = await startSweep(to, { dialect: 'gardener', namespace, dryRun }, 'person');
     console.error(`sweep ${id}: it goes on when this command ends`);
-    const report = await followSweep(client, id, toldOnce(id, installation, server));
-    console.log(output === 'json' ? JSON.stringify(report) : toText(report));
-    const problem = problemOf(report);
-    if (problem !== undefined) throw new Error(problem);
+    const tell = toldOnce(id, installation, server);
+    const report = await followSweep(to.client, id, (progress) => {
+      const held = progress?.held;
+      if (held === undefined) return tell(progress);
+      console.log(output === 'json' ? JSON.stringify({ held }) : heldText(held));
+      const line = lineOf(['sweep', 'approve', '<id>...'], namespace, given);
+      throw new Error(`nothing was deleted: the sweep waits until somebody names what may go, with ${line}`);
+    });
+    conclude(report, output);
+  });
+}
+
+/**
+ * Approves what is named at every sweep that waits at its brake and lists it, and prints their reports. Throws an Error
+ * when none lists it, or something could not be listed or deleted.
+ */
+export async function approve(options: SweepOptions, vms: readonly string[]): Promise<void> {
+  const { namespace, installation = namespace, output } = options;
+  await withInstallation(options, async (to, server) => {
+    const waiting = await findHeldSweeps(to);
+    const lists = ({ held }: HeldSweep, vm: string) =>
+      held.orphans.some(({ named }) => named.some(({ id, name }) => id === vm || name === vm));
+    if (waiting.length === 0) throw new Error(`no sweep of installation '${installation}' waits for approval`);
+    const unknown = vms.filter((vm) => !waiting.some((each) => lists(each, vm)));
+    if (unknown.length > 0) {
+      throw new Error(`no sweep that waits lists ${unknown.join(', ')}: give ids as in\n${heldText(waiting[0]!.held)}`);
+    }
+    for (const each of waiting) {
+      const own = vms.filter((vm) => lists(each, vm));
+      if (own.length > 0) console.error(`sweep ${each.id}: ${await approveOrphans(to, each, own)} approved`);
+    }
+    for (const { id } of waiting.filter((each) => vms.some((vm) => lists(each, vm)))) {
+      conclude(await followSweep(to.client, id, toldOnce(id, installation, server)), output);
+    }
+  });
+}
+
+async function withInstallation(
+  options: SweepOptions,
+  run: (to: Installation, server: TemporalServer) => Promise<void>,
+): Promise<void> {
+  const server = temporalServer(options);
+  const connection = await connectClient(server);
+  try {
+    const client = new Client({ connection, namespace: server.namespace });
+    await run({ client, name: options.installation ?? options.namespace }, server);
   } finally {
     await connection.close();
   }
+}
+
+function conclude(report: SweepReport, output: SweepOptions['output']): void {
+  console.log(output === 'json' ? JSON.stringify(report) : toText(report));
+  const problem = problemOf(report);
+  if (problem !== undefined) throw new Error(problem);
+}
+
+function heldText({ reasons, count, orphans }: Held): string {
+  const more = count - orphans.length;
+  return [
+    ...reasons.map((reason) => `the brake holds: ${reason}`),
+    ...orphans.map(({ named }) => named.map(nameOf).join(' with ')),
+    ...(more > 0 ? [`and ${more} more, which wait for the next sweep`] : []),
+  ].join('\n');
 }
 
 /** Prints what has changed since the last time. */
@@ -71,7 +133,7 @@ function progressText({ doing, until, groups, listed, candidates, lastError, ...
 }
 
 function toText(report: SweepReport): string {
-  const { dryRun, groups, releasedClasses } = report;
+  const { dryRun, groups, releasedClasses, braked = [], unanswered = [] } = report;
   const rows = groups.flatMap(({ provider, classes, seen, kept, deleted, failed, error }) => {
     const about = `${provider || '(no provider)'} ${classes.join(', ')}`;
     const row = (what: string, count: number | string, why: string) => [about, what, String(count), why];
@@ -91,6 +153,10 @@ function toText(report: SweepReport): string {
     ...(groups.length === 0 ? ['there is no MachineClass: nothing was looked at'] : table(rows)),
     ...(named.length > 0 ? ['', ...named] : []),
     ...(releasedClasses.length > 0 ? ['', `let go of deleted classes: ${releasedClasses.join(', ')}`] : []),
+    ...(braked.length > 0
+      ? ['', ...braked.map((reason) => `the brake ${dryRun ? 'would hold' : 'held'}: ${reason}`)]
+      : []),
+    ...unanswered.map((reason) => `the next sweep that finds an orphan waits at the brake: ${reason}`),
     ...(dryRun ? ['', 'this was a dry run: nothing was deleted'] : []),
   ].join('\n');
 }

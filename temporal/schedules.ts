@@ -6,12 +6,16 @@ import {
   type ScheduleDescription,
   ScheduleNotFoundError,
   ScheduleOverlapPolicy,
+  WorkflowFailedError,
   WorkflowNotFoundError,
   type WorkflowStartOptions,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { searchAttributes } from '../api/names.ts';
 import {
+  approveUpdate,
+  type Held,
   progressQuery,
   type SweepInput,
   type SweepProgress,
@@ -20,7 +24,13 @@ import {
 import { knowingSearchAttributes } from './search-attributes.ts';
 import type { Installation } from './workflows.ts';
 
-export type { GroupReport, NamedResource, SweepProgress, SweepReport } from '../workflows/orphansweep/messages.ts';
+export type {
+  GroupReport,
+  Held,
+  NamedResource,
+  SweepProgress,
+  SweepReport,
+} from '../workflows/orphansweep/messages.ts';
 export { keptReasons } from '../workflows/orphansweep/messages.ts';
 
 const installationKey = defineSearchAttributeKey(searchAttributes.installation, SearchAttributeType.KEYWORD);
@@ -31,6 +41,14 @@ const catchupWindowMs = 60_000;
 /** Id of the Schedule, and with a time after it of its workflows. */
 export function sweepScheduleId(installation: string): string {
   return `${installation}/orphan-sweep`;
+}
+
+/** Which sweep out of turn: somebody's, a dry one, or one that deleted classes wait for. */
+type Turn = 'now' | 'dry-run' | 'classes';
+
+/** Workflow id of a sweep out of turn. */
+export function sweepIdFor(installation: string, turn: Turn): string {
+  return `${sweepScheduleId(installation)}/${turn}`;
 }
 
 /**
@@ -119,7 +137,7 @@ export async function startSweep(to: Installation, input: SweepInput, asker: 'pe
   const which = asker === 'classes' ? asker : input.dryRun ? 'dry-run' : 'now';
   const options = {
     ...startOptions(to, input),
-    workflowId: `${sweepScheduleId(to.name)}/${which}`,
+    workflowId: sweepIdFor(to.name, which),
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
   } satisfies WorkflowStartOptions;
@@ -133,8 +151,8 @@ const askEveryMs = 1_000;
 const patienceMs = 5_000;
 
 /**
- * Resolves with the report of the sweep with this id. What it says meanwhile goes to `onProgress`, and undefined when no
- * worker answers.
+ * Resolves with the report of the sweep with this id, and rejects with the failure of one that fails. What it says
+ * meanwhile goes to `onProgress`, and undefined when no worker answers; what that throws ends the wait.
  */
 export async function followSweep(
   client: Client,
@@ -143,9 +161,14 @@ export async function followSweep(
 ): Promise<SweepReport> {
   const handle = client.workflow.getHandle(workflowId);
   let isOver = false;
-  const result = handle.result().finally(() => {
-    isOver = true;
-  });
+  const result = handle
+    .result()
+    .catch((error: unknown) => {
+      throw error instanceof WorkflowFailedError && error.cause ? error.cause : error;
+    })
+    .finally(() => {
+      isOver = true;
+    });
   const asking = (async () => {
     while (!isOver) {
       const pause = new Promise((resolve) => setTimeout(resolve, askEveryMs));
@@ -165,5 +188,38 @@ async function askProgress(client: Client, workflowId: string): Promise<SweepPro
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) throw error;
     return undefined;
+  }
+}
+
+/** A sweep that waits at its brake. */
+export interface HeldSweep {
+  readonly id: string;
+  readonly held: Held;
+}
+
+/** The sweeps of an installation that wait for approval. Open ones are asked: the list of workflows may be behind. */
+export async function findHeldSweeps({ client, name }: Installation): Promise<HeldSweep[]> {
+  const query = `${searchAttributes.installation} = '${name}' AND WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
+  const waiting: HeldSweep[] = [];
+  for await (const { workflowId: id } of client.workflow.list({ query })) {
+    const { held } = (await askProgress(client, id)) ?? {};
+    if (held !== undefined) waiting.push({ id, held });
+  }
+  return waiting;
+}
+
+/** Approves what is named, by id or name, at a sweep that waits. Answers how many orphans that are; throws what it refuses. */
+export async function approveOrphans(
+  { client }: Installation,
+  { id }: HeldSweep,
+  named: readonly string[],
+): Promise<number> {
+  try {
+    const handle = client.workflow.getHandle(id);
+    return await client.withDeadline(Date.now() + patienceMs, () =>
+      handle.executeUpdate(approveUpdate, { args: [named] }),
+    );
+  } catch (error) {
+    throw error instanceof WorkflowUpdateFailedError && error.cause ? error.cause : error;
   }
 }

@@ -1,5 +1,6 @@
 /** The workers of an installation: one for its workflows and what they do in Kubernetes, and one for each provider. */
 import { hostname } from 'node:os';
+import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { boundary } from '../activities/boundary.ts';
 import { createDrainActivities } from '../activities/drain.ts';
@@ -19,6 +20,7 @@ import type { Logger } from '../kube/logger.ts';
 import { shareFinds } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
+import { createSweepMemory } from './past-sweeps.ts';
 import { type SetBackWatch, watchForSetBack } from './set-back.ts';
 
 export interface WorkersOptions {
@@ -122,6 +124,7 @@ async function createInstallationWorker(
   { sinks }: SetBackWatch,
 ): Promise<Worker> {
   const { connection, namespace, installation } = options;
+  const client = new Client({ connection, namespace });
   return Worker.create({
     ...common,
     connection,
@@ -134,7 +137,7 @@ async function createInstallationWorker(
       ...createMachineActivities({ ...options, events }),
       ...createOwnerActivities({ ...options, events }),
       ...createDrainActivities({ ...options, evictionRetryMs }),
-      ...createSweepActivities({ ...options, events }),
+      ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
     },
     maxCachedWorkflows: options.maxCachedWorkflows,
     // A task holds the requests of its local activities. With 200 slots a hundred new machines made tasks of over 5 s,

@@ -1,5 +1,5 @@
 /** docs/reference/cli.md, from the commands and the one table of flags. */
-import type { Command } from '../../cli/command.ts';
+import { type Command, spellingOf } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
 import { envOf, type Flag, type FlagName, flagOf, flags } from '../../cli/options.ts';
 
@@ -26,8 +26,8 @@ ${(Object.keys(flags) as FlagName[]).map((name) => row(name, all)).join('\n')}
 
 function section(command: Command): string {
   const { name, description, arguments: args = [] } = command;
-  const usage = ['millwright', name, ...args.map(([argument]) => `<${argument}>`), '[flags]'].join(' ');
-  const rows = args.map(([argument, meaning]) => `- \`<${argument}>\`: ${meaning}\n`).join('');
+  const usage = ['millwright', name, ...args.map(([argument]) => spellingOf(argument)), '[flags]'].join(' ');
+  const rows = args.map(([argument, meaning]) => `- \`${spellingOf(argument)}\`: ${meaning}\n`).join('');
   return `\n## ${usage}\n\n${description}\n${rows && `\n${rows}`}`;
 }
 

@@ -61,7 +61,10 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     maxCachedWorkflows: 2_000,
     bootstrapTokenExtraGroups: '',
-    sweep: { confirmAfterSeconds: 120, minimumAgeSeconds: 600 },
+    sweep: {
+      ...{ confirmAfterSeconds: 120, minimumAgeSeconds: 600 },
+      ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },
+    },
     providers: ['simulated'],
     logger,
     ...options,

@@ -1,6 +1,6 @@
 /** Input, report, query and signal of the orphan sweep. Controllers and the CLI import this file, too. */
-import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { SweepNamespace } from '../../api/sweep.ts';
+import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { SeenMachines, SweepNamespace } from '../../api/sweep.ts';
 
 /** What a sweep is started with. */
 export interface SweepInput extends SweepNamespace {
@@ -10,6 +10,11 @@ export interface SweepInput extends SweepNamespace {
 
 /** An operator wants a reading that Kubernetes has refused to be tried again now. Shortens no pause between two looks. */
 export const retryNowSignal = defineSignal('retryNow');
+/**
+ * A person names what may go, by ids or names of `Held`, while the brake holds. All else is kept. Answers how many orphans
+ * that are.
+ */
+export const approveUpdate = defineUpdate<number, [readonly string[]]>('approve');
 /** How far the sweep is. */
 export const progressQuery = defineQuery<SweepProgress>('progress');
 
@@ -30,7 +35,27 @@ export interface SweepProgress {
   readonly deleted: number;
   readonly failed: number;
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+  /** What waits for approval. */
+  readonly held?: Held;
 }
+
+/** What waits at the brake, and why. */
+export interface Held {
+  readonly reasons: readonly string[];
+  readonly count: number;
+  /** At most 500: what is not among them waits for a sweep after this one. */
+  readonly orphans: readonly HeldOrphan[];
+}
+
+/** An orphan at the brake, as a person approves it. */
+export interface HeldOrphan {
+  readonly key: string;
+  /** Its VMs, all of which have to be named; where it has none, one resource. */
+  readonly named: readonly NamedResource[];
+}
+
+/** Type of the failure of a sweep whose orphans nobody has approved in time. */
+export const notApprovedFailure = 'NotApproved';
 
 /** Why something is kept. An orphan has no Machine, or is a VM with the UID of a Machine that names another. */
 export const keptReasons = {
@@ -40,6 +65,7 @@ export const keptReasons = {
   seenOnce: 'was no orphan at first and is one now: the next sweep looks again',
   young: 'is younger than the minimum age',
   unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
+  notApproved: 'is an orphan, and nobody has approved that it goes',
   deleting: 'is an orphan, and the cloud is still deleting it',
   dryRun: 'is an orphan, and would go but for the dry run',
 } as const;
@@ -83,6 +109,12 @@ export interface SweepReport {
   readonly startedAt: string;
   readonly endedAt: string;
   readonly groups: readonly GroupReport[];
+  /** Why the brake has held; in a dry run, why it would. */
+  readonly braked?: readonly string[];
+  /** What the next sweep compares the Machines with. */
+  readonly machines?: SeenMachines;
+  /** Why the next sweep that finds an orphan is held, too: nobody has answered yet. */
+  readonly unanswered?: readonly string[];
   /** Deleted classes that were let go, as nothing of theirs is left. */
   readonly releasedClasses: readonly string[];
 }

@@ -1,5 +1,6 @@
 /** Whose the listed resources are, as the API server says now. */
 import type { ListedResource } from '../../api/sweep.ts';
+import { addReading } from './brake.ts';
 import type { Look } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
 
@@ -9,7 +10,11 @@ export async function withoutMachine(
   resources: readonly ListedResource[],
 ): Promise<Pick<Look, 'ownerless' | 'adopted' | 'surplus'>> {
   const keys = resources.map(({ kind, id, uid, name }) => ({ kind, id, ...(uid !== undefined && { uid }), name }));
-  const { ownerless, adopted, surplus } = await untilAnswered(sweep, () => kubernetes.findOwnerless(sweep.input, keys));
+  const at = new Date().toISOString();
+  const { ownerless, adopted, surplus, machines } = await untilAnswered(sweep, () =>
+    kubernetes.findOwnerless(sweep.input, keys),
+  );
+  sweep.census = addReading(sweep.census, machines, at);
   return {
     ownerless: ownerless.flatMap((place) => resources[place] ?? []),
     adopted,

@@ -15,6 +15,7 @@ function look(ownerless: readonly ListedResource[], fields: Partial<Look> = {}):
   return {
     atMs: startMs,
     seen: ownerless.length,
+    vms: ownerless.filter(({ kind }) => kind === 'vm').length,
     ownerless,
     adopted: [],
     surplus: [],
@@ -127,6 +128,7 @@ describe('planSweep', () => {
         const lookAt = (at: 0 | 1): Look => ({
           atMs: startMs + at * pauseMs,
           seen: seen(at).length,
+          vms: 0,
           ownerless: seen(at).flatMap((each) => (isOwned(at, each) ? [] : each.resource)),
           adopted,
           surplus: [],

@@ -25,6 +25,8 @@ export interface Look {
   readonly atMs: number;
   /** Resources that were listed. */
   readonly seen: number;
+  /** VMs among them. */
+  readonly vms: number;
   /** Those of them without a Machine. */
   readonly ownerless: readonly ListedResource[];
   /** UIDs that belong to a Machine all the same, see `Ownership`. */
@@ -100,10 +102,12 @@ export interface GroupPlan {
   readonly kept: readonly Kept[];
 }
 
-/** What a sweep does after its looks. A brake on many deletions would be another kind of decision. */
+/** What a sweep does after its looks. */
 export type SweepDecision =
   | { readonly kind: 'nothing'; readonly groups: readonly GroupPlan[] }
-  | { readonly kind: 'remove'; readonly groups: readonly GroupPlan[] };
+  | { readonly kind: 'remove'; readonly groups: readonly GroupPlan[] }
+  /** Waits until a person has named what goes. */
+  | { readonly kind: 'hold'; readonly reasons: readonly string[]; readonly groups: readonly GroupPlan[] };
 
 /** The looks at one group: the second is there where the first had something to be suspicious of. */
 export interface GroupLooks {
@@ -111,17 +115,25 @@ export interface GroupLooks {
   readonly second?: Look;
 }
 
-/** Decides what goes, over all groups that could be listed: what was an orphan in both looks at its group. */
-export function planSweep(looks: readonly GroupLooks[], minimumAgeMs: number): SweepDecision {
-  const groups = looks.map((group) => planGroup(group, minimumAgeMs));
+/**
+ * Decides what goes, over all groups that could be listed: what was an orphan in both looks at its group.
+ * @param approved keys of what a person has named, where nothing else may go
+ */
+export function planSweep(
+  looks: readonly GroupLooks[],
+  minimumAgeMs: number,
+  approved?: ReadonlySet<string>,
+): SweepDecision {
+  const groups = looks.map((group) => planGroup(group, minimumAgeMs, approved));
   return { kind: groups.some(({ remove }) => remove.length > 0) ? 'remove' : 'nothing', groups };
 }
 
-function planGroup({ first, second }: GroupLooks, minimumAgeMs: number): GroupPlan {
+function planGroup({ first, second }: GroupLooks, minimumAgeMs: number, approved?: ReadonlySet<string>): GroupPlan {
   const before = judge(first, minimumAgeMs);
   const now = second === undefined ? before : judge(second, minimumAgeMs);
   const suspects = new Set(before.orphans.map(({ key }) => key));
-  const remove = second === undefined ? [] : now.orphans.filter(({ key }) => suspects.has(key));
+  const certain = second === undefined ? [] : now.orphans.filter(({ key }) => suspects.has(key));
+  const mayGo = ({ key }: Orphan) => approved === undefined || approved.has(key);
   const seenOnce = now.orphans.filter(({ key }) => second !== undefined && !suspects.has(key));
   const still = new Set([...now.orphans, ...now.young].map(({ key }) => key));
   const present = new Set(second?.present);
@@ -135,8 +147,13 @@ function planGroup({ first, second }: GroupLooks, minimumAgeMs: number): GroupPl
     { reason: 'seenOnce', resources: resourcesOf(seenOnce) },
     { reason: 'young', resources: resourcesOf(now.young) },
     { reason: 'unattributed', resources: now.unattributed },
+    { reason: 'notApproved', resources: resourcesOf(certain.filter((orphan) => !mayGo(orphan))) },
   ];
-  return { remove, owned: now.owned - returnedCount, kept: kept.filter(({ resources }) => resources.length > 0) };
+  return {
+    remove: certain.filter(mayGo),
+    owned: now.owned - returnedCount,
+    kept: kept.filter(({ resources }) => resources.length > 0),
+  };
 }
 
 /** The resources of several things. */

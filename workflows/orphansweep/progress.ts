@@ -1,6 +1,7 @@
 /** What a running sweep shows: the query `progress`, the details in the Temporal UI, and on what it is blocked. */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
+  ApplicationFailure,
   condition,
   continueAsNew,
   proxyActivities,
@@ -10,9 +11,17 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { SweepActivities } from '../../activities/sweep.ts';
-import { type Blocker, searchAttributes } from '../../api/names.ts';
+import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
 import { isActivityFailure, toFailure } from '../machine/failure.ts';
-import { progressQuery, retryNowSignal, type SweepInput, type SweepProgress } from './messages.ts';
+import { approvedKeys, type Census } from './brake.ts';
+import {
+  approveUpdate,
+  type HeldOrphan,
+  progressQuery,
+  retryNowSignal,
+  type SweepInput,
+  type SweepProgress,
+} from './messages.ts';
 import type { orphanSweep } from './sweep.ts';
 
 /** Readings of whole lists: what they do not bring within their attempts the workflow waits for. */
@@ -32,6 +41,10 @@ export interface Sweep {
   nudges: number;
   /** How many readings of Kubernetes are being waited for. */
   blocked: number;
+  /** What its readings say of the Machines. */
+  census?: Census;
+  /** Keys of what a person has named at the brake. */
+  approved?: ReadonlySet<string>;
 }
 
 /** Starts to answer queries. */
@@ -47,12 +60,29 @@ export function startSweep(input: SweepInput): Sweep {
     sweep.nudges += 1;
   };
   setHandler(retryNowSignal, nudge, { description: 'Try again now what Kubernetes has refused.' });
+  const approve = (given: readonly string[]) => {
+    const { held } = sweep.progress;
+    if (held === undefined || sweep.approved !== undefined) throw refuse('the sweep does not wait for approval');
+    const answer = approvedKeys(held.orphans, given);
+    if ('problem' in answer) throw refuse(answer.problem);
+    return answer.keys;
+  };
+  const accept = (given: readonly string[]) => {
+    sweep.approved = new Set(approve(given));
+    return sweep.approved.size;
+  };
+  const description = 'Name the VMs that may go, by id or name. All others are kept.';
+  setHandler(approveUpdate, accept, { validator: (given) => void approve(given), description });
   return sweep;
+}
+
+function refuse(message: string): ApplicationFailure {
+  return ApplicationFailure.create({ type: 'InvalidArgument', message, nonRetryable: true });
 }
 
 /** Shows what has changed. A new `doing` begins now, and waits for nothing that is not said with it. */
 export function show(sweep: Sweep, change: Partial<SweepProgress>): void {
-  const { until: _, ...rest } = sweep.progress;
+  const { until: _, held: __, ...rest } = sweep.progress;
   const before = change.doing === undefined ? sweep.progress : { ...rest, since: new Date().toISOString() };
   sweep.progress = { ...before, ...change };
   setCurrentDetails(toMarkdown(sweep));
@@ -96,11 +126,49 @@ function block(sweep: Sweep, change: 1 | -1): void {
   const before = sweep.blocked;
   sweep.blocked += change;
   if (before > 0 && sweep.blocked > 0) return;
-  const blocker: Blocker = 'KubernetesApi';
-  upsertSearchAttributes([{ key: blockedOnKey, value: sweep.blocked > 0 ? blocker : null }]);
+  showBlocker(sweep.blocked > 0 ? 'KubernetesApi' : undefined);
 }
 
-function toMarkdown({ input, progress, blocked }: Sweep): string {
+/** Sets the search attribute of what the sweep waits for: one event. */
+export function showBlocker(blockedOn: Blocker | undefined): void {
+  upsertSearchAttributes([{ key: blockedOnKey, value: blockedOn ?? null }]);
+}
+
+/** The command with which a person approves. */
+export function approvalLine({ namespace }: SweepInput): string {
+  const { taskQueue: installation } = workflowInfo();
+  const other = installation === namespace ? '' : ` --installation ${installation}`;
+  return `millwright sweep approve <id>... -n ${namespace}${other}`;
+}
+
+/** An orphan at the brake, for people. */
+export function nameOf({ named }: HeldOrphan): string {
+  return named
+    .map(({ kind, id, name, surplusOf }) => {
+      const surplus = surplusOf === undefined ? '' : `, surplus: Machine ${surplusOf} names another VM`;
+      return `${kind} ${id} (${name || 'without a name'}${surplus})`;
+    })
+    .join(' with ');
+}
+
+/** Orphans at the brake that the details list. */
+const maxShown = 100;
+
+function heldLines({ input, progress: { held } }: Sweep): string[] {
+  if (held === undefined) return [];
+  const more = held.count - maxShown;
+  return [
+    `- **Blocked on**: Brake: ${blockers.Brake}`,
+    ...held.reasons.map((reason) => `- **Held, as** ${reason}`),
+    `- **To approve**: \`${approvalLine(input)}\`; what is not named is kept`,
+    `- **Orphans**: ${held.count}`,
+    ...held.orphans.slice(0, maxShown).map((orphan) => `  - ${nameOf(orphan)}`),
+    ...(more > 0 ? [`  - and ${more} more`] : []),
+  ];
+}
+
+function toMarkdown(sweep: Sweep): string {
+  const { input, progress, blocked } = sweep;
   const { doing, since, until, groups, listed, seen, candidates, deleted, failed, lastError } = progress;
   const rows: [string, string | undefined][] = [
     ['Doing', `${doing}, since ${since}${until === undefined ? '' : `, until ${until}`}`],
@@ -110,5 +178,6 @@ function toMarkdown({ input, progress, blocked }: Sweep): string {
     ['Last error', lastError && `${lastError.code} at ${lastError.at}: ${lastError.message}`],
     ['Dry run', input.dryRun ? 'nothing is deleted' : undefined],
   ];
-  return rows.flatMap(([name, value]) => (value === undefined ? [] : [`- **${name}**: ${value}`])).join('\n');
+  const shown = rows.flatMap(([name, value]) => (value === undefined ? [] : [`- **${name}**: ${value}`]));
+  return [...shown, ...heldLines(sweep)].join('\n');
 }

@@ -22,7 +22,11 @@ interface Findings {
 }
 
 /** The report as it is before classes are let go. */
-export function reportOf({ input, startedAt }: Sweep, { unlisted, listed }: Findings): SweepReport {
+export function reportOf(
+  { input, startedAt }: Sweep,
+  { unlisted, listed }: Findings,
+  about: Pick<SweepReport, 'braked' | 'machines' | 'unanswered'>,
+): SweepReport {
   const most = maxNamed(unlisted.length + listed.length);
   const groups = [
     ...listed.map(({ group, plan, removal }) => ({
@@ -33,7 +37,8 @@ export function reportOf({ input, startedAt }: Sweep, { unlisted, listed }: Find
     ...unlisted.map((group) => ({ ...aboutGroup(group), seen: 0, ...nothing, error: errorOf(group) })),
   ];
   const { dryRun } = input;
-  return { dryRun, startedAt, endedAt: startedAt, groups: groups.toSorted(byFirstClass), releasedClasses: [] };
+  const sorted = groups.toSorted(byFirstClass);
+  return { dryRun, startedAt, endedAt: startedAt, groups: sorted, ...about, releasedClasses: [] };
 }
 
 const nothing = { kept: [], deleted: { count: 0, resources: [] }, failed: [], failedCount: 0 } as const;
@@ -77,6 +82,7 @@ function tally(resources: readonly ListedResource[], most: number): Tally {
   return { count: resources.length, resources: resources.slice(0, most).map(toNamed) };
 }
 
-function toNamed({ kind, id, uid, name, surplusOf }: ListedResource): NamedResource {
+/** A resource as a report names it. */
+export function toNamed({ kind, id, uid, name, surplusOf }: ListedResource): NamedResource {
   return { kind, id, ...(uid !== undefined && { uid }), name, ...(surplusOf !== undefined && { surplusOf }) };
 }

@@ -8,13 +8,13 @@ import type { SweepActivities } from '../../activities/sweep.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import type { ResourceKey, SweepNotice, SweptClass } from '../../api/sweep.ts';
+import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptClass } from '../../api/sweep.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { eventually, recordingLogger } from '../../test/kube/setup.ts';
 import { sinks } from '../../test/support/sinks.ts';
-import { progressQuery, retryNowSignal, type SweepReport } from './messages.ts';
+import { approveUpdate, notApprovedFailure, progressQuery, retryNowSignal, type SweepReport } from './messages.ts';
 
 let connection: NativeConnection;
 let client: Client;
@@ -35,6 +35,10 @@ let cloud: CloudResource[];
 let machines: Set<string>;
 /** Of these Machines, the VM that each names; the others of its UID are surplus. */
 let keepers: Map<string, string>;
+let limits: SweepLimits;
+let past: PastSweeps;
+let deletedByUs: number;
+let resourceVersion: string;
 let onRead: (count: number) => void;
 let onDelete: (request: DeleteVmRequest) => 'deleting' | 'gone';
 let listVms: (request: ListVmsRequest) => unknown;
@@ -51,11 +55,15 @@ let end: () => Promise<void>;
 beforeEach(async () => {
   [classes, cloud, machines, keepers] = [[swept('small')], [], new Set(), new Map()];
   [reads, lists, deletions, released, notices] = [0, [], [], [], []];
+  const brake = { brakeCount: 3, brakeRate: 10, approvalSeconds: 60 };
+  limits = { confirmAfterSeconds: 0.2, minimumAgeSeconds: 600, ...brake };
+  [past, deletedByUs, resourceVersion] = [{ unanswered: [] }, 0, '100'];
   onRead = () => undefined;
   onDelete = () => 'gone';
   listVms = () => ({ items: cloud });
   const kubernetes: SweepActivities = {
-    readSweepScope: async () => ({ classes, limits: { confirmAfterSeconds: 0.2, minimumAgeSeconds: 600 } }),
+    readSweepScope: async () => ({ classes, limits, past }),
+    countDeletions: async () => deletedByUs,
     findOwnerless: async (_, asked) => {
       reads += 1;
       onRead(reads);
@@ -64,6 +72,7 @@ beforeEach(async () => {
         ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])),
         adopted: [],
         surplus: surplusIn(asked),
+        machines: { count: machines.size, resourceVersion },
       };
     },
     releaseClasses: async (_, releasable) => {
@@ -362,5 +371,147 @@ describe('orphanSweep', () => {
         note: 'deleted, and stays: vm young is younger than the minimum age',
       },
     ]);
+  });
+});
+
+describe('the brake of a sweep', () => {
+  const orphans = (count: number) =>
+    Array.from({ length: count }, (_, i) => vm(`c://a/${i}`, { uid: `u${i}`, name: `name-${i}` }));
+  const held = async () => (await handle.query(progressQuery)).held;
+  const untilHeld = () => eventually(async () => (await held()) !== undefined, 30_000);
+  const approve = (...named: string[]) => handle.executeUpdate(approveUpdate, { args: [named] });
+  const blockedOnBrake = async () =>
+    (await client.workflow.count(`MillwrightBlockedOn = 'Brake' AND WorkflowId = '${handle.workflowId}'`)).count === 1;
+
+  it('[mcm 89] [invariant 4] holds more orphans than may go, until a person names some, and keeps the others', async () => {
+    cloud = orphans(4);
+    await start();
+    await untilHeld();
+    await eventually(blockedOnBrake, 30_000);
+    expect(deletions).toEqual([]);
+    expect(await held()).toMatchObject({ count: 4, reasons: [expect.stringContaining('there are 4 orphans')] });
+    const metadata = JSON.stringify(await handle.query('__temporal_workflow_metadata'));
+    expect(metadata).toContain('vm c://a/3 (name-3)');
+    expect(metadata).toContain('millwright sweep approve <id>... -n n');
+
+    await expect(approve('c://a/0', 'unknown')).rejects.toMatchObject({
+      cause: { message: expect.stringContaining("'unknown' is none of what waits") },
+    });
+    expect(deletions).toEqual([]);
+    expect(await approve('c://a/0', 'name-2')).toBe(2);
+    const { groups, braked, unanswered } = (await handle.result()) as SweepReport;
+
+    expect(idsIn(groups[0]?.deleted)?.toSorted()).toEqual(['c://a/0', 'c://a/2']);
+    expect(groups[0]?.kept).toMatchObject([
+      { reason: 'notApproved', resources: [{ id: 'c://a/1' }, { id: 'c://a/3' }] },
+    ]);
+    expect(deletions.map(({ machine }) => machine.uid).toSorted()).toEqual(['u0', 'u2']);
+    expect([braked?.length, unanswered]).toEqual([1, [expect.stringContaining('not all that')]]);
+    await eventually(async () => !(await blockedOnBrake()), 30_000);
+  });
+
+  it('[mcm 89] [invariant 4] fails when nobody approves in time, names what waits, and deletes nothing', async () => {
+    limits = { ...limits, approvalSeconds: 0.5 };
+    cloud = orphans(4);
+
+    const error: unknown = await sweep().catch((reason: unknown) => reason);
+
+    expect(error).toMatchObject({ cause: { type: notApprovedFailure } });
+    const { message } = (error as { cause: Error }).cause;
+    expect(message).toContain('vm c://a/3 (name-3)');
+    expect(message).toContain('millwright sweep approve <id>... -n n');
+    expect(deletions).toEqual([]);
+    await eventually(blockedOnBrake, 30_000);
+  });
+
+  it('[invariant 4] looks at the cloud and the Machines again before what was approved goes', async () => {
+    cloud = orphans(5);
+    await start();
+    await untilHeld();
+    machines.add('u1');
+    cloud = cloud.filter(({ uid }) => uid !== 'u2');
+
+    expect(await approve('c://a/0', 'c://a/1', 'c://a/2')).toBe(3);
+    const { groups } = (await handle.result()) as SweepReport;
+
+    expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u0']);
+    expect(groups[0]?.kept.map(({ reason, resources }) => [reason, resources.map(({ id }) => id)])).toEqual([
+      ['cameBack', ['c://a/1']],
+      ['gone', ['c://a/2']],
+      ['notApproved', ['c://a/3', 'c://a/4']],
+    ]);
+  });
+
+  it('counts surplus VMs, and disks by themselves, with the orphans of all groups', async () => {
+    classes = [swept('a'), swept('b')];
+    machines = new Set(['u1']);
+    keepers = new Map([['u1', 'c://a/first']]);
+    const [first, second] = [vm('c://a/first', { uid: 'u1' }), vm('c://a/second', { uid: 'u1' })];
+    const disk = vm('disk', { kind: 'disk', uid: 'u3' });
+    listVms = (request) => ({
+      items: request.class.name === 'a' ? [first, second] : [vm('x', { uid: 'u2' }), disk, vm('y')],
+    });
+
+    await start();
+    await untilHeld();
+
+    const listed = (await held())?.orphans.map(({ named }) => named.map(({ id }) => id));
+    expect(listed).toEqual([['c://a/second'], ['x'], ['disk'], ['y']]);
+  });
+
+  it('[mcm 89] lets as many go as the rate allows, and none with the rate 0', async () => {
+    machines = new Set(Array.from({ length: 36 }, (_, i) => `m${i}`));
+    cloud = [...[...machines].map((uid) => vm(`own-${uid}`, { uid })), ...orphans(4)];
+    const { groups, braked } = await sweep();
+    expect([groups[0]?.deleted.count, braked]).toEqual([4, undefined]);
+
+    limits = { ...limits, brakeRate: 0 };
+    cloud = orphans(1);
+    await start();
+    await untilHeld();
+    expect(await held()).toMatchObject({ count: 1, reasons: [expect.stringContaining('--orphan-brake-rate 0')] });
+  });
+
+  it('[mcm 89] [invariant 4] holds even one orphan where the Machines are older or fewer than a sweep has seen, until a person approves', async () => {
+    cloud = orphans(1);
+    machines = new Set(['m1', 'm2']);
+    past = { machines: { at: '2026-01-01T00:00:00Z', count: 6, resourceVersion: '200' }, unanswered: ['before'] };
+    await start();
+    await untilHeld();
+
+    expect((await held())?.reasons).toEqual([
+      'before',
+      expect.stringMatching(/resourceVersion 100, lower than .* saw 200: the control cluster was set back/),
+      expect.stringMatching(/there are 2 Machines, fewer than half of those .* saw 6, and 0 were deleted/),
+    ]);
+    expect(deletions).toEqual([]);
+    await approve('c://a/0');
+    const report = (await handle.result()) as SweepReport;
+    expect(report).toMatchObject({ machines: { count: 2, resourceVersion: '100' }, unanswered: [] });
+    expect(idsIn(report.groups[0]?.deleted)).toEqual(['c://a/0']);
+  });
+
+  it('[mcm 89] hands what it doubts on to the next sweep, and doubts nothing for machines that were deleted', async () => {
+    machines = new Set(['m1', 'm2']);
+    cloud = [vm('own', { uid: 'm1' })];
+    past = { machines: { at: '2026-01-01T00:00:00Z', count: 6, resourceVersion: '1' }, unanswered: [] };
+    expect(await sweep()).toMatchObject({
+      machines: { count: 2 },
+      unanswered: [expect.stringContaining('2 Machines')],
+    });
+
+    deletedByUs = 1;
+    cloud = [vm('own', { uid: 'm1' }), ...orphans(1)];
+    const { groups, braked, unanswered } = await sweep();
+    expect([groups[0]?.deleted.count, braked, unanswered]).toEqual([1, undefined, []]);
+  });
+
+  it('[mcm 89] says in a dry run that the brake would hold', async () => {
+    cloud = orphans(4);
+
+    const { groups, braked } = await sweep(true);
+
+    expect(braked).toEqual([expect.stringContaining('there are 4 orphans')]);
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'dryRun', count: 4 }]);
   });
 });

@@ -4,12 +4,23 @@
  */
 import { sleep } from '@temporalio/workflow';
 import { vmOf } from '../../api/provider-id.ts';
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource, PastSweeps } from '../../api/sweep.ts';
 import { readPage } from './answer.ts';
+import { brake, doubtsOf, hasFallen } from './brake.ts';
 import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
+import { holdAtBrake } from './hold.ts';
 import type { SweepInput, SweepReport } from './messages.ts';
 import { withoutMachine } from './ownership.ts';
-import { type GroupLooks, type GroupPlan, judge, keyOf, type Look, planSweep, surplusKeyOf } from './plan.ts';
+import {
+  type GroupLooks,
+  type GroupPlan,
+  judge,
+  keyOf,
+  type Look,
+  planSweep,
+  type SweepDecision,
+  surplusKeyOf,
+} from './plan.ts';
 import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progress.ts';
 import { releaseClasses } from './release.ts';
 import { type Removal, removeOrphans } from './remove.ts';
@@ -18,29 +29,67 @@ import { reportOf } from './report.ts';
 /** Resources that are asked about with one list of the Machines: a payload may have 2 MB. */
 const maxAsked = 3_000;
 
-/** Workflow type `orphanSweep`. Completes with a report; what failed is in it. */
+/** Workflow type `orphanSweep`. Completes with a report; what failed is in it. Fails when nobody answers at the brake. */
 export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const sweep = startSweep(input);
   show(sweep, { doing: 'reading the classes' });
-  const { classes, limits } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
+  const { classes, limits, past } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
   show(sweep, { doing: 'grouping the classes' });
   const groups = await formGroups(classes);
   const minimumAgeMs = limits.minimumAgeSeconds * 1_000;
 
   show(sweep, { doing: 'listing what the clouds have', groups: groups.length });
   await inParallel(groups, (group) => lookAt(sweep, group, 'first'));
-  await lookAgain(sweep, groups, limits.confirmAfterSeconds, minimumAgeMs);
+  const suspects = suspectsIn(groups, minimumAgeMs);
+  await lookAgain(sweep, suspects, limits.confirmAfterSeconds);
+
+  const doubts = [...new Set([...past.unanswered, ...(await doubtsAbout(sweep, past))])];
+  const vms = groups.filter(wasListed).reduce((sum, { first, second = first }) => sum + second.vms, 0);
+  const decision = brake(planSweep(groups.filter(wasListed), minimumAgeMs), vms, limits, doubts);
+  const isHeld = decision.kind === 'hold' && !input.dryRun;
+  const approved = isHeld ? await holdAtBrake(sweep, decision, limits.approvalSeconds) : undefined;
+  if (approved !== undefined) await lookAtApproved(sweep, suspects, approved);
 
   const judged = groups.filter(wasListed);
-  const decision = planSweep(judged, minimumAgeMs);
-  const isToRemove = decision.kind === 'remove' && !input.dryRun;
-  const removals = isToRemove ? await removeAll(sweep, judged, decision.groups, minimumAgeMs) : [];
-  const report = reportOf(sweep, {
-    unlisted: groups.filter((group) => !wasListed(group)),
-    listed: judged.map((group, i) => ({ group, plan: decision.groups[i], removal: removals[i] })),
-  });
+  const plan = planSweep(judged, minimumAgeMs, approved);
+  const isToRemove = plan.kind === 'remove' && !input.dryRun;
+  const removals = isToRemove ? await removeAll(sweep, judged, plan.groups, minimumAgeMs) : [];
+  const report = reportOf(
+    sweep,
+    {
+      unlisted: groups.filter((group) => !wasListed(group)),
+      listed: judged.map((group, i) => ({ group, plan: plan.groups[i], removal: removals[i] })),
+    },
+    {
+      ...(decision.kind === 'hold' && { braked: decision.reasons }),
+      ...seenMachines(sweep, past),
+      unanswered: approved === undefined ? doubts.slice(0, maxDoubts) : notApproved(sweep, plan),
+    },
+  );
   const releasedClasses = input.dryRun ? [] : await releaseClasses(sweep, groups, report);
   return { ...report, releasedClasses, endedAt: new Date().toISOString() };
+}
+
+/** Reasons to doubt that the next sweep hears of. */
+const maxDoubts = 5;
+
+function seenMachines({ census }: Sweep, past: PastSweeps): Pick<SweepReport, 'machines'> {
+  if (census === undefined) return past.machines === undefined ? {} : { machines: past.machines };
+  const { at, most, newest } = census;
+  return { machines: { at, count: most, resourceVersion: newest } };
+}
+
+function notApproved({ startedAt }: Sweep, { groups }: SweepDecision): string[] {
+  const isPartial = groups.some(({ kept }) => kept.some(({ reason }) => reason === 'notApproved'));
+  return isPartial ? [`not all that the sweep of ${startedAt} held was approved`] : [];
+}
+
+/** Why the Machines are not believed. Asks how many were deleted only where many are missing. */
+async function doubtsAbout(sweep: Sweep, { machines }: PastSweeps): Promise<string[]> {
+  const { census, input } = sweep;
+  const isFewer = census !== undefined && machines !== undefined && hasFallen(census, machines);
+  const deleted = isFewer ? await untilAnswered(sweep, () => kubernetes.countDeletions(input, machines.at)) : 0;
+  return doubtsOf(census, machines, deleted);
 }
 
 type ListedGroup = Group & GroupLooks;
@@ -49,20 +98,42 @@ function wasListed(group: Group): group is ListedGroup {
   return group.failure === undefined && group.first !== undefined;
 }
 
-/** The second look: at the groups that have something to be suspicious of, some time later. */
-async function lookAgain(sweep: Sweep, groups: readonly Group[], pauseSeconds: number, minimumAgeMs: number) {
+/** The groups that have something to be suspicious of, with the keys of that. */
+function suspectsIn(groups: readonly Group[], minimumAgeMs: number): Suspects {
   const suspects = new Map<Group, ReadonlySet<string>>();
   for (const group of groups.filter(wasListed)) {
     const { orphans } = judge(group.first, minimumAgeMs);
     if (orphans.length > 0) suspects.set(group, new Set(orphans.map(({ key }) => key)));
   }
+  return suspects;
+}
+
+type Suspects = ReadonlyMap<Group, ReadonlySet<string>>;
+
+/** The second look, some time later. */
+async function lookAgain(sweep: Sweep, suspects: Suspects, pauseSeconds: number): Promise<void> {
   if (suspects.size === 0) return;
   const candidates = [...suspects.values()].reduce((sum, keys) => sum + keys.size, 0);
   const until = new Date(Date.now() + pauseSeconds * 1_000).toISOString();
   show(sweep, { doing: 'waiting to look again at what has no Machine', candidates, until });
   await sleep(pauseSeconds * 1_000);
   show(sweep, { doing: 'looking again at what has no Machine' });
-  await inParallel([...suspects.keys()], (group) => lookAt(sweep, group, 'second', suspects.get(group)));
+  await lookAtAll(sweep, suspects, [...suspects.keys()]);
+}
+
+/** A second look in place of the one that may be a day old by now. */
+async function lookAtApproved(sweep: Sweep, suspects: Suspects, approved: ReadonlySet<string>): Promise<void> {
+  show(sweep, { doing: 'looking again at what was approved' });
+  const concerned = [...suspects].filter(([, keys]) => [...keys].some((key) => approved.has(key)));
+  await lookAtAll(
+    sweep,
+    suspects,
+    concerned.map(([group]) => group),
+  );
+}
+
+async function lookAtAll(sweep: Sweep, suspects: Suspects, groups: readonly Group[]): Promise<void> {
+  await inParallel(groups, (group) => lookAt(sweep, group, 'second', suspects.get(group)));
 }
 
 /** Lists a group, and then reads the Machines. A group that cannot be listed keeps no other from being. */
@@ -74,8 +145,16 @@ async function lookAt(
 ): Promise<void> {
   const [listing] = group.classes;
   if (listing === undefined || group.failure !== undefined) return;
-  const look = { atMs: Date.now(), seen: 0, ownerless: [], adopted: [], surplus: [], present: [] } as Mutable<Look>;
-  const vms = new Set<string>();
+  const look = {
+    atMs: Date.now(),
+    seen: 0,
+    vms: 0,
+    ownerless: [],
+    adopted: [],
+    surplus: [],
+    present: [],
+  } as Mutable<Look>;
+  const present = new Set<string>();
   let waiting: ListedResource[] = [];
   let page: string | undefined;
   do {
@@ -87,10 +166,11 @@ async function lookAt(
       return;
     }
     look.seen += listed.items.length;
+    look.vms += listed.items.filter(({ kind }) => kind === 'vm').length;
     if (which === 'first') show(sweep, { seen: sweep.progress.seen + listed.items.length });
     const keys = listed.items.flatMap((item) => [keyOf(item), surplusKeyOf(item)]);
     look.present.push(...keys.filter((key) => suspects.has(key)));
-    for (const { kind, id } of listed.items) if (kind === 'vm') vms.add(vmOf(id));
+    for (const { kind, id } of listed.items) if (kind === 'vm') present.add(vmOf(id));
     waiting.push(...listed.items);
     page = listed.nextPage;
     if (waiting.length > 0 && (page === undefined || waiting.length >= maxAsked)) {
@@ -101,7 +181,7 @@ async function lookAt(
       waiting = [];
     }
   } while (page !== undefined);
-  look.surplus = look.surplus.filter(({ keeper }) => vms.has(keeper));
+  look.surplus = look.surplus.filter(({ keeper }) => present.has(keeper));
   group[which] = look;
   if (which === 'first') show(sweep, { listed: sweep.progress.listed + 1 });
 }

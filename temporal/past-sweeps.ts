@@ -1,0 +1,42 @@
+/** What Temporal remembers of the sweeps and machines of an installation, for the next sweep to compare with. */
+import type { Client } from '@temporalio/client';
+import type { SweepMemory } from '../activities/sweep.ts';
+import { searchAttributes } from '../api/names.ts';
+import type { SweepReport } from '../workflows/orphansweep/messages.ts';
+import { sweepIdFor } from './schedules.ts';
+import type { Installation } from './workflows.ts';
+
+/** Reads by the list of workflows, which may be some seconds behind. */
+export function createSweepMemory({ client, name }: Installation): SweepMemory {
+  const own = `${searchAttributes.installation} = '${name}'`;
+  const sweeps = `${own} AND WorkflowType = 'orphanSweep' AND WorkflowId != '${sweepIdFor(name, 'dry-run')}'`;
+
+  return {
+    async readPast() {
+      const last = await lastCompleted(client, sweeps);
+      const since = last === undefined ? '' : ` AND (ExecutionStatus = 'Running' OR CloseTime > '${last.closedAt}')`;
+      const { count } = await client.workflow.count(`${sweeps} AND ${searchAttributes.blockedOn} = 'Brake'${since}`);
+      const { machines, unanswered = [] } = last?.report ?? {};
+      return { ...(machines && { machines }), unanswered: [...unanswered, ...(count > 0 ? [heldReason] : [])] };
+    },
+
+    async countDeletions(since) {
+      const { phase } = searchAttributes;
+      // One whose Machine has vanished completes, too, in the phase that it was in.
+      const deleted = `${own} AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND ${phase} = 'Terminating'`;
+      return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
+    },
+  };
+}
+
+const heldReason = 'another sweep waits at the brake, or nobody has answered it there';
+
+/** The last sweep with a report that was no dry run. Lists begin with what has closed last. */
+async function lastCompleted(client: Client, sweeps: string) {
+  const query = `${sweeps} AND ExecutionStatus = 'Completed'`;
+  for await (const { workflowId, runId, closeTime } of client.workflow.list({ query, pageSize: 1 })) {
+    const report: SweepReport = await client.workflow.getHandle(workflowId, runId).result();
+    return { report, closedAt: (closeTime ?? new Date(report.endedAt)).toISOString() };
+  }
+  return undefined;
+}

@@ -1,0 +1,105 @@
+/** When a sweep deletes nothing before a person has named what goes: pure decisions, the same in tests and in replay. */
+import { isNewer } from '../../api/model.ts';
+import type { MachineReading, SeenMachines, SweepLimits } from '../../api/sweep.ts';
+import type { HeldOrphan } from './messages.ts';
+import type { SweepDecision } from './plan.ts';
+
+/** What all readings of the Machines in one sweep say. */
+export interface Census {
+  /** When the first was asked for. */
+  readonly at: string;
+  readonly least: number;
+  readonly most: number;
+  /** resourceVersions of the lists. */
+  readonly oldest: string;
+  readonly newest: string;
+}
+
+/** Adds a reading to those before it, which may have been answered in another order. */
+export function addReading(census: Census | undefined, reading: MachineReading, at: string): Census {
+  const { count, resourceVersion } = reading;
+  if (census === undefined) return { at, least: count, most: count, oldest: resourceVersion, newest: resourceVersion };
+  return {
+    at: census.at,
+    least: Math.min(census.least, count),
+    most: Math.max(census.most, count),
+    oldest: isNewer(census.oldest, resourceVersion) ? resourceVersion : census.oldest,
+    newest: isNewer(resourceVersion, census.newest) ? resourceVersion : census.newest,
+  };
+}
+
+/** Whether more than half of the Machines of the last sweep are missing, but for so many that were deleted. */
+export function hasFallen({ least }: Census, last: SeenMachines | undefined, deleted = 0): boolean {
+  return last !== undefined && last.count - least - deleted > last.count / 2;
+}
+
+/** Why the Machines are not believed: objects may have been lost, or another namespace or cluster may be asked. */
+export function doubtsOf(census: Census | undefined, last: SeenMachines | undefined, deleted: number): string[] {
+  if (census === undefined || last === undefined) return [];
+  const { oldest, least } = census;
+  const since = `${last.at}, when a sweep completed that saw`;
+  return [
+    ...(isNewer(last.resourceVersion, oldest)
+      ? [
+          `the list of Machines has resourceVersion ${oldest}, lower than at ${since} ${last.resourceVersion}: ` +
+            'the control cluster was set back to a backup, or is another one',
+        ]
+      : []),
+    ...(hasFallen(census, last, deleted)
+      ? [
+          `there are ${least} Machines, fewer than half of those at ${since} ${last.count}, and ${deleted} were deleted ` +
+            'since: objects were lost, or the namespace is another one',
+        ]
+      : []),
+  ];
+}
+
+/** Has a decision to delete wait for a person where it takes too much, or where something is doubted. */
+export function brake(
+  decision: SweepDecision,
+  vms: number,
+  { brakeCount, brakeRate }: Pick<SweepLimits, 'brakeCount' | 'brakeRate'>,
+  doubts: readonly string[],
+): SweepDecision {
+  if (decision.kind !== 'remove') return decision;
+  const { groups } = decision;
+  const orphans = groups.reduce((sum, { remove }) => sum + remove.length, 0);
+  const free = brakeRate === 0 ? 0 : Math.max(brakeCount, Math.floor((vms * brakeRate) / 100));
+  const bound =
+    brakeRate === 0
+      ? 'with --orphan-brake-rate 0 none goes without approval'
+      : `of ${vms} listed VMs up to ${free} go without approval: the larger of --orphan-brake-count ${brakeCount} and ` +
+        `--orphan-brake-rate ${brakeRate} %`;
+  const reasons = [
+    ...(orphans > free ? [`there ${orphans === 1 ? 'is 1 orphan' : `are ${orphans} orphans`}, and ${bound}`] : []),
+    ...doubts,
+  ];
+  return reasons.length === 0 ? decision : { kind: 'hold', reasons, groups };
+}
+
+/**
+ * The keys of the orphans that a person has named by ids, or by names that one alone has; else what is wrong, with the fix.
+ */
+export function approvedKeys(
+  held: readonly HeldOrphan[],
+  given: readonly string[],
+): { readonly keys: readonly string[] } | { readonly problem: string } {
+  const resources = held.flatMap(({ named }) => named);
+  const ids = new Set<string>();
+  for (const each of given) {
+    const found = new Set(resources.filter(({ id, name }) => id === each || name === each).map(({ id }) => id));
+    if (found.size === 0) return { problem: `'${each}' is none of what waits: give ids or names that the sweep lists` };
+    if (found.size > 1) return { problem: `'${each}' is the name of several: give one of ${[...found].join(', ')}` };
+    for (const id of found) ids.add(id);
+  }
+  const approved = held.filter(({ named }) => named.some(({ id }) => ids.has(id)));
+  for (const { named } of approved) {
+    const missing = named.filter(({ id }) => !ids.has(id)).map(({ id }) => id);
+    if (missing.length > 0) {
+      return {
+        problem: `${named[0]?.uid} is the UID of several VMs, which go together: name ${missing.join(', ')}, too`,
+      };
+    }
+  }
+  return { keys: approved.map(({ key }) => key) };
+}

@@ -1,0 +1,45 @@
+/** The brake: a sweep waits until a person has named what goes, and fails when nobody does. */
+import { ApplicationFailure, condition } from '@temporalio/workflow';
+import type { ListedResource } from '../../api/sweep.ts';
+import { type HeldOrphan, notApprovedFailure } from './messages.ts';
+import type { GroupPlan, Orphan } from './plan.ts';
+import { approvalLine, nameOf, type Sweep, show, showBlocker } from './progress.ts';
+import { toNamed } from './report.ts';
+
+/** Orphans that are listed; what is not cannot be approved. */
+const maxHeld = 500;
+
+/** Waits for approval and answers with the keys of what may go. Fails when there is none in time: nothing goes then. */
+export async function holdAtBrake(
+  sweep: Sweep,
+  { reasons, groups }: { readonly reasons: readonly string[]; readonly groups: readonly GroupPlan[] },
+  seconds: number,
+): Promise<ReadonlySet<string>> {
+  const byKey = new Map(groups.flatMap(({ remove }) => remove).map((orphan) => [orphan.key, toHeld(orphan)]));
+  const held = { reasons, count: byKey.size, orphans: [...byKey.values()].slice(0, maxHeld) };
+  const until = new Date(Date.now() + seconds * 1_000).toISOString();
+  show(sweep, { doing: 'waiting for approval of what would go', candidates: held.count, until, held });
+  showBlocker('Brake');
+  if (!(await condition(() => sweep.approved !== undefined, seconds * 1_000))) {
+    // The search attribute stays: the next sweep sees by it that nobody has answered.
+    throw ApplicationFailure.create({
+      type: notApprovedFailure,
+      nonRetryable: true,
+      message: [
+        `nobody has approved within ${seconds / 3_600} h what would go, so nothing was deleted`,
+        ...reasons,
+        ...held.orphans.slice(0, 20).map(nameOf),
+        ...(held.count > 20 ? [`and ${held.count - 20} more`] : []),
+        `the next sweep looks again; while it waits: ${approvalLine(sweep.input)}`,
+      ].join('\n'),
+    });
+  }
+  showBlocker(undefined);
+  return sweep.approved ?? new Set();
+}
+
+function toHeld({ key, resources }: Orphan): HeldOrphan {
+  const vms = resources.filter(({ kind }) => kind === 'vm');
+  const named: readonly ListedResource[] = vms.length > 0 ? vms : resources.slice(0, 1);
+  return { key, named: named.map(toNamed) };
+}
