@@ -59,7 +59,8 @@ export async function approve(options: SweepOptions, vms: readonly string[]): Pr
     const waiting = await findHeldSweeps(to);
     const lists = ({ held }: HeldSweep, vm: string) =>
       held.orphans.some(({ named }) => named.some(({ id, name }) => id === vm || name === vm));
-    if (waiting.length === 0) throw new Error(`no sweep of installation '${installation}' waits for approval`);
+    if (waiting.length === 0)
+      throw new Error(`no sweep of installation '${installation}' waits for approval, as far as its workers answer`);
     const unknown = vms.filter((vm) => !waiting.some((each) => lists(each, vm)));
     if (unknown.length > 0) {
       throw new Error(`no sweep that waits lists ${unknown.join(', ')}: give ids as in\n${heldText(waiting[0]!.held)}`);

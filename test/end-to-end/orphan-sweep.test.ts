@@ -211,7 +211,7 @@ describe('millwright sweep', () => {
     expect(good).toBe(0);
   }, 240_000);
 
-  it('[invariant 4] [invariant 6] deletes nothing while the API server is out, and nothing of a Machine afterwards', async () => {
+  it('[mcm 89] [invariant 4] [invariant 6] deletes nothing while the API server is out, and nothing of a Machine afterwards', async () => {
     await makeVm(millwright, 'during-outage');
     await untilOld(millwright);
     const before = await vmNames(millwright);
@@ -264,7 +264,7 @@ describe('millwright sweep', () => {
     expect([left.includes('last'), left.includes('left-later')]).toEqual([false, false]);
   }, 180_000);
 
-  it('[invariant 4] keeps what is younger than the minimum age', async () => {
+  it('[mcm 89] [invariant 4] keeps what is younger than the minimum age', async () => {
     const { namespace, processes } = millwright;
     await processes[0]?.stop();
     const kubeconfig = join(dir, 'kubeconfig');

@@ -35,9 +35,9 @@ export async function untilOld({ cloud }: Installation): Promise<void> {
 }
 
 /** Starts `millwright sweep`. */
-export function startSweep({ namespace }: Installation, ...flags: string[]): Process {
+export function startSweep({ namespace }: Installation, ...more: string[]): Process {
   const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
-  return startProcess(['sweep', '-n', namespace, '--temporal-address', address, ...flags]);
+  return startProcess(['sweep', '-n', namespace, '--temporal-address', address, ...more]);
 }
 
 /** Runs `millwright sweep` to its end. */
@@ -45,10 +45,21 @@ export async function sweep(
   millwright: Installation,
   ...flags: string[]
 ): Promise<{ code: number | null; output: string; report: SweepReport }> {
-  const command = startSweep(millwright, '-o', 'json', ...flags);
+  const { report, ...command } = await runSweep(millwright, flags);
+  if (report === undefined) throw new Error(`there is no report in\n${command.output}`);
+  return { ...command, report };
+}
+
+/** Runs `millwright sweep approve` to its end. */
+export function approve(millwright: Installation, ...vms: string[]) {
+  return runSweep(millwright, ['approve', ...vms]);
+}
+
+async function runSweep(millwright: Installation, more: readonly string[]) {
+  const command = startSweep(millwright, '-o', 'json', ...more);
   const { code } = await command.exited;
   const output = command.logs();
   const json = output.split('\n').find((line) => line.startsWith('{'));
-  if (json === undefined) throw new Error(`there is no report in\n${output}`);
-  return { code, output, report: JSON.parse(json) };
+  const report: SweepReport | undefined = json === undefined ? undefined : JSON.parse(json);
+  return { code, output, report };
 }

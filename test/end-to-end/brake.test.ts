@@ -1,0 +1,257 @@
+/** What would cost many VMs, or is judged by Machines that are not as they were, waits for a person. */
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { type Stack, startStack } from '../../deploy/local/stack.ts';
+import { namespaces, secrets } from '../../kube/core.ts';
+import { machineClasses, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
+import { startMillwright } from '../support/millwright.ts';
+import { approve, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
+import { until } from '../support/until.ts';
+
+const flags = [...quickSweeps, '--leader-elect', 'false'];
+
+let millwright: Installation;
+
+afterEach(async () => {
+  await millwright?.stop();
+});
+
+async function vmIds({ cloud }: Installation): Promise<string[]> {
+  return (await cloud.vms()).map(({ id, region }) => `simulated:///${region}/${id}`).toSorted();
+}
+
+/** `millwright sweep`, which waits at the brake: its exit code and what it has said. */
+async function heldSweep(of: Installation, ...more: string[]): Promise<{ code: number | null; output: string }> {
+  const command = startSweep(of, ...more);
+  const { code } = await command.exited;
+  return { code, output: command.logs() };
+}
+
+/** Takes Machines away behind everybody's back, as a restore from a backup does. */
+async function loseMachines({ control, machines: list, namespace }: Installation): Promise<void> {
+  for (const { metadata } of await list()) {
+    const key = { namespace, name: metadata.name };
+    await control.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
+    await control.delete(machines, key);
+  }
+}
+
+describe('many orphans', () => {
+  it('[mcm 89] [invariant 4] stay until a person has named them, in every sweep until that', async () => {
+    millwright = await startInstallation({ flags });
+    const { namespace, temporal, cloud } = millwright;
+    const ids: string[] = [];
+    for (const name of ['a', 'b', 'c', 'd']) ids.push(await makeVm(millwright, name));
+    await untilOld(millwright);
+
+    const dry = await heldSweep(millwright, '--dry-run');
+    expect(dry).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('the brake would hold: there are 4 orphans'),
+    });
+
+    const { code, output } = await heldSweep(millwright);
+    expect(code).toBe(1);
+    for (const id of ids) expect(output).toContain(`vm ${id}`);
+    expect(output).toContain(`with millwright sweep approve <id>... -n ${namespace}`);
+    const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
+    await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1 || undefined);
+    expect(await cloud.stats()).toMatchObject({ deletes: 0 });
+
+    const wrong = await approve(millwright, ids[0]!, 'simulated:///here/another');
+    expect(wrong).toMatchObject({ code: 1, report: undefined });
+    expect(wrong.output).toContain('no sweep that waits lists simulated:///here/another');
+    expect(await vmIds(millwright)).toEqual(ids.toSorted());
+
+    const { code: approved, report } = await approve(millwright, ids[0]!, 'b', ids[2]!);
+    expect(approved).toBe(0);
+    expect(report?.groups[0]).toMatchObject({ deleted: { count: 3 }, kept: [{ reason: 'notApproved', count: 1 }] });
+    expect(await vmIds(millwright)).toEqual([ids[3]]);
+
+    const next = await heldSweep(millwright);
+    expect(next).toMatchObject({ code: 1, output: expect.stringContaining('not all that the sweep of') });
+    expect(await vmIds(millwright)).toEqual([ids[3]]);
+    expect((await approve(millwright, ids[3]!)).code).toBe(0);
+    expect(await vmIds(millwright)).toEqual([]);
+    await makeVm(millwright, 'e');
+    await untilOld(millwright);
+    expect((await sweep(millwright)).report.groups[0]).toMatchObject({ deleted: { count: 1 } });
+  }, 180_000);
+});
+
+describe('Machines that are missing', () => {
+  it('[mcm 89] [invariant 4] cost no VM when they were lost, and none when they are restored under other UIDs', async () => {
+    millwright = await startInstallation({ flags });
+    const { cloud, namespace } = millwright;
+    for (const name of ['a', 'b', 'c']) await millwright.createMachine(`${name}-${namespace}`);
+    const owners = await millwright.untilMachines(3, 'Running');
+    await untilOld(millwright);
+    expect((await sweep(millwright)).report).toMatchObject({ machines: { count: 3 }, unanswered: [] });
+    const before = await vmIds(millwright);
+    await loseMachines(millwright);
+
+    // A dry run is nothing to compare with.
+    const dry = await heldSweep(millwright, '--dry-run');
+    expect(dry).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('the brake would hold: there are 0 Machines'),
+    });
+    const { code, output } = await heldSweep(millwright);
+    expect(code).toBe(1);
+    expect(output).toMatch(
+      /the brake holds: there are 0 Machines, fewer than half of those .* saw 3, and 0 were deleted/,
+    );
+    expect(await vmIds(millwright)).toEqual(before);
+
+    // Of a class that is gone, so that nothing is made for them.
+    for (const { metadata, spec } of owners) {
+      const providerID = spec?.providerID?.replace('///here', '///there');
+      await millwright.createMachine(metadata.name, { class: { kind: 'MachineClass', name: 'gone' }, providerID });
+    }
+    const { report } = await approve(millwright, ...before);
+    expect(report?.groups[0]).toMatchObject({ deleted: { count: 0 }, failedCount: 0 });
+    expect(await vmIds(millwright)).toEqual(before);
+    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 3 });
+  }, 180_000);
+
+  it('[mcm 89] [invariant 4] cost no VM when the Machines of another namespace are asked', async () => {
+    millwright = await startInstallation({ flags });
+    const { control, cloud, namespace, processes } = millwright;
+    for (const name of ['a', 'b', 'c', 'd']) await millwright.createMachine(`${name}-${namespace}`);
+    await millwright.untilMachines(4, 'Running');
+    const wrong = { ...millwright, namespace: `wrong-${namespace}` };
+    await control.create(namespaces, { metadata: { name: wrong.namespace } });
+    const { provider, secretRef, providerSpec } = await control.get(machineClasses, { namespace, name: 'small' });
+    await control.create(machineClasses, {
+      ...{ metadata: { namespace: wrong.namespace, name: 'small' }, provider, providerSpec },
+      secretRef: { ...secretRef, namespace: wrong.namespace },
+    });
+    await control.create(secrets, { metadata: { namespace: wrong.namespace, name: 'pool' }, stringData: plainSecret });
+    processes.push(await startMillwright({ namespace: wrong.namespace, flags }));
+    await untilOld(millwright);
+
+    const { code, output } = await heldSweep(wrong);
+
+    expect(code).toBe(1);
+    expect(output).toContain('there are 4 orphans');
+    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 4 });
+  }, 180_000);
+
+  it('[mcm 89] hold no sweep when they were deleted through Millwright', async () => {
+    millwright = await startInstallation({ flags });
+    const { cloud, control, namespace, temporal } = millwright;
+    const refs = [];
+    for (const name of ['a', 'b', 'c', 'd']) refs.push(await millwright.createMachine(`${name}-${namespace}`));
+    await millwright.untilMachines(4, 'Running');
+    await untilOld(millwright);
+    await sweep(millwright);
+    for (const ref of refs.slice(1)) await control.delete(machines, ref);
+    await millwright.untilMachines(1, 'Running');
+    const ended = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed'`;
+    await until('their workflows have ended', async () =>
+      (await temporal.workflow.count(ended)).count === 3 ? true : undefined,
+    );
+    const orphan = await makeVm(millwright, 'orphan');
+    await untilOld(millwright);
+
+    const { code, report } = await sweep(millwright);
+
+    expect(code).toBe(0);
+    expect(report).toMatchObject({ machines: { count: 1 }, unanswered: [] });
+    expect(report.groups[0]?.deleted.resources.map(({ id }) => id)).toEqual([orphan]);
+    expect(await cloud.stats()).toMatchObject({ vmsNow: 1 });
+  }, 180_000);
+});
+
+describe('an API server that cannot say which Machines there are', () => {
+  let proxy: FaultProxy;
+  let dir: string;
+
+  afterEach(async () => {
+    await proxy?.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('[mcm 89] [invariant 4] [invariant 6] has a sweep wait, and delete nothing of a Machine when it is back', async () => {
+    proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
+    dir = await mkdtemp(join(tmpdir(), 'millwright-brake-'));
+    await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
+    millwright = await startInstallation({ flags, processKubeconfig: join(dir, 'kubeconfig') });
+    const { cloud, namespace } = millwright;
+    for (const name of ['a', 'b', 'c', 'd']) await millwright.createMachine(`${name}-${namespace}`);
+    await millwright.untilMachines(4, 'Running');
+    await untilOld(millwright);
+    let refused = 0;
+    proxy.setRule(({ url, isWatch }) => {
+      if (isWatch || !url.pathname.endsWith('/machines')) return undefined;
+      refused += 1;
+      return { kind: 'answer', status: 503, body: statusBody(503, 'ServiceUnavailable') };
+    });
+
+    const command = startSweep(millwright);
+    await until('it says what it waits for', async () =>
+      /last error Unavailable/.test(command.logs()) ? true : undefined,
+    );
+    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 4 });
+    proxy.setRule();
+
+    expect((await command.exited).code).toBe(0);
+    expect(refused).toBeGreaterThan(0);
+    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 4 });
+  }, 180_000);
+});
+
+describe('a control cluster that was set back to a backup', () => {
+  let stack: Stack;
+  let dir: string;
+
+  afterEach(async () => {
+    await stack?.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('[mcm 89] [invariant 4] costs no VM of a Machine that the backup does not have', async () => {
+    dir = await mkdtemp(join(tmpdir(), 'millwright-brake-'));
+    stack = await startStack({ dir });
+    const { kubeconfig, temporalAddress, etcd } = stack;
+    const [{ apiServer }] = stack.clusters;
+    millwright = await startInstallation({ kubeconfig, temporalAddress, flags });
+    const { cloud, processes, namespace } = millwright;
+    const stopAll = async () => {
+      for (const each of processes.splice(0)) await each.stop();
+      await apiServer.kill('SIGKILL'); // it would wait for its watchers
+      await etcd.kill();
+    };
+    const startServers = async () => {
+      await etcd.restart();
+      await apiServer.restart();
+    };
+    await millwright.createMachine(`before-${namespace}`);
+    await millwright.untilMachines(1, 'Running');
+    await stopAll();
+    await cp(join(dir, 'etcd'), join(dir, 'etcd-copy'), { recursive: true });
+    await startServers();
+    await millwright.start();
+    await millwright.createMachine(`after-${namespace}`);
+    await millwright.untilMachines(2, 'Running');
+    await untilOld(millwright);
+    expect((await sweep(millwright, '--temporal-address', temporalAddress)).report.unanswered).toEqual([]);
+    await stopAll();
+    await rm(join(dir, 'etcd'), { recursive: true });
+    await cp(join(dir, 'etcd-copy'), join(dir, 'etcd'), { recursive: true });
+    await startServers();
+    await millwright.start();
+
+    const { code, output } = await heldSweep(millwright, '--temporal-address', temporalAddress);
+
+    expect(code).toBe(1);
+    expect(output).toMatch(/the brake holds: the list of Machines has resourceVersion \d+, lower than at/);
+    expect(output).toContain(`after-${namespace}`);
+    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 2 });
+  }, 240_000);
+});
