@@ -1,6 +1,8 @@
 /** That a step does what was planned only as long as everything is as it was planned for, and what is left of one that fails. */
 import { describe, expect, it } from '@jest/globals';
 import type { Machine } from '../api/gardener/machine.ts';
+import { finalizers } from '../api/gardener/names.ts';
+import { isActive } from '../api/gardener/owner.ts';
 import type { Candidate } from '../api/model.ts';
 import { names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -15,6 +17,11 @@ const { client, activities, activitiesOf, newDeployment, sets, own, setPhase, pl
 function candidate({ metadata }: Machine, change: Partial<Candidate> = {}): Candidate {
   const { name, uid, resourceVersion } = metadata;
   return { name, uid, resourceVersion, set: '', failed: false, ...change };
+}
+
+/** Keeps a machine from vanishing at once when it is deleted. */
+async function hold({ metadata }: Machine): Promise<void> {
+  await client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
 }
 
 describe('actOnOwner', () => {
@@ -130,6 +137,38 @@ describe('actOnOwner', () => {
     await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', await planFor(ref));
     expect((await own()).length).toBeGreaterThanOrEqual(30);
   });
+
+  it.each([
+    ['its owner', 'MachineDeployment'],
+    ['their set', 'MachineSet'],
+  ])(
+    'deletes no more machines once %s is deleted with --cascade=orphan, in the middle of a step',
+    async (_name, kind) => {
+      const ref = await newDeployment({ replicas: 50 });
+      await settle(ref);
+      for (const machine of await own()) await hold(machine);
+      if (kind === 'MachineDeployment') await client.delete(machineDeployments, ref);
+      else await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 0 } }));
+      const [set] = await sets();
+      let deleted = 0;
+      const orphan = { propagationPolicy: 'Orphan' } as const;
+      const meddler: KubeClient = {
+        ...client,
+        delete: async (...request) => {
+          deleted += 1;
+          if (deleted === 1 && kind === 'MachineDeployment') await client.delete(machineDeployments, ref, orphan);
+          if (deleted === 1 && kind === 'MachineSet') await client.delete(machineSets, set!.metadata, orphan);
+          return client.delete(...request);
+        },
+      };
+      const plan = await planFor(ref);
+      expect(plan.remove).toHaveLength(50);
+      await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', plan);
+      expect(deleted).toBe(20);
+      expect((await planFor(ref)).remove).toEqual([]);
+      expect((await own()).filter(isActive)).toHaveLength(30);
+    },
+  );
 
   it('leaves nothing under way and begins nothing more when a request fails', async () => {
     const ref = await newDeployment({ replicas: 60 });

@@ -1,7 +1,7 @@
 /** A step of an owner of machines: what it is, and whether what it was planned for still holds. */
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/machine-set.ts';
-import { controllerOf, isLone } from '../api/gardener/owner.ts';
+import { controllerOf, isLone, isOrphaning } from '../api/gardener/owner.ts';
 import type { ObjectRef, OwnerPlan } from '../api/model.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
@@ -54,12 +54,13 @@ export async function ownSets(control: KubeClient, ref: ObjectRef, kind: OwnerKi
   return items.filter((set) => (kind === 'MachineSet' ? set.metadata.uid : controllerOf(set)) === ref.uid);
 }
 
-/** The owner, if it is still of the generation that was planned for. */
+/** The owner, if it is still of the generation that was planned for. One that is deleted without what it owns is not. */
 export async function readAsPlanned({ deps, ref, kind, plan, signal }: Step): Promise<Owner | undefined> {
   signal.throwIfAborted();
   const owner = await readOwner(deps.control, ref, kind);
-  const { generation } = (owner?.deployment ?? owner?.set)?.metadata ?? {};
-  return generation === plan.generation ? owner : undefined;
+  const found = owner?.deployment ?? owner?.set;
+  if (found === undefined || isOrphaning(found)) return undefined;
+  return found.metadata.generation === plan.generation ? owner : undefined;
 }
 
 /**
@@ -101,5 +102,6 @@ async function readSetAsPlanned(step: Step, name: string): Promise<MachineSet | 
 export function isAsPlanned({ ref, kind, plan }: Step, set: MachineSet): boolean {
   const planned = plan.sets.find(({ name }) => name === set.metadata.name);
   const isOurs = kind === 'MachineSet' || controllerOf(set) === ref.uid;
-  return isOurs && set.metadata.uid === planned?.uid && (set.spec?.replicas ?? 0) === planned.replicas;
+  const isTheOne = isOurs && set.metadata.uid === planned?.uid && !isOrphaning(set);
+  return isTheOne && (set.spec?.replicas ?? 0) === planned.replicas;
 }

@@ -123,6 +123,8 @@ export interface SetView {
   readonly generation: number;
   readonly managed: boolean;
   readonly deleting: boolean;
+  /** It is deleted, and its machines are to stay; left out where that is not so. */
+  readonly orphans?: true;
   /** Whether its status says what the owner's workflow has to say of it: the generation, and no problem. */
   readonly observed: boolean;
   /**
@@ -164,6 +166,8 @@ export interface OwnerView {
   readonly generation: number;
   readonly managed: boolean;
   readonly deleting: boolean;
+  /** It is deleted, and what it owns is to stay; left out where that is not so. */
+  readonly orphans?: true;
   /** Whether it says what its workflow has to say of it: the generation, the revision, the problem if there is one. */
   readonly observed: boolean;
   /** Whether a change of the template has to wait. */

@@ -24,6 +24,9 @@ export const names = {
   machine: `${prefix}machine`,
 } as const;
 
+/** Kubernetes' finalizer on what was deleted with `--cascade=orphan`, until its garbage collector has released what that owns. */
+export const orphanFinalizer = 'orphan';
+
 /** Search attributes of every Millwright workflow, all of type Keyword. */
 export const searchAttributes = {
   installation: 'MillwrightInstallation',

@@ -32,16 +32,21 @@ export function roomFor({ sets, replicas, maxSurge }: OwnerView): number {
   return replicas + maxSurge - sumOf(sets, (set) => set.total - set.replacing);
 }
 
-/** Machines of each set that are to go beside the Failed ones, by name. Of an owner that is being deleted all of them. */
+/**
+ * Machines of each set that are to go beside the Failed ones, by name. Of an owner that is being deleted all of them. A set
+ * whose machines stay although it or its owner is deleted, the Failed ones, too, is not in it.
+ */
 export function surplusOf(view: OwnerView): Map<string, number> {
   const desired = view.deleting ? new Map<string, number>() : desiredReplicas(view);
-  return new Map(view.sets.map((set) => [set.name, stayingOf(set) - (desired.get(set.name) ?? 0)]));
+  const giving = view.orphans ? [] : view.sets.filter((set) => !set.orphans);
+  return new Map(giving.map((set) => [set.name, stayingOf(set) - (desired.get(set.name) ?? 0)]));
 }
 
 /** Whether machines are to go. */
 export function hasSurplus(view: OwnerView): boolean {
   if (view.problem !== undefined && !view.deleting) return false;
-  return view.sets.some((set) => set.failed > 0) || [...surplusOf(view).values()].some((over) => over > 0);
+  const surplus = surplusOf(view);
+  return view.sets.some(({ name, failed }) => (surplus.get(name) ?? 0) > 0 || (failed > 0 && surplus.has(name)));
 }
 
 /** Active machines but for the Failed ones that go whatever else happens. */

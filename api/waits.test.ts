@@ -47,6 +47,18 @@ describe('what the machines of an owner wait for', () => {
       '4 machines of older templates stay while it is paused',
     ],
     ['all machines of a deleted one', { deleting: true }, [set('new', 1, 0, 1)], '1 machine is on the way out'],
+    [
+      'what it owns to be released, after a deletion without that',
+      { deleting: true, orphans: true },
+      [set('new', 9, 1)],
+      'the garbage collector of Kubernetes has to release what it owns, after a deletion with --cascade=orphan',
+    ],
+    [
+      'the machines of a set to be released',
+      {},
+      [{ ...set('old', 3), deleting: true, orphans: true }, set('new', 10)],
+      'the garbage collector of Kubernetes has to release the machines of old, after a deletion with --cascade=orphan',
+    ],
     ['nothing while it is not valid', { problem: 'spec.selector is missing' }, [set('new', 9, 1)], undefined],
   ])('is %s', (_name, change, sets, expected) => {
     expect(waitsOf({ ...owner, ...change, sets })).toBe(expected);

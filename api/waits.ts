@@ -6,14 +6,22 @@ import { hasOthers, isHeld, isWaitingForOthers, minAvailable, roomFor, sumOf } f
 export function waitsOf(view: OwnerView): string | undefined {
   if (view.problem !== undefined && !view.deleting) return undefined;
   const { sets } = view;
+  if (view.orphans) return releaseWait('what it owns');
+  const orphaning = sets.filter(({ orphans }) => orphans).map(({ name }) => name);
   const joining = sumOf(sets, ({ current, active, available }) => (current && !view.deleting ? active - available : 0));
   const leaving = sumOf(sets, ({ total, active }) => total - active);
   const parts = [
     ...(joining > 0 ? [`${machines(joining)} of the template ${joining === 1 ? 'does' : 'do'} not run`] : []),
     ...(leaving > 0 ? [`${machines(leaving)} ${leaving === 1 ? 'is' : 'are'} on the way out`] : []),
+    ...(orphaning.length > 0 ? [releaseWait(`the machines of ${orphaning.join(', ')}`)] : []),
     ...(hasOthers(view) && !view.deleting ? rolloutWaits(view) : []),
   ];
   return parts.length === 0 ? undefined : parts.join('; ');
+}
+
+/** What a deletion with `--cascade=orphan` waits for. */
+export function releaseWait(kept: string): string {
+  return `the garbage collector of Kubernetes has to release ${kept}, after a deletion with --cascade=orphan`;
 }
 
 /** Why no machine of the template may come, and why none of others may go. */

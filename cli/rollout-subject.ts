@@ -1,7 +1,9 @@
 /** The MachineDeployment that `millwright rollout` is about, and where it is. */
 import { Client } from '@temporalio/client';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
+import { isOrphaning } from '../api/gardener/owner.ts';
 import type { ObjectRef } from '../api/model.ts';
+import { releaseWait } from '../api/waits.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { machineDeployments } from '../kube/gardener.ts';
 import { connectClient } from '../temporal/connection.ts';
@@ -42,11 +44,11 @@ export async function readDeployment(subject: Subject): Promise<MachineDeploymen
 }
 
 /** Throws an Error for one that is being deleted. */
-export function refuseDeleted(subject: Subject, { metadata }: MachineDeployment): void {
+export function refuseDeleted(subject: Subject, deployment: MachineDeployment): void {
+  const { metadata } = deployment;
   if (metadata.deletionTimestamp === undefined) return;
-  throw new Error(
-    `${nameOf(subject)} is being deleted since ${metadata.deletionTimestamp}: what is to stay needs another name`,
-  );
+  const advice = isOrphaning(deployment) ? releaseWait('what it owns') : 'what is to stay needs another name';
+  throw new Error(`${nameOf(subject)} is being deleted since ${metadata.deletionTimestamp}: ${advice}`);
 }
 
 /** By which the workflow of the deployment, or of one of its machines, is found. */

@@ -76,6 +76,16 @@ describe('toCandidates', () => {
     expect(namesOf(owner(3, [{ ...full, deleting: true }]))).toEqual(['a', 'b', 'c']);
   });
 
+  it('brings none of an owner or a set that is deleted and whose machines stay, not even Failed ones', () => {
+    const machines = [...three.slice(0, 2), machine('c', 'pool-1', 'Failed')];
+    const orphaning = { deleting: true, orphans: true } as const;
+    expect(namesOf(owner(1, [{ ...full, failed: 1 }], orphaning), machines)).toEqual([]);
+    const released = { ...full, failed: 1, ...orphaning };
+    for (const change of [{}, { deleting: true }]) expect(namesOf(owner(1, [released], change), machines)).toEqual([]);
+    const other = set('pool-2', { current: true, active: 1 });
+    expect(namesOf(owner(0, [released, other]), [...machines, machine('d', 'pool-2')])).toEqual(['d']);
+  });
+
   it('brings Failed ones, and no other for their sake', () => {
     const machines = [...three.slice(0, 2), machine('c', 'pool-1', 'Failed')];
     expect(namesOf(owner(3, [{ ...full, failed: 1 }]), machines)).toEqual(['c']);

@@ -15,7 +15,8 @@ export function toCandidates(view: OwnerView, machines: readonly Machine[], limi
   const bySet = groupByController(machines.filter(isActive));
   const order = byDeletionOrder(Date.now());
   const surplus = surplusOf(view);
-  const ranked = view.sets.flatMap((set) => {
+  const giving = view.sets.filter(({ name }) => surplus.has(name));
+  const ranked = giving.flatMap((set) => {
     const inOrder = set.current || set.deleting || isHeld(view) ? order : byUse(order);
     const own = (bySet.get(set.uid) ?? []).toSorted(inOrder).map((machine) => toCandidate(machine, set.name));
     const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));

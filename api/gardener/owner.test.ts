@@ -157,6 +157,24 @@ describe('toDeploymentView', () => {
   });
 });
 
+describe('what a view says of an owner that is deleted with --cascade=orphan', () => {
+  const orphaning = (change: Partial<Meta>) => ({ finalizers: [finalizers.machine, 'orphan'], ...change });
+
+  it.each<[string, Partial<Meta>, boolean]>([
+    ['that what it owns stays', orphaning(leaving), true],
+    ['nothing of it before it is deleted', orphaning({}), false],
+    ['nothing of it once all is released', { finalizers: [finalizers.machine], ...leaving }, false],
+  ])('is %s', (_name, change, orphans) => {
+    const { metadata, ...rest } = deployment();
+    const deleted = toDeploymentView({ ...rest, metadata: { ...metadata, ...change } }, [], []);
+    const [ofDeployment] = toDeploymentView(deployment(), [set('pool-1', 'small', change)], []).sets;
+    const lone = toLoneSetView(set('lone', 'small', change), []);
+    expect([deleted, ofDeployment, lone, lone.sets[0]].map((one) => one?.orphans === true)).toEqual(
+      Array.from({ length: 4 }, () => orphans),
+    );
+  });
+});
+
 describe('what a view says of the owner itself', () => {
   const current = (change: Partial<Meta> = {}) =>
     set('pool-1', 'small', { annotations: { [annotations.revision]: '7' }, ...change });

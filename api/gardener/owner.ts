@@ -1,6 +1,6 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
 import type { OwnerView, SetView, UpdateStrategy } from '../model.ts';
-import { names } from '../names.ts';
+import { names, orphanFinalizer } from '../names.ts';
 import { hasOthers, replicasToTell } from '../surplus.ts';
 import { boundsOf, replicasAnnotations } from './bounds.ts';
 import { isCreationOver } from './creations.ts';
@@ -111,6 +111,11 @@ export function isLone(set: MachineSet, controller: Owned | undefined): boolean 
   return uid === undefined || controller?.metadata.uid !== uid;
 }
 
+/** Whether an owner is deleted without what it owns, which the garbage collector has not released yet. */
+export function isOrphaning({ metadata }: MachineDeployment | MachineSet): boolean {
+  return metadata.deletionTimestamp !== undefined && metadata.finalizers?.includes(orphanFinalizer) === true;
+}
+
 /** A MachineSet without a deployment, as the owner of itself. */
 export function toLoneSetView(set: MachineSet, machines: readonly Machine[]): OwnerView {
   const own = machines.filter((machine) => controllerOf(machine) === set.metadata.uid);
@@ -147,6 +152,7 @@ function traitsOf(owner: MachineDeployment | MachineSet, isTold: boolean) {
     generation,
     managed: own?.includes(finalizers.machine) === true,
     deleting: deletionTimestamp !== undefined,
+    ...(isOrphaning(owner) && { orphans: true as const }),
     observed: isTold && (owner.status?.observedGeneration ?? 0) === generation,
   };
 }

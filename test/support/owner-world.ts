@@ -10,12 +10,12 @@ import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts
 import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts';
-import { controllerOf, currentSetOf, toDeploymentView } from '../../api/gardener/owner.ts';
+import { controllerOf, currentSetOf, isOrphaning, toDeploymentView } from '../../api/gardener/owner.ts';
 import { withFailure, withReport } from '../../api/gardener/owner-status.ts';
 import { withNewestRevision, withRevision } from '../../api/gardener/revision.ts';
 import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
 import type { OwnerPlan, OwnerReading, UpdateStrategy } from '../../api/model.ts';
-import { names } from '../../api/names.ts';
+import { names, orphanFinalizer } from '../../api/names.ts';
 
 export type World = ReturnType<typeof createWorld>;
 type Meta = Machine['metadata'];
@@ -47,6 +47,8 @@ export function createWorld(options: WorldOptions) {
     act,
     touch,
     remove,
+    orphan,
+    collectGarbage,
     newName: (set: string) => `${set}-${next()}`,
     addSet,
     addMachine,
@@ -123,6 +125,27 @@ export function createWorld(options: WorldOptions) {
     collect();
   }
 
+  /** A DELETE with `--cascade=orphan`. */
+  function orphan(object: MachineSet | MachineDeployment): void {
+    object.metadata.finalizers = [...(object.metadata.finalizers ?? []), orphanFinalizer];
+    remove(object);
+  }
+
+  /** As Kubernetes' garbage collector: what is owned by what was deleted that way is released. */
+  function collectGarbage(): void {
+    for (const owner of [world.deployment, ...world.sets]) {
+      if (owner === undefined || !isOrphaning(owner)) continue;
+      for (const object of [...world.sets, ...world.machines]) {
+        if (controllerOf(object) !== owner.metadata.uid) continue;
+        object.metadata.ownerReferences = [];
+        touch(object);
+      }
+      owner.metadata.finalizers = owner.metadata.finalizers?.filter((name) => name !== orphanFinalizer) ?? [];
+      touch(owner);
+    }
+    collect();
+  }
+
   function collect(): void {
     const isGone = ({ metadata }: { metadata: Meta }) =>
       metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).length === 0;
@@ -157,7 +180,7 @@ export function createWorld(options: WorldOptions) {
 
   function takeStep(plan: OwnerPlan): void {
     const { deployment } = world;
-    if (deployment === undefined || deployment.metadata.generation !== plan.generation) return;
+    if (deployment?.metadata.generation !== plan.generation || isOrphaning(deployment)) return;
     if (plan.addFinalizers) for (const object of [deployment, ...world.sets]) addFinalizer(object);
     if (plan.createSet !== undefined) createSet(deployment, plan.createSet);
     const scaled = new Map(plan.scale.map((change) => [change.set, scale(deployment, change, plan)]));
@@ -216,7 +239,8 @@ export function createWorld(options: WorldOptions) {
   function setAsPlanned(name: string, { sets }: OwnerPlan): MachineSet | undefined {
     const planned = sets.find((set) => set.name === name);
     const set = world.sets.find(({ metadata }) => metadata.uid === planned?.uid);
-    return set?.spec?.replicas === planned?.replicas ? set : undefined;
+    if (set === undefined || isOrphaning(set)) return undefined;
+    return set.spec?.replicas === planned?.replicas ? set : undefined;
   }
 
   function createMachines({ set: setName, names: machineNames }: OwnerPlan['create'][number], plan: OwnerPlan): void {

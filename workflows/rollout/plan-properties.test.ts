@@ -3,8 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { deploymentNeeds } from '../../api/attention.ts';
 import type { Machine } from '../../api/gardener/machine.ts';
+import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { annotations, finalizers } from '../../api/gardener/names.ts';
-import { controllerOf, isActive, isAvailable } from '../../api/gardener/owner.ts';
+import { controllerOf, isActive, isAvailable, isOrphaning } from '../../api/gardener/owner.ts';
 import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
 import { roomFor } from '../../api/surplus.ts';
@@ -25,7 +26,10 @@ type Happening =
   | { readonly kind: 'mark'; readonly pick: number }
   | { readonly kind: 'pause'; readonly paused: boolean }
   | { readonly kind: 'deleteSet'; readonly pick: number }
-  | { readonly kind: 'deleteOwner' };
+  | { readonly kind: 'deleteOwner' }
+  | { readonly kind: 'orphanSet'; readonly pick: number } // deleted with --cascade=orphan
+  | { readonly kind: 'orphanOwner' }
+  | { readonly kind: 'collectGarbage' };
 
 const pick = fc.nat(20);
 const happening: fc.Arbitrary<Happening> = fc.oneof(
@@ -56,6 +60,11 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   },
 );
 const happenings = fc.array(happening, { maxLength: 40, size: 'max' });
+const orphaning: fc.Arbitrary<Happening> = fc.oneof(
+  { weight: 12, arbitrary: happening },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('orphanSet' as const), pick }) },
+  { weight: 1, arbitrary: fc.constantFrom({ kind: 'orphanOwner' } as const, { kind: 'collectGarbage' } as const) },
+);
 interface Start extends WorldOptions {
   readonly before: readonly { className: string; replicas: number; managed: boolean }[];
 }
@@ -102,9 +111,14 @@ function finish(world: World, machine: Machine): void {
 
 const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
 
+/** Machines, but for those that were released: nobody owns them. */
+function ownedMachines({ machines }: World): Machine[] {
+  return machines.filter((machine) => controllerOf(machine) !== undefined);
+}
+
 /** Machines, leaving ones included, but for those that are being replaced. */
-function countStaying({ machines }: World): number {
-  return machines.filter(
+function countStaying(world: World): number {
+  return ownedMachines(world).filter(
     ({ metadata }) => metadata.deletionTimestamp === undefined || metadata.annotations?.[names.replaced] === undefined,
   ).length;
 }
@@ -130,13 +144,22 @@ function step(world: World, seen: Look | undefined, maxWrites?: number): OwnerPl
   if (!view.deleting) expectEnoughAvailable(seen, plan);
   if (!view.deleting && !view.paused) expectSafeSizes(seen, plan);
   const known = new Set(world.machines.map(({ metadata }) => metadata.uid));
+  const kept = keptMachines(world);
   world.act(plan, maxWrites);
+  expect(kept.filter((machine) => !isActive(machine))).toEqual([]);
   const made = world.machines.filter(({ metadata }) => !known.has(metadata.uid));
   if (made.length === 0) return plan;
   expect(countStaying(world)).toBeLessThanOrEqual(view.replicas + view.maxSurge);
-  const controllers = new Set(world.machines.map((machine) => controllerOf(machine)));
+  const controllers = new Set(ownedMachines(world).map((machine) => controllerOf(machine)));
   if (view.strategy === 'Recreate' && !view.paused) expect(controllers.size).toBe(1);
   return plan;
+}
+
+/** Active machines of what was deleted with `--cascade=orphan` and is not released yet. */
+function keptMachines({ deployment, sets, machines }: World): Machine[] {
+  const isKept = deployment !== undefined && isOrphaning(deployment);
+  const keeping = new Set(sets.filter((set) => isKept || isOrphaning(set)).map(({ metadata }) => metadata.uid));
+  return machines.filter((machine) => isActive(machine) && keeping.has(controllerOf(machine) ?? ''));
 }
 
 function isMarked({ metadata }: Machine): boolean {
@@ -205,6 +228,17 @@ function happen(world: World, event: Happening, memory: { reading?: Look | undef
       if (set?.metadata.finalizers?.length) world.remove(set);
       return;
     }
+    case 'orphanSet': {
+      const set = world.sets[event.pick % world.sets.length];
+      if (set !== undefined) world.orphan(set);
+      return;
+    }
+    case 'orphanOwner':
+      if (world.deployment !== undefined) world.orphan(world.deployment);
+      return;
+    case 'collectGarbage':
+      world.collectGarbage();
+      return;
     default:
       happenToMachine(world, event, picked(world, event.pick));
   }
@@ -297,6 +331,26 @@ describe('planOwner, whatever happens', () => {
         settle(world);
         expect(world.deployment).toBeUndefined();
         if (wasManaged) expect(world.sets).toEqual([]);
+      }),
+      { numRuns: 120 },
+    );
+  });
+
+  it('deletes no machine of what is deleted with --cascade=orphan, and lets that go once its machines are released', () => {
+    fc.assert(
+      fc.property(start, fc.array(orphaning, { maxLength: 40, size: 'max' }), (from, events) => {
+        const world = begin(from);
+        const memory = {};
+        for (const event of events) happen(world, event, memory);
+        happen(world, { kind: 'orphanOwner' }, memory);
+        settle(world);
+        const isStaying = ({ metadata }: Machine | MachineSet) => metadata.deletionTimestamp === undefined;
+        const before = [...world.sets, ...world.machines].filter(isStaying).map(({ metadata }) => metadata.uid);
+        happen(world, { kind: 'collectGarbage' }, memory);
+        settle(world);
+        expect(world.deployment).toBeUndefined();
+        const left = [...world.sets, ...world.machines].map(({ metadata }) => metadata.uid);
+        expect(left).toEqual(expect.arrayContaining(before));
       }),
       { numRuns: 120 },
     );

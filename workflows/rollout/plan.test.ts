@@ -348,6 +348,20 @@ describe('planOwner', () => {
     expect(planFor({ ...lone, deleting: true, sets: [empty] })).toMatchObject({ remove: [], release: true });
   });
 
+  it('waits until all is released of an owner that is deleted with --cascade=orphan, and then lets it go', () => {
+    for (const view of [owner, lone]) {
+      const kept: OwnerView = { ...view, deleting: true, orphans: true };
+      expect([isEmpty(planFor(kept)), deploymentNeeds(kept)]).toEqual([true, ['deletion']]);
+      const sets = view.kind === 'MachineSet' ? [{ ...empty, deleting: true }] : [];
+      expect(planFor({ ...view, deleting: true, sets })).toMatchObject({ remove: [], release: true });
+    }
+  });
+
+  it('deletes nothing of a deleted owner while a set of it is not released that was deleted with --cascade=orphan', () => {
+    const kept: OwnerView = { ...owner, deleting: true, sets: [{ ...set, deleting: true, orphans: true }] };
+    expect([isEmpty(planFor(kept)), deploymentNeeds(kept)]).toEqual([true, ['deletion']]);
+  });
+
   it('is at rest once a deleted owner is released, although others still hold it back', () => {
     const released = { ...empty, managed: false, deleting: true };
     for (const view of [owner, lone]) {

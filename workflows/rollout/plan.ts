@@ -131,6 +131,7 @@ function planRemoval(view: OwnerView, candidates: readonly Candidate[]) {
 function planDeletion(view: OwnerView, candidates: readonly Candidate[]): OwnerPlan {
   const hasMachines = view.sets.some((set) => set.total > 0);
   const plan = nothingFor(view, new Map());
+  if (view.orphans) return plan;
   if (hasMachines) return { ...plan, remove: candidates };
   return { ...plan, release: deploymentNeeds(view).length > 0 };
 }

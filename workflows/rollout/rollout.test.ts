@@ -175,6 +175,26 @@ describe('the workflow of an owner', () => {
     expect(readings).toBe(2);
   });
 
+  it('says that it waits for the garbage collector, whatever it waited for, and lets go of what is released', async () => {
+    await start(waiting);
+    await eventually(async () => (await doing()) === 'waiting for its machines');
+    const deleted: OwnerView = { ...waiting, generation: 2, deleting: true };
+    const orphaning: OwnerView = { ...deleted, orphans: true };
+    view = orphaning;
+    await handle.signal(ownerObservedSignal, orphaning);
+    await eventually(async () => (await doing()) === 'waiting for the garbage collector of Kubernetes');
+    expect((await handle.query(describeOwnerQuery)).waitsFor).toMatch(/--cascade=orphan$/);
+
+    const released: OwnerView = { ...deleted, sets: [] };
+    act = () => {
+      view = undefined;
+    };
+    view = released;
+    await handle.signal(ownerObservedSignal, released);
+    await handle.result();
+    expect(plans).toMatchObject([{ generation: 2, remove: [], release: true }]);
+  });
+
   it('[invariant 5] reads again after a step that failed, and goes on with the creation that it has begun', async () => {
     act = (plan) => {
       const left = namesOf(plan).slice(1);

@@ -267,8 +267,9 @@ function blockOn(owning: Owning, blocker: Blocker | undefined): void {
  * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
  * wait for. A cache that is behind costs a reading or a moment, never a machine: plans are made from readings.
  */
-function isWorthAStep({ seen, clock, heldUpBy }: Owning): boolean {
+function isWorthAStep({ seen, clock, heldUpBy, description }: Owning): boolean {
   if (seen === undefined) return false;
+  if (seen.orphans && description.doing !== doingOf(seen, true)) return true; // to say what it waits for from now on
   if (clock?.isLate === false && heldUpBy !== undefined) return true; // it was late, and is watched again from now on
   const asIfRead: OwnerReading = { view: seen, candidates: [], begun: [] };
   const plan = planOwner(asIfRead, (set) => set, isToldLate(clock, seen));

@@ -33,7 +33,8 @@ export function toLateNote({ progressDeadlineSeconds }: OwnerView, heldUpBy: Hol
 }
 
 /** What a reading says, for people. */
-export function doingOf({ problem, paused, deleting }: OwnerView, isIdle: boolean): string {
+export function doingOf({ problem, paused, deleting, orphans }: OwnerView, isIdle: boolean): string {
+  if (orphans) return 'waiting for the garbage collector of Kubernetes';
   if (problem !== undefined && !deleting) return `nothing, for it is not valid: ${problem}`;
   if (!isIdle) return 'changing its machines';
   return paused

@@ -1,0 +1,161 @@
+/** What a deletion of an owner leaves, with the real garbage collector. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Machine } from '../../api/gardener/machine.ts';
+import type { MachineSet } from '../../api/gardener/machine-set.ts';
+import { apiVersion } from '../../api/gardener/names.ts';
+import { isActive } from '../../api/gardener/owner.ts';
+import { type Stack, startStack } from '../../deploy/local/stack.ts';
+import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+describe('an owner of three machines that is deleted', () => {
+  let stack: Stack;
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    stack = await startStack({ controllerManager: true });
+  }, 900_000); // where the controller manager has to be built
+  afterAll(() => stack?.stop());
+  beforeEach(async () => {
+    const { kubeconfig, temporalAddress } = stack;
+    millwright = await startInstallation({ kubeconfig, temporalAddress });
+  });
+  afterEach(() => millwright?.stop());
+
+  const key = () => ({ namespace: millwright.namespace, name: 'pool' });
+  const deployment = () => millwright.control.find(machineDeployments, key());
+  const sets = async () => (await millwright.control.list(machineSets, { namespace: millwright.namespace })).items;
+  const uids = (found: readonly Machine[]) => found.map(({ metadata }) => metadata.uid).toSorted();
+  const controllersOf = (found: readonly (Machine | MachineSet)[]) =>
+    found.flatMap(({ metadata }) => metadata.ownerReferences ?? []);
+  const command = async (...args: string[]) => {
+    const { exited, logs } = startProcess([
+      ...args,
+      ...['-n', millwright.namespace, '--temporal-address', stack.temporalAddress],
+      ...['--target-kubeconfig', stack.kubeconfig],
+    ]);
+    await exited;
+    return logs();
+  };
+
+  /** Has nothing released before `act` is done. */
+  async function withoutGarbageCollector(act: () => Promise<void>): Promise<void> {
+    const [{ controllerManager }] = stack.clusters;
+    await controllerManager?.kill();
+    try {
+      await act();
+    } finally {
+      await controllerManager?.restart();
+    }
+  }
+
+  /** Waits until the workflow of an owner says that it waits for the garbage collector. Answers what it says. */
+  async function untilItWaits(kind: string): Promise<string> {
+    let said = '';
+    return until(
+      `${kind} pool waits`,
+      async () => {
+        expect((await millwright.machines()).filter(isActive)).toHaveLength(3);
+        said = await command('describe', kind, 'pool');
+        return said.includes('waiting for the garbage collector of Kubernetes, since') ? said : undefined;
+      },
+      { describe: async () => said },
+    );
+  }
+
+  async function expectThreeRunning(before: readonly Machine[]): Promise<void> {
+    expect(uids(await millwright.untilMachines(3, 'Running'))).toEqual(uids(before));
+    const vms = (await millwright.cloud.vms()).map(({ name }) => name).toSorted();
+    expect(vms).toEqual(before.map(({ metadata }) => metadata.name).toSorted());
+    expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 3 });
+  }
+
+  it('with --cascade=orphan, a deployment leaves its set, which keeps the machines until another deployment has it', async () => {
+    const { control } = millwright;
+    await millwright.createDeployment('pool', 3);
+    const before = await millwright.untilMachines(3, 'Running');
+
+    await withoutGarbageCollector(async () => {
+      await control.delete(machineDeployments, key(), { propagationPolicy: 'Orphan' });
+      const releases =
+        /the garbage collector of Kubernetes has to release what it owns, after a deletion with --cascade=or/;
+      expect(await untilItWaits('machinedeployment')).toMatch(releases);
+      expect(await command('rollout', 'status', 'pool')).toMatch(releases);
+      await expectThreeRunning(before);
+    });
+    await until('the deployment is gone', async () => ((await deployment()) === undefined ? true : undefined));
+    expect(controllersOf(await sets())).toEqual([]);
+    await expectThreeRunning(before);
+
+    // The set looks after itself now.
+    const [first, ...others] = before;
+    await control.delete(machines, { namespace: millwright.namespace, name: first?.metadata.name ?? '' });
+    const next = await until('another machine is there in place of one that was deleted', async () => {
+      const found = await millwright.machines();
+      return found.some(({ metadata }) => metadata.uid === first?.metadata.uid) ? undefined : found;
+    });
+    expect(uids(next)).toEqual(expect.arrayContaining(uids(others)));
+    const present = await millwright.untilMachines(3, 'Running');
+
+    // Paused, a deployment makes no set: there is time to give it the one that was left.
+    await millwright.createDeployment('pool', 3, { paused: true });
+    const { metadata } = await control.get(machineDeployments, key());
+    const [set] = await sets();
+    const ownerReferences = [
+      {
+        apiVersion,
+        kind: 'MachineDeployment',
+        name: 'pool',
+        uid: metadata.uid,
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ];
+    await control.patch(machineSets, set!.metadata, mergePatch({ metadata: { ownerReferences } }));
+    await control.patch(machineDeployments, key(), mergePatch({ spec: { paused: false } }));
+    await until('the deployment is complete with them', async () => {
+      const { status } = (await deployment()) ?? {};
+      const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+      return reason === 'NewMachineSetAvailable' && status?.availableReplicas === 3 ? true : undefined;
+    });
+    expect((await sets()).map((one) => one.metadata.uid)).toEqual([set?.metadata.uid]);
+    expect(uids(await millwright.machines())).toEqual(uids(present));
+    expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 3 });
+  }, 300_000);
+
+  it('with --cascade=orphan, a set leaves its machines', async () => {
+    const { control } = millwright;
+    await millwright.createDeployment('other', 0);
+    const matchLabels = { group: 'lone' };
+    const template = { metadata: { labels: matchLabels }, spec: { class: { kind: 'MachineClass', name: 'small' } } };
+    const spec = { replicas: 3, selector: { matchLabels }, template };
+    await control.create(machineSets, { metadata: key(), spec });
+    const before = await millwright.untilMachines(3, 'Running');
+
+    await withoutGarbageCollector(async () => {
+      await control.delete(machineSets, key(), { propagationPolicy: 'Orphan' });
+      expect(await untilItWaits('machineset')).toMatch(/has to release what it owns/);
+      await expectThreeRunning(before);
+    });
+    await until('the set is gone', async () =>
+      (await control.find(machineSets, key())) === undefined ? true : undefined,
+    );
+    expect(controllersOf(await millwright.machines())).toEqual([]);
+    await expectThreeRunning(before);
+  }, 300_000);
+
+  it('with --cascade=foreground, a deployment goes last and leaves nothing', async () => {
+    const { control } = millwright;
+    await millwright.createDeployment('pool', 3);
+    await millwright.untilMachines(3, 'Running');
+
+    await control.delete(machineDeployments, key(), { propagationPolicy: 'Foreground' });
+
+    await until('the deployment is gone', async () => ((await deployment()) === undefined ? true : undefined));
+    expect([await millwright.machines(), await sets()]).toEqual([[], []]);
+    expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
+  }, 300_000);
+});
