@@ -1,16 +1,23 @@
 /** What a step makes, changes and takes away. */
 import { describe, expect, it } from '@jest/globals';
 import { deploymentNeeds } from '../api/attention.ts';
+import type { Machine } from '../api/gardener/machine.ts';
 import { annotations, finalizers, labels } from '../api/gardener/names.ts';
-import { controllerOf } from '../api/gardener/owner.ts';
+import { controllerOf, isActive } from '../api/gardener/owner.ts';
 import { newSetName, templateHash } from '../api/gardener/template.ts';
 import { names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { machineDeployments, machineSets } from '../kube/gardener.ts';
+import { machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../test/support/live-owners.ts';
+import { phaseOf } from '../test/support/owner-world.ts';
 
-const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, read, planFor, settle } = setUpOwners();
+const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } =
+  setUpOwners();
+
+async function manage({ metadata }: Machine): Promise<Machine> {
+  return client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+}
 
 describe('actOnOwner', () => {
   it('[mcm 70] makes a set with the hash in labels, selector and template', async () => {
@@ -135,6 +142,42 @@ describe('actOnOwner', () => {
     await settle(ref);
     expect(await own()).toHaveLength(2);
   });
+
+  it.each<[string, (machine: Machine) => Promise<unknown>]>([
+    ['its node has joined after all', (machine) => setPhase(machine, 'Running')],
+    ['the API server does not answer', () => Promise.reject(new Error('no answer'))],
+  ])(
+    '[invariant 5] a Failed machine that is not deleted, as %s, makes no room when it goes later',
+    async (_name, before) => {
+      const ref = await newDeployment();
+      await settle(ref);
+      const [first, second] = (await own()).map(manage);
+      const failed = await first!;
+      for (const machine of [failed, await second!]) await setPhase(machine, 'Running');
+      await settle(ref);
+      await setPhase(failed, 'Failed');
+      const meddled: KubeClient = {
+        ...client,
+        delete: async (...request) => {
+          await before(failed);
+          return client.delete(...request);
+        },
+      };
+      await activitiesOf(meddled)
+        .actOnOwner(ref, 'MachineDeployment', await planFor(ref))
+        .catch(() => undefined);
+      expect((await own()).filter(isActive)).toHaveLength(2);
+      await setPhase(failed, 'Running');
+
+      const change = { spec: { template: { spec: { class: { kind: 'MachineClass', name: 'large' } } } } };
+      await client.patch(machineDeployments, ref, mergePatch(change));
+      await settle(ref);
+      const [fresh] = (await own()).filter((machine) => phaseOf(machine) === '');
+      await setPhase(await manage(fresh!), 'Running');
+      await settle(ref);
+      expect((await own()).map((machine) => isActive(machine)).toSorted()).toEqual([false, true, true]);
+    },
+  );
 
   it('adds finalizers beside those of others', async () => {
     const ref = await newDeployment({ replicas: 0 });

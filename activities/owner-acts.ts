@@ -147,17 +147,19 @@ async function createMachine({ deps }: Step, name: string, set: MachineSet, { de
   }
 }
 
+/**
+ * Why it was deleted is written once it is: a deletion that loses its precondition leaves nothing that would count when the
+ * machine goes later. Where that is lost, the replacement waits until the machine is gone.
+ */
 async function deleteMachine({ deps, ref }: Step, candidate: Candidate, failures: Failures): Promise<void> {
   const { control } = deps;
   const { name, uid, resourceVersion, failed } = candidate;
   const key = { namespace: ref.namespace, name };
   const request = async () => {
-    let version = resourceVersion;
-    if (failed) {
-      const metadata = { uid, resourceVersion, annotations: { [names.replaced]: 'true' } };
-      version = (await control.patch(machines, key, mergePatch({ metadata }))).metadata.resourceVersion;
-    }
-    await control.delete(machines, key, { preconditions: { uid, resourceVersion: version } });
+    await control.delete(machines, key, { preconditions: { uid, resourceVersion } });
+    if (!failed) return;
+    const metadata = { uid, annotations: { [names.replaced]: 'true' } };
+    await control.patch(machines, key, mergePatch({ metadata }));
   };
   await noteFailure(failures, candidate.set, 'FailedDelete', () => unlessChanged(request));
 }

@@ -43,6 +43,8 @@ export function createWorld(options: WorldOptions) {
     deployment: undefined as MachineDeployment | undefined,
     sets: [] as MachineSet[],
     machines: [] as Machine[],
+    /** UIDs of the machines that a step has deleted because they had Failed. */
+    replaced: new Set<string>(),
     observe,
     act,
     touch,
@@ -257,8 +259,12 @@ export function createWorld(options: WorldOptions) {
     if (machine === undefined || machine.metadata.resourceVersion !== resourceVersion) return;
     if (setAsPlanned(set, plan) === undefined) return;
     countWrite();
-    if (failed) machine.metadata.annotations = { ...machine.metadata.annotations, [names.replaced]: 'true' };
     remove(machine);
+    if (!failed) return;
+    world.replaced.add(uid);
+    countWrite();
+    machine.metadata.annotations = { ...machine.metadata.annotations, [names.replaced]: 'true' };
+    touch(machine);
   }
 
   function releaseSet(uid: string): void {

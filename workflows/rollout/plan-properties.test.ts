@@ -7,7 +7,6 @@ import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { annotations, finalizers } from '../../api/gardener/names.ts';
 import { controllerOf, isActive, isAvailable, isOrphaning } from '../../api/gardener/owner.ts';
 import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
-import { names } from '../../api/names.ts';
 import { roomFor } from '../../api/surplus.ts';
 import { createWorld, phaseOf, template, type World, type WorldOptions } from '../../test/support/owner-world.ts';
 import { isEmpty, maxPerStep, planOwner } from './plan.ts';
@@ -118,9 +117,7 @@ function ownedMachines({ machines }: World): Machine[] {
 
 /** Machines, leaving ones included, but for those that are being replaced. */
 function countStaying(world: World): number {
-  return ownedMachines(world).filter(
-    ({ metadata }) => metadata.deletionTimestamp === undefined || metadata.annotations?.[names.replaced] === undefined,
-  ).length;
+  return ownedMachines(world).filter(({ metadata }) => !world.replaced.has(metadata.uid)).length;
 }
 
 /** A reading, with the machines that it counts as available, but for those that somebody has marked. */
