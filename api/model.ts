@@ -150,6 +150,8 @@ export interface SetView {
   readonly failed: number;
   /** Active ones beside those that somebody wants gone first; left out where there are none. */
   readonly marked?: number;
+  /** Available ones beside those; left out where there are none of those. */
+  readonly unmarked?: number;
   /** Those that were deleted because they had Failed, and are not gone yet. */
   readonly replacing: number;
 }

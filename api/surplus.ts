@@ -39,7 +39,13 @@ export function roomFor({ sets, replicas, maxSurge }: OwnerView): number {
 export function surplusOf(view: OwnerView): Map<string, number> {
   const desired = view.deleting ? new Map<string, number>() : desiredReplicas(view);
   const giving = view.orphans ? [] : view.sets.filter((set) => !set.orphans);
-  return new Map(giving.map((set) => [set.name, stayingOf(set) - (desired.get(set.name) ?? 0)]));
+  const isRolling = hasOthers(view) && !isHeld(view);
+  const surplus = (set: SetView) => {
+    const over = set.active - (desired.get(set.name) ?? 0);
+    // Fewer replicas take what is marked for them: a Failed machine, which goes by itself, takes the place of none.
+    return Math.max(over - set.failed, isRolling ? 0 : Math.min(set.marked ?? 0, over));
+  };
+  return new Map(giving.map((set) => [set.name, surplus(set)]));
 }
 
 /** Whether machines are to go. */
@@ -80,6 +86,11 @@ function wishedAway(view: OwnerView, current: SetView): number {
 /** Machines that were available and may be again: what is Unknown now comes back when its network does. */
 function unavailableOf(set: SetView): number {
   return stayingOf(set) - set.starting - set.available;
+}
+
+/** Available machines but for those that somebody has marked: whoever marks one has seen to it that nobody needs it. */
+function neededOf({ available, unmarked = available }: SetView): number {
+  return unmarked;
 }
 
 export function sumOf(sets: readonly SetView[], count: (set: SetView) => number): number {
@@ -142,18 +153,18 @@ function take(
 }
 
 /**
- * Sets keep what they have, and give what they are told to only as far as enough stays available: a step that was about to
- * delete machines may have been lost, or have ended with the pause, and others are available now.
+ * Sets keep what they have, and give what they are told to only as far as enough stays available beside what is marked: a
+ * step that was about to delete machines may have been lost, or have ended with the pause, and others are available now.
  */
 function heldReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
   const desired = toldReplicas(view, sets);
-  let spare = Math.max(0, sumOf(sets, (set) => set.available) - (view.replicas - view.maxUnavailable));
+  let spare = Math.max(0, sumOf(sets, neededOf) - (view.replicas - view.maxUnavailable));
   for (const set of sets) {
-    const unavailable = stayingOf(set) - set.available;
+    const unneeded = stayingOf(set) - neededOf(set);
     const over = stayingOf(set) - (desired.get(set.name) ?? 0);
-    const given = Math.min(over, unavailable + spare);
+    const given = Math.min(over, unneeded + spare);
     if (given < over) desired.set(set.name, stayingOf(set) - given);
-    spare -= Math.max(0, given - unavailable);
+    spare -= Math.max(0, given - unneeded);
   }
   return desired;
 }
@@ -182,19 +193,19 @@ function growingSet(sets: readonly SetView[], active: readonly SetView[]): SetVi
   return sets.find((set) => set.current) ?? active.at(-1) ?? sets.at(-1);
 }
 
-/** Brings the sets down to the replicas, what is marked and then the largest first, as far as enough stays available. */
+/** Brings the sets down to the replicas: what is marked, then the largest first, as far as enough others stay available. */
 function shrink(view: OwnerView, desired: Map<string, number>, active: readonly SetView[], total: number): void {
   const bySize = active.toSorted((a, b) => b.replicas - a.replicas);
-  const available = sumOf(active, (set) => Math.min(set.available, set.replicas));
-  let spare = Math.max(0, available - (view.replicas - view.maxUnavailable));
+  const needed = sumOf(active, (set) => Math.min(neededOf(set), set.replicas));
+  let spare = Math.max(0, needed - (view.replicas - view.maxUnavailable));
   let wanted = total - view.replicas;
   const give = (set: SetView, most: number) => {
     const present = desired.get(set.name) ?? 0;
-    const unavailable = Math.max(0, present - set.available);
-    const given = Math.min(wanted, most, present, unavailable + spare);
+    const unneeded = Math.max(0, present - neededOf(set));
+    const given = Math.min(wanted, most, present, unneeded + spare);
     desired.set(set.name, present - given);
     wanted -= given;
-    spare -= Math.max(0, given - unavailable);
+    spare -= Math.max(0, given - unneeded);
   };
   for (const set of bySize) give(set, set.marked ?? 0);
   for (const set of bySize) give(set, set.replicas - Math.round((set.replicas * view.replicas) / total));

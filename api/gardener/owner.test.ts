@@ -119,6 +119,23 @@ describe('toDeploymentView', () => {
     ]);
   });
 
+  it('counts the machines of each set that somebody has marked, and the available ones beside them', () => {
+    const marked = { annotations: { [annotations.priority]: '1' } };
+    const machines = [
+      machine('a', 'pool-1', 'Running', marked),
+      machine('b', 'pool-1', 'Unknown', marked),
+      machine('c', 'pool-1', 'Failed', marked),
+      machine('d', 'pool-1', 'Running', { ...marked, ...leaving }),
+      machine('e', 'pool-1', 'Running'),
+      machine('f', 'pool-1', 'Pending'),
+    ];
+    const [view] = toDeploymentView(deployment(), [set('pool-1', 'small')], machines).sets;
+    expect(view).toMatchObject({ available: 2, marked: 2, unmarked: 1 });
+    const [plain] = toDeploymentView(deployment(), [set('pool-1', 'small')], machines.slice(4)).sets;
+    expect(plain).not.toHaveProperty('marked');
+    expect(plain).not.toHaveProperty('unmarked');
+  });
+
   it.each([
     [{ type: 'RollingUpdate', rollingUpdate: { maxSurge: 2 } }, 2],
     [{ type: 'RollingUpdate', rollingUpdate: { maxSurge: '25%' } }, 1],

@@ -159,7 +159,8 @@ function traitsOf(owner: MachineDeployment | MachineSet, isTold: boolean) {
 
 function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'current' | 'closed' | 'annotated'> {
   const active = own.filter(isActive);
-  const marked = active.filter((machine) => isMarked(machine, Date.now()) && !isToBeReplaced(machine)).length;
+  const marked = active.filter((machine) => isMarked(machine, Date.now()) && !isToBeReplaced(machine));
+  const available = active.filter(isAvailable);
   const told = Number.parseInt(set.metadata.annotations?.[annotations.desiredReplicas] ?? '', 10);
   return {
     name: set.metadata.name,
@@ -167,11 +168,14 @@ function toSetView(set: MachineSet, own: readonly Machine[]): Omit<SetView, 'cur
     replicas: set.spec?.replicas ?? 0,
     total: own.length,
     active: active.length,
-    available: active.filter(isAvailable).length,
+    available: available.length,
     starting: active.filter(isStarting).length,
     failed: active.filter(isToBeReplaced).length,
     replacing: own.filter(isBeingReplaced).length,
-    ...(marked > 0 && { marked }),
+    ...(marked.length > 0 && {
+      marked: marked.length,
+      unmarked: available.filter((machine) => !marked.includes(machine)).length,
+    }),
     ...(told >= 0 && { told }),
   };
 }

@@ -120,15 +120,16 @@ function countStaying(world: World): number {
   return ownedMachines(world).filter(({ metadata }) => !world.replaced.has(metadata.uid)).length;
 }
 
-/** A reading, with the machines that it counts as available, but for those that somebody has marked. */
+/** A reading, with the machines that it counts as available, and those of them that somebody has marked. */
 interface Look extends OwnerReading {
   readonly available: ReadonlySet<string>;
+  readonly marked: ReadonlySet<string>;
 }
 
 function look(world: World): Look | undefined {
   const reading = world.observe();
-  const good = world.machines.filter((one) => isActive(one) && isAvailable(one) && !isMarked(one));
-  return reading && { ...reading, available: new Set(good.map(({ metadata }) => metadata.uid)) };
+  const good = world.machines.filter((one) => isActive(one) && isAvailable(one));
+  return reading && { ...reading, available: uidsOf(good), marked: uidsOf(good.filter(isMarked)) };
 }
 
 /** Plans from a reading, acts on the world as it is now, and checks what one act may never do. */
@@ -159,18 +160,22 @@ function keptMachines({ deployment, sets, machines }: World): Machine[] {
   return machines.filter((machine) => isActive(machine) && keeping.has(controllerOf(machine) ?? ''));
 }
 
+function uidsOf(machines: readonly Machine[]): Set<string> {
+  return new Set(machines.map(({ metadata }) => metadata.uid));
+}
+
 function isMarked({ metadata }: Machine): boolean {
   return metadata.annotations?.[annotations.priority] === '1';
 }
 
 /**
  * As far as anybody could know when it was decided: what fails or is deleted later is in no precondition. What somebody
- * has marked goes when the replicas are fewer, whatever is left.
+ * has marked goes when the replicas are fewer, whatever is left, and nothing else goes then unless enough is left.
  */
-function expectEnoughAvailable({ view, available }: Look, { remove }: OwnerPlan): void {
+function expectEnoughAvailable({ view, available, marked }: Look, { remove }: OwnerPlan): void {
   const staying = view.sets.filter((set) => !set.deleting);
   const leaving = remove.filter(({ set, uid }) => available.has(uid) && staying.some(({ name }) => name === set));
-  if (leaving.length === 0 || view.strategy === 'Recreate') return;
+  if (leaving.every(({ uid }) => marked.has(uid)) || view.strategy === 'Recreate') return;
   const left = sum(staying.map((set) => set.available)) - leaving.length;
   expect(left).toBeGreaterThanOrEqual(view.replicas - view.maxUnavailable);
 }
@@ -364,6 +369,58 @@ describe('planOwner, whatever happens', () => {
         expect(JSON.stringify([world.sets, world.machines, world.deployment])).toBe(before);
       }),
       { numRuns: 120 },
+    );
+  });
+});
+
+describe('planOwner for fewer replicas', () => {
+  const phases = fc.array(fc.constantFrom('Running', 'Running', 'Pending', 'Unknown', 'CrashLoopBackOff', 'Failed'), {
+    minLength: 8,
+    maxLength: 8,
+  });
+  const marks = fc.uniqueArray(fc.nat(7), { minLength: 1, maxLength: 4 });
+
+  /** Machines are in any phase, some are marked, and the replicas fewer by as many: these are answered. */
+  function markAndScale(world: World, all: readonly string[], numbers: readonly number[]): Machine[] {
+    for (const [i, machine] of world.machines.entries()) setPhase(world, machine, all[i % all.length]!);
+    const marked = [...new Set(numbers.map((number) => picked(world, number)!))].filter(
+      (machine) => phaseOf(machine) !== 'Failed',
+    );
+    for (const machine of marked) annotate(world, machine, { [annotations.priority]: '1' });
+    world.editSpec({ replicas: (world.deployment?.spec?.replicas ?? 0) - marked.length });
+    return marked;
+  }
+
+  it('[invariant 7] takes exactly the machines that are marked, whatever is available, paused or not', () => {
+    fc.assert(
+      fc.property(start, phases, marks, fc.boolean(), (from, all, numbers, paused) => {
+        const world = createWorld({ ...from, replicas: 8, limit: 100 });
+        settle(world);
+        world.editSpec({ paused });
+        const marked = markAndScale(world, all, numbers);
+        const seen = look(world);
+        const plan = step(world, seen);
+        const alive = plan?.remove.filter(({ failed }) => !failed).map(({ uid }) => uid) ?? [];
+        expect(new Set(alive)).toEqual(uidsOf(marked));
+        settle(world);
+        expect(world.machines).toHaveLength(8 - marked.length);
+      }),
+    );
+  });
+
+  it('[invariant 7] takes all machines that are marked while a rollout is paused, whatever is available', () => {
+    fc.assert(
+      fc.property(start, phases, marks, fc.nat(8), (from, all, numbers, rounds) => {
+        const world = createWorld({ ...from, strategy: 'RollingUpdate', replicas: 8, limit: 100 });
+        settle(world);
+        world.editSpec({ template: template('new') });
+        for (let round = 0; round < rounds; round++) settleOnce(world);
+        world.editSpec({ paused: true });
+        settle(world);
+        const marked = uidsOf(markAndScale(world, all, numbers));
+        step(world, look(world));
+        expect(world.machines.filter((one) => isActive(one) && marked.has(one.metadata.uid))).toEqual([]);
+      }),
     );
   });
 });

@@ -114,6 +114,13 @@ describe('planOwner', () => {
     ]);
   });
 
+  it('[invariant 7] takes what is marked for the surplus before it takes Failed machines for it', () => {
+    const view = { ...owner, replicas: 2, sets: [{ ...set, available: 2, failed: 1, marked: 1, unmarked: 1 }] };
+    const candidates = [candidate('bad', { failed: true }), candidate('marked'), candidate('good')];
+    expect(removed(planFor(view, candidates))).toEqual(['bad', 'marked']);
+    expect(removed(planFor({ ...view, replicas: 3 }, candidates))).toEqual(['bad']);
+  });
+
   it('[mcm 64] deletes the surplus in the order of the candidates', () => {
     const candidates = ['a', 'b', 'c'].map((name) => candidate(name));
     const plan = planFor({ ...owner, replicas: 1 }, candidates);
@@ -317,6 +324,12 @@ describe('planOwner', () => {
         { replicas: 4 },
         [having(old, 4), { ...having(fresh, 2), marked: 1 }],
         { old: 3, new: 1 },
+      ],
+      [
+        '[invariant 7] what is marked, whatever is available, and no available machine beside it while too few are',
+        { replicas: 8 },
+        [having(old, 6), { ...having(fresh, 4, 2), marked: 3, unmarked: 1 }],
+        { old: 6, new: 2 },
       ],
       [
         'no surge once the replicas are others',
