@@ -10,7 +10,7 @@ import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts
 import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts';
-import { controllerOf, currentSetOf, isOrphaning, toDeploymentView } from '../../api/gardener/owner.ts';
+import { controllerOf, currentSetOf, isClosed, isOrphaning, toDeploymentView } from '../../api/gardener/owner.ts';
 import { withFailure, withReport } from '../../api/gardener/owner-status.ts';
 import { withNewestRevision, withRevision } from '../../api/gardener/revision.ts';
 import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
@@ -247,7 +247,7 @@ export function createWorld(options: WorldOptions) {
 
   function createMachines({ set: setName, names: machineNames }: OwnerPlan['create'][number], plan: OwnerPlan): void {
     const set = setAsPlanned(setName, plan);
-    if (set === undefined || set.metadata.deletionTimestamp !== undefined) return;
+    if (set === undefined || set.metadata.deletionTimestamp !== undefined || isClosed(set, world.deployment)) return;
     for (const name of machineNames) {
       countWrite();
       addMachine(set, name);

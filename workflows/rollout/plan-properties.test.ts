@@ -3,8 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { deploymentNeeds } from '../../api/attention.ts';
 import type { Machine } from '../../api/gardener/machine.ts';
+import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/machine-set.ts';
-import { annotations, finalizers } from '../../api/gardener/names.ts';
+import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { controllerOf, isActive, isAvailable, isOrphaning } from '../../api/gardener/owner.ts';
 import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
 import { roomFor } from '../../api/surplus.ts';
@@ -24,6 +25,7 @@ type Happening =
   | { readonly kind: 'preserve'; readonly pick: number }
   | { readonly kind: 'mark'; readonly pick: number }
   | { readonly kind: 'pause'; readonly paused: boolean }
+  | { readonly kind: 'freeze'; readonly pick: number; readonly frozen: boolean } // the deployment, or one of its sets
   | { readonly kind: 'deleteSet'; readonly pick: number }
   | { readonly kind: 'deleteOwner' }
   | { readonly kind: 'orphanSet'; readonly pick: number } // deleted with --cascade=orphan
@@ -41,6 +43,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('template' as const), className: fc.constantFrom('a', 'b', 'c') }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), paused: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('freeze' as const), pick, frozen: fc.boolean() }) },
   {
     weight: 6,
     arbitrary: fc.record({
@@ -194,7 +197,7 @@ function expectSafeSizes({ view }: Look, { sets }: OwnerPlan): void {
 function expectBoundsUsed({ view }: Look): void {
   const current = view.sets.find((set) => set.current && !set.deleting);
   const old = view.sets.filter((set) => !set.current && !set.deleting && set.active > 0);
-  if (view.deleting || view.paused || current === undefined || old.length === 0) return;
+  if (view.deleting || view.paused || current === undefined || current.closed || old.length === 0) return;
   expect(sum(old.map((set) => set.starting + set.failed))).toBe(0);
   if (view.strategy === 'Recreate') throw new Error('machines of an older template are still there');
   const total = sum(view.sets.map((set) => set.total - set.replacing));
@@ -221,6 +224,9 @@ function happen(world: World, event: Happening, memory: { reading?: Look | undef
     case 'pause':
       world.editSpec({ paused: event.paused });
       return;
+    case 'freeze':
+      freeze(world, [world.deployment, ...world.sets][event.pick % (world.sets.length + 1)], event.frozen);
+      return;
     case 'deleteOwner':
       if (world.deployment !== undefined) world.remove(world.deployment);
       return;
@@ -244,6 +250,16 @@ function happen(world: World, event: Happening, memory: { reading?: Look | undef
     default:
       happenToMachine(world, event, picked(world, event.pick));
   }
+}
+
+function freeze(world: World, owner: MachineDeployment | MachineSet | undefined, frozen: boolean): void {
+  if (owner === undefined) return;
+  owner.metadata.labels = { ...owner.metadata.labels, [labels.freeze]: String(frozen).replace('t', 'T') };
+  world.touch(owner);
+}
+
+function thaw(world: World): void {
+  for (const owner of [world.deployment, ...world.sets]) freeze(world, owner, false);
 }
 
 function happenToMachine(
@@ -305,6 +321,7 @@ describe('planOwner, whatever happens', () => {
         const memory = {};
         for (const event of events) happen(world, event, memory);
         world.editSpec({ paused: false });
+        thaw(world);
         settle(world);
 
         const view = world.observe()?.view;
@@ -459,6 +476,7 @@ describe('planOwner while paused, whatever happens', () => {
       fc.property(start, happenings, fc.nat(6), (from, events, replicas) => {
         const world = begin(from);
         for (const event of events) happen(world, event, {});
+        thaw(world);
         settle(world);
         fc.pre(world.sets.length > 0);
         fc.pre(world.deployment?.spec?.replicas !== replicas); // else a surge stays
