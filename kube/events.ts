@@ -1,5 +1,4 @@
 /** Events on objects, for whoever runs `kubectl describe`. */
-import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs } from './backoff.ts';
 import type { KubeClient } from './client.ts';
@@ -58,7 +57,7 @@ const flushMs = 5_000;
 
 interface Series {
   readonly record: EventRecord;
-  readonly startedAt: Date;
+  readonly startedAtNs: bigint;
   name: string;
   count: number;
   lastAt: Date;
@@ -66,8 +65,8 @@ interface Series {
 }
 
 /** MicroTime: RFC 3339 with the six digits that the API server insists on. */
-export function toMicroTime(time: Date): string {
-  return time.toISOString().replace('Z', '000Z');
+export function toMicroTime(time: Date, micros = 0): string {
+  return time.toISOString().replace('Z', `${String(micros).padStart(3, '0')}Z`);
 }
 
 /** Writes events one after the other in the background. */
@@ -82,10 +81,11 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
     const { type, action, reason, regarding, note } = record;
     const key = JSON.stringify([type, action, reason, regarding, note]);
     const known = series.get(key);
+    const startedAtNs = nextNs();
     const entry =
       known !== undefined && now.getTime() - known.lastAt.getTime() < seriesMs
         ? known
-        : { record, startedAt: now, name: eventName(regarding.name), count: 0, lastAt: now, written: false };
+        : { record, startedAtNs, name: eventName(regarding.name, startedAtNs), count: 0, lastAt: now, written: false };
     remember(series, key, entry);
     entry.count += 1;
     entry.lastAt = now;
@@ -114,7 +114,9 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       .subarray(0, 1024)
       .toString()
       .replace(/\uFFFD+$/, '');
-    const eventTime = toMicroTime(entry.startedAt);
+    const { startedAtNs } = entry;
+    const startedAt = new Date(Number(startedAtNs / 1_000_000n));
+    const eventTime = toMicroTime(startedAt, Number((startedAtNs / 1_000n) % 1_000n));
     const reporting = { reportingController: controller, reportingInstance: instance };
     await client.create(events, {
       ...record,
@@ -135,7 +137,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         const expired = entry.written && isNotFound(err);
         // The answer to our own create got lost.
         if (isAlreadyExists(err)) entry.written = true;
-        else if (expired) Object.assign(entry, { written: false, name: eventName(entry.record.regarding.name) });
+        else if (expired)
+          Object.assign(entry, { written: false, name: eventName(entry.record.regarding.name, nextNs()) });
         else if (!isUnreachable(err) && !isTooManyRequests(err)) attempts = maxAttempts;
         if (attempts >= maxAttempts) {
           logger.debug({ err, regarding: entry.record.regarding, reason: entry.record.reason }, 'dropping an event');
@@ -170,8 +173,21 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   };
 }
 
-function eventName(regarding: string): string {
-  return `${regarding.slice(0, 230)}.${randomBytes(8).toString('hex')}`;
+let lastNs = 0n;
+
+/**
+ * Nanoseconds since 1970, in this process a microsecond or more after those before. `kubectl describe` lists Events by
+ * name, as the API server lets nobody set `lastTimestamp` on them, and `kubectl events` by the microsecond.
+ */
+function nextNs(): bigint {
+  const ns = BigInt(Date.now()) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n);
+  lastNs = ns > lastNs + 1_000n ? ns : lastNs + 1_000n;
+  return lastNs;
+}
+
+/** As client-go names them. */
+function eventName(regarding: string, ns: bigint): string {
+  return `${regarding.slice(0, 230)}.${ns.toString(16)}`;
 }
 
 /** A map that forgets what was not used for longest. */

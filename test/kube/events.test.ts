@@ -1,4 +1,7 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { findServer } from '../../deploy/local/servers.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { configMaps, events } from '../../kube/core.ts';
 import { createEventRecorder, type EventRecord, type EventRecorder, toMicroTime } from '../../kube/events.ts';
@@ -34,6 +37,13 @@ const record = (fields: Partial<EventRecord> = {}) =>
   recorder.record({ regarding, type: 'Normal', reason: 'Created', note: 'made it', action: 'Create', ...fields });
 const recorded = async () => (await direct.list(events, { namespace })).items;
 
+/** Reasons of the Events in the order in which a command of kubectl lists them. */
+async function reasonsShownBy(...command: string[]): Promise<string[]> {
+  const args = ['--kubeconfig', testKubeconfig(), '-n', namespace, ...command];
+  const { stdout } = await promisify(execFile)(await findServer('kubectl'), args);
+  return stdout.match(/Reason\d+/g) ?? [];
+}
+
 describe('an event', () => {
   it('is what kubectl shows for its object', async () => {
     record({ type: 'Warning' });
@@ -60,6 +70,15 @@ describe('an event', () => {
     });
     const selected = { namespace, fieldSelector: `involvedObject.uid=${regarding.uid}` };
     expect((await direct.list(core, selected)).items).toMatchObject([{ message: 'made it' }]);
+  });
+
+  it('stands behind those before it in `kubectl describe` and `kubectl events`, however close they are', async () => {
+    const reasons = Array.from({ length: 20 }, (_, index) => `Reason${index}`);
+    for (const reason of reasons) record({ reason });
+    await recorder.flush();
+
+    expect(await reasonsShownBy('describe', 'configmap', 'a')).toEqual(reasons);
+    expect(await reasonsShownBy('events', '--for', 'configmap/a')).toEqual(reasons);
   });
 
   it('of a cluster-scoped object goes to the namespace default', async () => {
