@@ -60,5 +60,10 @@ export function providerTaskQueue(installation: string, provider: string): strin
   return `${installation}.provider-${provider}`;
 }
 
+/** Task queue of the drains, which may last for hours and so hold no slot that anything else needs. */
+export function drainTaskQueue(installation: string): string {
+  return `${installation}.drain`;
+}
+
 /** The alphabet of generated names in Kubernetes: nothing that could spell a word. */
 export const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789';

@@ -1,4 +1,4 @@
-/** The workers of an installation: one for its workflows and what they do in Kubernetes, and one for each provider. */
+/** The workers of an installation: one for its workflows and what they do in Kubernetes, one for drains, and one for each provider. */
 import { hostname } from 'node:os';
 import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
@@ -11,7 +11,7 @@ import { providers } from '../activities/providers/registry.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
 import { createVmActivities } from '../activities/vms.ts';
 import type { MachineLimits } from '../api/model.ts';
-import { providerTaskQueue } from '../api/names.ts';
+import { drainTaskQueue, providerTaskQueue } from '../api/names.ts';
 import type { SweepLimits } from '../api/sweep.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
@@ -87,6 +87,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const setBack = watchForSetBack({ ...options, lookEveryMs });
   const workers = [
     await createInstallationWorker(options, events, setBack),
+    await createDrainWorker(options),
     ...(await Promise.all(clouds.map((cloud) => createProviderWorker(options, cloud)))),
   ];
 
@@ -136,7 +137,6 @@ async function createInstallationWorker(
     activities: {
       ...createMachineActivities({ ...options, events }),
       ...createOwnerActivities({ ...options, events }),
-      ...createDrainActivities({ ...options, evictionRetryMs }),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
     },
     maxCachedWorkflows: options.maxCachedWorkflows,
@@ -146,6 +146,23 @@ async function createInstallationWorker(
     maxConcurrentWorkflowTaskExecutions: options.maxCachedWorkflows === 0 ? 1 : 40,
     maxConcurrentLocalActivityExecutions: 500,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 20 },
+  });
+}
+
+/**
+ * The worker of drains, which may wait for hours: they hold no slot that anything else needs. Of those that wait 2000
+ * were measured to take 0.3 GB of memory and a tenth of a core. Others wait for their turn.
+ */
+async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
+  const { connection, namespace, installation } = options;
+  return Worker.create({
+    ...common,
+    connection,
+    namespace,
+    taskQueue: drainTaskQueue(installation),
+    identity: workerIdentity(options.clusterId),
+    activities: createDrainActivities({ ...options, evictionRetryMs }),
+    maxConcurrentActivityTaskExecutions: 2_000,
   });
 }
 

@@ -8,7 +8,7 @@ import type { DrainActivities } from '../../activities/drain.ts';
 import type { MachineActivities } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type { ClassReading, MachineSnapshot, NodeView, Place, StatusChange } from '../../api/model.ts';
-import { providerTaskQueue } from '../../api/names.ts';
+import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
@@ -90,6 +90,7 @@ export function setUpMachine() {
     taskQueue = `machine-test-${randomUUID()}`;
     const workers = await Promise.all([
       Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: playCluster(cluster, touch) }),
+      Worker.create({ connection, taskQueue: drainTaskQueue(taskQueue), activities: playDrains(cluster) }),
       Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'played'), activities: playCloud(cloud) }),
     ]);
     const runs = workers.map((worker) => worker.run());
@@ -222,7 +223,7 @@ function newCloud(): Cloud {
 function playCluster(
   cluster: Cluster,
   touch: (change: Partial<MachineSnapshot>) => MachineSnapshot,
-): MachineActivities & DrainActivities {
+): MachineActivities {
   const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
     return async (...args: A): Promise<R> => {
       cluster.steps.push(name);
@@ -266,6 +267,11 @@ function playCluster(
     readClass: noted('readClass', () => cluster.reading),
     ensureUserData: noted('ensureUserData', () => userData),
     removeUserData: noted('removeUserData', () => true),
+  };
+}
+
+function playDrains(cluster: Cluster): DrainActivities {
+  return {
     async drainNode() {
       cluster.drains++;
       if (!cluster.isDrainable) await untilCancelled();

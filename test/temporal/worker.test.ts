@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { ObjectRef } from '../../api/model.ts';
-import { names, providerTaskQueue } from '../../api/names.ts';
+import { drainTaskQueue, names, providerTaskQueue } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { machines } from '../../kube/gardener.ts';
@@ -132,7 +132,8 @@ describe('startWorkers', () => {
         regarding: expect.objectContaining({ kind: 'Machine', name: 'one' }),
       }),
     );
-    expect(missing()).toEqual([`worker of ${namespace}`, `worker of ${providerTaskQueue(namespace, 'simulated')}`]);
+    const queues = [namespace, drainTaskQueue(namespace), providerTaskQueue(namespace, 'simulated')];
+    expect(missing()).toEqual(queues.map((queue) => `worker of ${queue}`));
   });
 
   it('polls the queue of each provider with its activities, which read Secrets through the control cluster', async () => {

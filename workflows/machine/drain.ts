@@ -1,6 +1,13 @@
 /** Phase drain: nothing runs on the Node that could run elsewhere. */
-import { CancellationScope, isCancellation, proxyActivities, type TemporalFailure } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  isCancellation,
+  proxyActivities,
+  type TemporalFailure,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
+import { drainTaskQueue } from '../../api/names.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
 import { endIfCancelled, kubernetes, type Life, now, untilAnswered } from './life.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
@@ -87,6 +94,7 @@ export async function stay(life: Life): Promise<void> {
 
 function drainActivities(life: Life) {
   return proxyActivities<DrainActivities>({
+    taskQueue: drainTaskQueue(workflowInfo().taskQueue),
     startToCloseTimeout: (life.machine.limits.drainSeconds + 600) * 1_000, // its own deadline comes first
     heartbeatTimeout: '10 seconds',
     retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
