@@ -4,7 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, type Pod, podDisruptionBudgets, pods } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { eventually, newNamespace, recordingLogger, testClient } from '../test/kube/setup.ts';
+import { startFaultProxy } from '../test/faults/proxy.ts';
+import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../test/kube/setup.ts';
 import { type DrainOutcome, type DrainProgress, type DrainRequest, drain } from './drain.ts';
 
 const hour = 3_600_000;
@@ -320,6 +321,27 @@ describe('force', () => {
       'gone',
       'running',
     ]);
+  });
+
+  it('deletes them at the deadline, too, when the API server falls silent before the pods can be watched', async () => {
+    await newPod('unwatched');
+    const proxy = await startFaultProxy(testKubeconfig());
+    const target = testClient(proxy.access);
+    let lists = 0;
+    proxy.setRule(({ method, url }) => {
+      const isList = method === 'GET' && url.pathname === '/api/v1/pods';
+      return isList && ++lists === 2 ? { kind: 'hang' } : undefined; // the first finds pods, the third deletes them
+    });
+    try {
+      const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() }, { target });
+      await ended;
+
+      expect(lists).toBe(3);
+      expect(await stateOf('unwatched')).toBe('gone');
+    } finally {
+      await target.close();
+      await proxy.close();
+    }
   });
 
   it('deletes all pods at once when it is asked for, whatever the budgets say', async () => {

@@ -8,9 +8,12 @@ import { type Node, nodes, type Pod, pods } from '../kube/core.ts';
 import { isConflict, isNotFound, isTooManyRequests, StatusError } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { mergePatch, strategicMergePatch } from '../kube/patch.ts';
-import { startReflector } from '../kube/reflector.ts';
+import { type Reflector, startReflector } from '../kube/reflector.ts';
 import { currentCall } from './boundary.ts';
 import type { CallContext } from './providers/provider.ts';
+
+/** What Node's timers can wait for. */
+const longestTimerMs = 2 ** 31 - 1;
 
 export interface DrainDeps {
   readonly target: KubeClient;
@@ -144,7 +147,7 @@ async function evictAll(
   const evictions = knownEvictions(items.filter(isEvictable), request, evictionRetryMs);
   const remove = remover(target, request.maxEvictRetries, signal);
   try {
-    await watch.waitForSync(signal);
+    if (!(await isSyncedBy(deadlineMs, watch, signal))) return undefined;
     while (Date.now() < deadlineMs) {
       signal.throwIfAborted();
       const left = watch.store.list().filter(isEvictable);
@@ -161,6 +164,18 @@ async function evictAll(
     return undefined;
   } finally {
     await watch.stop();
+  }
+}
+
+/** Waits for the first list, and no longer than until the deadline: an API server that is lost now holds no VM. */
+async function isSyncedBy(deadlineMs: number, watch: Reflector<Pod>, signal: AbortSignal): Promise<boolean> {
+  const deadline = AbortSignal.timeout(Math.min(Math.max(deadlineMs - Date.now(), 0), longestTimerMs));
+  try {
+    await watch.waitForSync(AbortSignal.any([signal, deadline]));
+    return true;
+  } catch (error) {
+    if (signal.aborted || !deadline.aborted) throw error;
+    return false;
   }
 }
 
@@ -318,7 +333,7 @@ function createWaiter() {
         const done = new AbortController();
         end = () => done.abort();
         const ends = AbortSignal.any([done.signal, signal]);
-        await sleep(Math.min(timeoutMs, 2 ** 31 - 1), undefined, { signal: ends }).catch(() => undefined);
+        await sleep(Math.min(timeoutMs, longestTimerMs), undefined, { signal: ends }).catch(() => undefined);
         end = undefined;
       }
       isWoken = false;
