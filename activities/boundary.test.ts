@@ -7,9 +7,10 @@ import { toFailure } from './boundary.ts';
 import { ProviderError } from './providers/provider.ts';
 
 const running = new AbortController().signal;
+const remote = { elapsedMs: 0, isLocal: false };
 
 function failureOf(error: unknown, signal = running): ApplicationFailure {
-  const failure = toFailure(error, signal);
+  const failure = toFailure(error, signal, remote);
   if (!(failure instanceof ApplicationFailure)) throw new Error(`not an ApplicationFailure: ${failure.name}`);
   return failure;
 }
@@ -40,7 +41,23 @@ describe('toFailure', () => {
   ])('leaves it to the workflow, which shows it, to try a call again %s', (_, retryAfterMs, elapsedMs) => {
     const error = new ProviderError('Unavailable', 'throttled', { retryAfterMs });
 
-    expect(toFailure(error, running, elapsedMs)).toMatchObject({ nonRetryable: true });
+    expect(toFailure(error, running, { elapsedMs, isLocal: false })).toMatchObject({ nonRetryable: true });
+  });
+
+  it.each([
+    ['an API server', (ms: number) => new StatusError('GET /', 503, { reason: 'ServiceUnavailable' }, ms)],
+    ['our own rate limit', (ms: number) => new RateLimitError(ms)],
+  ])('leaves a pause of over a second that %s asks a local activity for to the workflow', (_, errorOf) => {
+    const failures = [1_000, 1_001, 30_000].map((ms) => toFailure(errorOf(ms), running, { ...remote, isLocal: true }));
+
+    expect(failures).toMatchObject([{ nonRetryable: false }, { nonRetryable: true }, { nonRetryable: true }]);
+    expect(failures[2]).toMatchObject({ details: [{ retryAfterMs: 30_000 }] });
+  });
+
+  it('waits 10 s at most between two tries of a remote activity, whatever an API server asks for', () => {
+    const failure = failureOf(new StatusError('GET /', 503, { reason: 'ServiceUnavailable' }, 3_600_000));
+
+    expect(failure).toMatchObject({ nonRetryable: false, nextRetryDelay: 10_000 });
   });
 
   const answers = [
@@ -111,7 +128,7 @@ describe('toFailure', () => {
   it('passes failures and cancellations that an activity made by itself', () => {
     const own = [ApplicationFailure.nonRetryable('mine', 'Mine'), new CancelledFailure('mine')];
 
-    expect(own.map((error) => toFailure(error, running))).toEqual(own);
+    expect(own.map((error) => toFailure(error, running, remote))).toEqual(own);
   });
 
   it('makes a cancellation of what the cancelled activity aborts', () => {
@@ -119,7 +136,7 @@ describe('toFailure', () => {
     const reason = new CancelledFailure('CANCELLED');
     cancel.abort(reason);
 
-    expect(toFailure(new DOMException('aborted', 'AbortError'), cancel.signal)).toBe(reason);
+    expect(toFailure(new DOMException('aborted', 'AbortError'), cancel.signal, remote)).toBe(reason);
   });
 
   it('makes Canceled of an abort that nobody asked the activity for', () => {

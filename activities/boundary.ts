@@ -25,7 +25,8 @@ export function boundary(context: Context): ActivityInterceptors {
         try {
           return await next(input);
         } catch (error) {
-          throw toFailure(error, context.cancellationSignal, performance.now() - startMs);
+          const { isLocal } = context.info;
+          throw toFailure(error, context.cancellationSignal, { elapsedMs: performance.now() - startMs, isLocal });
         } finally {
           stopBeating();
         }
@@ -62,22 +63,35 @@ function keepAlive(context: Context): () => void {
 const quietMs = 10_000;
 
 /**
- * What an activity fails with after `elapsedMs`. `signal` is the activity's own: what it aborts is a cancellation, not a
- * failure.
+ * The longest pause that an API server may ask a local activity for, ms: it passes in a workflow task, in which the
+ * workflow hears nothing.
  */
-export function toFailure(error: unknown, signal: AbortSignal, elapsedMs = 0): Error {
+const localPauseMs = 1_000;
+
+/** What is known of an attempt that has failed. */
+export interface Attempt {
+  /** How long it took. */
+  readonly elapsedMs: number;
+  /** Whether the activity is a local one. */
+  readonly isLocal: boolean;
+}
+
+/** What an activity fails with. `signal` is the activity's own: what it aborts is a cancellation, not a failure. */
+export function toFailure(error: unknown, signal: AbortSignal, { elapsedMs, isLocal }: Attempt): Error {
   if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error;
   if (signal.aborted && isAbort(error)) {
     return signal.reason instanceof CancelledFailure ? signal.reason : new CancelledFailure('the call was cancelled');
   }
   const { code, message, retryAfterMs, ...details } = judge(error);
-  const isSlow = error instanceof ProviderError && elapsedMs + (retryAfterMs ?? 0) >= quietMs;
+  const pauseMs = retryAfterMs ?? 0;
+  const isOfCloud = error instanceof ProviderError;
+  const isUpToWorkflow = isOfCloud ? elapsedMs + pauseMs >= quietMs : isLocal && pauseMs > localPauseMs;
   return ApplicationFailure.create({
     type: code,
     message,
-    nonRetryable: isSlow || !failures[code].transient,
+    nonRetryable: isUpToWorkflow || !failures[code].transient,
     details: [{ ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) }],
-    ...(retryAfterMs !== undefined && { nextRetryDelay: retryAfterMs }),
+    ...(retryAfterMs !== undefined && { nextRetryDelay: Math.min(retryAfterMs, quietMs) }),
   });
 }
 

@@ -286,7 +286,7 @@ function newsOf(
 
 function retryPauseMs(error: unknown, retryMs: number): number {
   const asked = error instanceof StatusError ? error.retryAfterMs : undefined;
-  return isTooManyRequests(error) && asked !== undefined ? asked : retryMs;
+  return isTooManyRequests(error) && asked !== undefined ? Math.min(asked, retryMs) : retryMs;
 }
 
 async function deleteAll(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {

@@ -12,7 +12,8 @@ import { describeWorkflow, type MachineDescription } from '../../temporal/descri
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { startWorkers, type Workers, type WorkersOptions } from '../../temporal/worker.ts';
 import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
-import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { lookSignal, retryNowSignal } from '../../workflows/machine/messages.ts';
+import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
 import { installCrds } from '../support/crds.ts';
 
@@ -80,9 +81,9 @@ async function createMachine(): Promise<ObjectRef> {
   return ref;
 }
 
-async function lastErrorOf(ref: ObjectRef) {
+async function descriptionOf(ref: ObjectRef): Promise<MachineDescription | undefined> {
   const answer = await describeWorkflow<MachineDescription>(client, workflowId(namespace, 'Machine', ref));
-  return answer.state === 'open' ? answer.description.lastError : undefined;
+  return answer.state === 'open' ? answer.description : undefined;
 }
 
 describe('startWorkers', () => {
@@ -90,7 +91,7 @@ describe('startWorkers', () => {
     const { missing } = await start();
     const ref = await createMachine();
 
-    await eventually(async () => (await lastErrorOf(ref))?.code === 'InvalidArgument');
+    await eventually(async () => (await descriptionOf(ref))?.lastError?.code === 'InvalidArgument');
 
     expect(missing()).toEqual([]);
   });
@@ -115,10 +116,34 @@ describe('startWorkers', () => {
     });
   });
 
+  it('hears of a deletion, and holds no workflow task, while an API server asks for a long pause', async () => {
+    await start();
+    const isWrite = ({ method, url }: SeenRequest) =>
+      method === 'PATCH' && url.pathname.endsWith(`/${namespace}/machines/one/status`);
+    const body = statusBody(503, 'ServiceUnavailable');
+    const headers = { 'retry-after': '30' };
+    proxy.setRule((request) => (isWrite(request) ? { kind: 'answer', status: 503, headers, body } : undefined));
+    const ref = await createMachine();
+    const handle = client.workflow.getHandle(workflowId(namespace, 'Machine', ref));
+    await eventually(() => proxy.seen.some(isWrite));
+    await eventually(async () => (await handle.describe()).raw.pendingWorkflowTask == null);
+
+    await direct.delete(machines, ref);
+    const before = proxy.seen.length;
+    await handle.signal(lookSignal);
+    const isRead = ({ method, url }: SeenRequest) => method === 'GET' && url.pathname.endsWith('/machines/one');
+    await eventually(() => proxy.seen.slice(before).some(isRead));
+    proxy.setRule();
+    await handle.signal(retryNowSignal);
+
+    await eventually(async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(await direct.find(machines, ref)).toBeUndefined();
+  });
+
   it('lets what is under way end, writes the Events and is gone when it was stopped', async () => {
     const { stop, missing } = await start();
     const ref = await createMachine();
-    await eventually(async () => (await lastErrorOf(ref)) !== undefined);
+    await eventually(async () => (await descriptionOf(ref))?.lastError !== undefined);
 
     await stop();
 
