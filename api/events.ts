@@ -42,8 +42,11 @@ export const classEvents = {
     type: 'Warning',
     when: 'The class was deleted, but a sweep could not let it go: what is left in its cloud, or who refused.',
   },
-  OrphanDeleted: { type: 'Warning', when: 'A sweep has deleted something in the cloud that had no Machine.' },
-  OrphanNotDeleted: { type: 'Warning', when: 'A sweep could not delete something in the cloud that has no Machine.' },
+  OrphanDeleted: {
+    type: 'Warning',
+    when: 'A sweep has deleted something in the cloud that had no Machine, or a VM that its Machine does not name.',
+  },
+  OrphanNotDeleted: { type: 'Warning', when: 'A sweep could not delete such an orphan.' },
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reason of an Event on a MachineClass. */

@@ -12,9 +12,9 @@ export interface SweepLimits {
   readonly confirmAfterSeconds: number;
   /** What the cloud made more recently is not judged. */
   readonly minimumAgeSeconds: number;
-  /** So many orphans may go without approval. */
+  /** How many orphans may go without approval. */
   readonly brakeCount: number;
-  /** Or so many percent of the listed VMs, if that is more. 0: none. */
+  /** The same in percent of the listed VMs: the larger counts. 0: none may. */
   readonly brakeRate: number;
   /** How long a sweep waits for approval before it fails. */
   readonly approvalSeconds: number;

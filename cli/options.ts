@@ -210,14 +210,14 @@ export const flags = {
     value: 'number',
     default: '3',
     description:
-      'So many orphans a sweep deletes without approval, or as many as --orphan-brake-rate allows if that is more. With more of them it waits for `millwright sweep approve`.',
+      'How many orphans a sweep deletes without approval, unless --orphan-brake-rate allows more. With more of them it waits for `millwright sweep approve`.',
     schema: wholeNumber(0, 1_000_000),
   },
   orphanBrakeRate: {
     value: 'percent',
     default: '10',
     description:
-      'So many percent of the listed VMs a sweep deletes without approval, see --orphan-brake-count. 0: it deletes nothing without approval.',
+      'The same in percent of the listed VMs; the larger of the two counts. 0: a sweep deletes nothing without approval.',
     schema: wholeNumber(0, 100),
   },
   leaderElect: {

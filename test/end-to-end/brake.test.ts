@@ -206,7 +206,7 @@ describe('an API server that cannot say which Machines there are', () => {
   }, 180_000);
 });
 
-describe('a control cluster that was set back to a backup', () => {
+describe('a control cluster that was restored from a backup', () => {
   let stack: Stack;
   let dir: string;
 

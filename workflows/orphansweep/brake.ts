@@ -28,7 +28,7 @@ export function addReading(census: Census | undefined, reading: MachineReading, 
   };
 }
 
-/** Whether more than half of the Machines of the last sweep are missing, but for so many that were deleted. */
+/** Whether more than half of the Machines of the last sweep are missing and were not deleted. */
 export function hasFallen({ least }: Census, last: SeenMachines | undefined, deleted = 0): boolean {
   return last !== undefined && last.count - least - deleted > last.count / 2;
 }
@@ -42,7 +42,7 @@ export function doubtsOf(census: Census | undefined, last: SeenMachines | undefi
     ...(isNewer(last.resourceVersion, oldest)
       ? [
           `the list of Machines has resourceVersion ${oldest}, lower than at ${since} ${last.resourceVersion}: ` +
-            'the control cluster was set back to a backup, or is another one',
+            'the control cluster was restored from a backup, or is another one',
         ]
       : []),
     ...(hasFallen(census, last, deleted)

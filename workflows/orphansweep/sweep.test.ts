@@ -481,7 +481,7 @@ describe('the brake of a sweep', () => {
 
     expect((await held())?.reasons).toEqual([
       'before',
-      expect.stringMatching(/resourceVersion 100, lower than .* saw 200: the control cluster was set back/),
+      expect.stringMatching(/resourceVersion 100, lower than .* saw 200: the control cluster was restored/),
       expect.stringMatching(/there are 2 Machines, fewer than half of those .* saw 6, and 0 were deleted/),
     ]);
     expect(deletions).toEqual([]);
