@@ -9,6 +9,14 @@ interface EventMeaning {
   readonly when: string;
 }
 
+/** On everything that has a workflow. */
+const runFailed = {
+  RunFailed: {
+    type: 'Warning',
+    when: 'A run of its workflow has failed, mostly because an upgrade has changed its code. Another one goes on.',
+  },
+} as const satisfies Record<string, EventMeaning>;
+
 /** Reasons of Events on a Machine, in the order of its life. */
 export const machineEvents = {
   FailedCreate: {
@@ -30,6 +38,7 @@ export const machineEvents = {
   FailedDrain: { type: 'Warning', when: 'Draining the Node failed and is tried again.' },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone, and the Machine with them.' },
+  ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reason of an Event on a Machine. */
@@ -57,6 +66,7 @@ export const setEvents = {
   SuccessfulCreate: { type: 'Normal', when: 'A Machine was created.' },
   FailedCreate: { type: 'Warning', when: 'The API server refused a Machine.' },
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
+  ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reasons of Events on a MachineDeployment. */
@@ -66,6 +76,7 @@ export const deploymentEvents = {
     type: 'Warning',
     when: 'The rollout has got no further for progressDeadlineSeconds: which machines hold it up, and why.',
   },
+  ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reasons of Events on owners of machines, by kind. */

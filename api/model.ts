@@ -248,6 +248,16 @@ export interface ClassReading {
   readonly problem?: string;
 }
 
+/** A run of a workflow that has failed, as the one says that has taken over from it. */
+export interface FailedRun {
+  /** RFC 3339. */
+  readonly at: string;
+  /** `NonDeterminism`: its code was changed by an upgrade. Else the type of the failure. */
+  readonly reason: string;
+  /** At most 300 characters. */
+  readonly message: string;
+}
+
 /** A machine that is to go. */
 export interface Candidate {
   readonly name: string;

@@ -182,8 +182,10 @@ function aboutWorkflow(answer: Answer, whyNone: string): string {
 }
 
 function rowsOfDescription(description: MachineDescription | OwnerDescription): Rows {
-  const { doing, since, lastError } = description;
+  const { doing, since, lastError, failedRun } = description;
   const error = lastError && errorText(lastError);
+  const lastRun =
+    failedRun && `failed at ${failedRun.at}, another one goes on: ${failedRun.reason}: ${failedRun.message}`;
   if ('replicas' in description) {
     const { needs, progressAt, deadline, blockedOn } = description;
     return [
@@ -192,6 +194,7 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
       ['Progress', progressAt && `last at ${progressAt}; too late from ${deadline} on`],
       ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
       ['Last error', error],
+      ['Last run', lastRun],
     ];
   }
   const { phase, waitingFor, until, blockedOn, unblock, providerID, nodeName } = description;
@@ -204,6 +207,7 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
     ['To unblock', unblock],
     ['Provider ID', providerID],
     ['Node', nodeName],
+    ['Last run', lastRun],
   ];
 }
 

@@ -8,6 +8,17 @@ export interface Metrics {
   observeRequest(cluster: string, request: RequestObservation): void;
 }
 
+/** Counts runs of workflows that have failed, as the runs say that have taken over from them. */
+export function countFailedRuns(registry: Registry): (workflowType: string, reason: string) => void {
+  const failed = new Counter({
+    name: 'millwright_workflow_runs_failed_total',
+    help: 'Runs of workflows that have failed and from which another one has taken over; none that was late.',
+    labelNames: ['workflow_type', 'reason'],
+    registers: [registry],
+  });
+  return (workflowType, reason) => failed.inc({ workflow_type: workflowType, reason });
+}
+
 /** Metrics of the process itself, and of its requests to API servers. */
 export function createMetrics(): Metrics {
   const registry = new Registry();

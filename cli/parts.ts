@@ -8,6 +8,7 @@ import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { startWorkers } from '../temporal/worker.ts';
 import { startLeadership } from './election.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from './flags.ts';
+import { countFailedRuns } from './metrics.ts';
 import type { Options } from './options.ts';
 import type { Part, PartDeps } from './serve.ts';
 import { temporalServer } from './servers.ts';
@@ -54,7 +55,7 @@ const approvalSeconds = 24 * 3_600;
 /** Starts the workers with a connection to Temporal of their own. */
 export async function startWorkersPart(
   options: Options<(typeof workersFlags)[number]>,
-  { control, target, logger }: PartDeps,
+  { control, target, logger, registry }: PartDeps,
 ): Promise<Part> {
   const server = temporalServer(options);
   const installation = options.installation ?? options.namespace;
@@ -79,6 +80,7 @@ export async function startWorkersPart(
       brakeRate: options.orphanBrakeRate,
       approvalSeconds,
     },
+    onFailedRun: countFailedRuns(registry),
     providers: options.providers,
     logger,
   });

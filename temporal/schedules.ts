@@ -22,7 +22,7 @@ import {
   type SweepReport,
 } from '../workflows/orphansweep/messages.ts';
 import { knowingSearchAttributes } from './search-attributes.ts';
-import type { Installation } from './workflows.ts';
+import { anotherRun, type Installation } from './workflows.ts';
 
 export type {
   GroupReport,
@@ -104,6 +104,7 @@ function isAsWanted(present: ScheduleDescription, wanted: ReturnType<typeof sche
       action.workflowType,
       action.taskQueue,
       action.args,
+      action.retry?.maximumInterval,
       policies.overlap,
       policies.catchupWindow,
     ],
@@ -113,6 +114,7 @@ function isAsWanted(present: ScheduleDescription, wanted: ReturnType<typeof sche
       workflowType,
       wanted.action.taskQueue,
       wanted.action.args,
+      wanted.action.retry.maximumInterval,
       wanted.policies.overlap,
       wanted.policies.catchupWindow,
     ],
@@ -123,6 +125,7 @@ function startOptions(to: Installation, input: SweepInput) {
   return {
     taskQueue: to.name,
     args: [input],
+    retry: anotherRun,
     staticSummary: input.dryRun ? 'orphan sweep, dry run' : 'orphan sweep',
     typedSearchAttributes: [{ key: installationKey, value: to.name }],
   };

@@ -4,6 +4,7 @@ import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { boundary } from '../activities/boundary.ts';
 import { createDrainActivities } from '../activities/drain.ts';
+import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
 import { createMachineActivities } from '../activities/machines.ts';
 import { createOwnerActivities } from '../activities/owners.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
@@ -43,6 +44,7 @@ export interface WorkersOptions {
   readonly bootstrapTokenExtraGroups: string;
   /** How sure a sweep has to be before it deletes. */
   readonly sweep: SweepLimits;
+  readonly onFailedRun: FailedRunDeps['onFailedRun'];
   /** Providers to serve, of `providerNames`. */
   readonly providers: readonly string[];
   readonly logger: Logger;
@@ -138,7 +140,10 @@ async function createInstallationWorker(
       ...createMachineActivities({ ...options, events }),
       ...createOwnerActivities({ ...options, events }),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
+      ...createFailedRunActivities({ ...options, events }),
     },
+    // A run of another build that cannot be replayed ends, and the next one finds out how far it was.
+    workflowFailureErrorTypes: { '*': ['NondeterminismError', 'DeterminismViolationError'] },
     maxCachedWorkflows: options.maxCachedWorkflows,
     // A task holds the requests of its local activities. With 200 slots a hundred new machines made tasks of over 5 s,
     // and one that times out makes its requests again.

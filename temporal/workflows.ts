@@ -15,6 +15,13 @@ export interface Installation {
   readonly name: string;
 }
 
+/** After a run that has failed another one is opened at once, and each time later while they fail as soon. */
+export const anotherRun = {
+  initialInterval: 1_000,
+  backoffCoefficient: 2,
+  maximumInterval: 60_000,
+} as const;
+
 /** Kind of an object that has a workflow. */
 export type WorkflowKind = 'Machine' | 'MachineDeployment' | 'MachineSet';
 
@@ -145,8 +152,7 @@ function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, abou
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     args: [ref],
     staticSummary: `${kind} ${ref.namespace}/${ref.name}`,
-    // A rollout fails past its progress deadline, and goes on in another run.
-    ...(kind === 'MachineDeployment' && { retry: { initialInterval: '1 second', backoffCoefficient: 1 } }),
+    retry: anotherRun,
     typedSearchAttributes: [
       { key: installationKey, value: to.name },
       ...(deployment === undefined ? [] : [{ key: deploymentKey, value: deployment }]),

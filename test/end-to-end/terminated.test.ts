@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
 import type { ObjectRef } from '../../api/model.ts';
-import { podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
+import { guardNode } from '../support/guarded-node.ts';
 import { phaseOf } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
@@ -157,7 +157,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     async 'while a PodDisruptionBudget blocks its drain'() {
       const ref = await create('guarded');
       await untilPhase(ref, 'Running');
-      const release = await guardNode(ref);
+      const release = await guardNode(millwright.target, ref.namespace, ref.name);
       await millwright.control.delete(machines, ref);
       await until('the drain is blocked', async () => {
         return (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget' ? true : undefined;
@@ -212,24 +212,6 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       await control.patch(machineSets, key, mergePatch({ spec: { replicas: 0 } }));
     },
   };
-
-  /** Runs a pod on the machine's node that a budget protects. Answers what takes the budget away. */
-  async function guardNode({ namespace, name: nodeName }: ObjectRef): Promise<() => Promise<unknown>> {
-    const { target } = millwright;
-    const key = { namespace, name: 'guarded' };
-    await target.create(pods, {
-      metadata: { ...key, labels: { app: 'guarded' } },
-      spec: { nodeName, containers: [{ name: 'app', image: 'app' }] },
-    });
-    const { metadata } = await target.create(podDisruptionBudgets, {
-      metadata: key,
-      spec: { selector: { matchLabels: { app: 'guarded' } }, minAvailable: 1 },
-    });
-    const counts = { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1, disruptionsAllowed: 0 };
-    const status = { observedGeneration: metadata.generation, ...counts };
-    await target.patch(podDisruptionBudgets, key, mergePatch({ status }), { subresource: 'status' });
-    return () => target.delete(podDisruptionBudgets, key);
-  }
 
   async function createsOf({ name }: ObjectRef): Promise<number> {
     const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === name);

@@ -19,7 +19,7 @@ const quickElection = [
 /** A test that wants sweeps says when: one in between would be seen by those that count what happens. */
 const noSweeps = ['--machine-safety-orphan-vms-period', '0s'];
 
-const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
+const checkout = fileURLToPath(new URL('../../', import.meta.url));
 
 export interface MillwrightOptions {
   readonly namespace: string;
@@ -31,6 +31,8 @@ export interface MillwrightOptions {
   readonly targetKubeconfig?: string;
   /** Default: the Temporal server of the test stack. */
   readonly temporalAddress?: string;
+  /** Folder of the build that runs. Default: this checkout. */
+  readonly build?: string;
   /** Default: `run`. */
   readonly command?: 'run' | 'controllers' | 'worker';
   /** More of the command line; a flag given here wins. */
@@ -65,10 +67,10 @@ export interface Process extends Omit<MillwrightProcess, 'url'> {}
  * Throws with the end of its log when it exits before or is not ready after 60 s.
  */
 export async function startMillwright(options: MillwrightOptions): Promise<MillwrightProcess> {
-  const { namespace, installation, targetKubeconfig, command = 'run', flags = [] } = options;
+  const { namespace, installation, build, targetKubeconfig, command = 'run', flags = [] } = options;
   const kubeconfig = options.kubeconfig ?? variable('MILLWRIGHT_TEST_KUBECONFIG');
   const temporalAddress = options.temporalAddress ?? variable('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
-  const millwright = startProcess([
+  const args = [
     ...[command, '--namespace', namespace, '--temporal-address', temporalAddress],
     ...(targetKubeconfig === undefined
       ? ['--target-kubeconfig', kubeconfig]
@@ -76,7 +78,8 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
     ...(installation === undefined ? [] : ['--installation', installation]),
     ...(command === 'worker' ? [] : [...quickElection, ...noSweeps]),
     ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
-  ]);
+  ];
+  const millwright = startProcess(args, {}, build);
   let hasExited = false;
   void millwright.exited.then(() => {
     hasExited = true;
@@ -96,13 +99,21 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
   return { ...millwright, url };
 }
 
-/** Starts `millwright` with these arguments; `env` is added to the environment. */
-export function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}): Process {
+/**
+ * Starts `millwright` with these arguments.
+ * @param env is added to the environment
+ * @param build folder of the build that runs
+ */
+export function startProcess(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  build: string = checkout,
+): Process {
   const folder = mkdtempSync(join(tmpdir(), 'millwright-process-'));
   const releaseFolder = removeWhenOrphaned(folder);
   const logFile = join(folder, 'log');
   const log = openSync(logFile, 'a');
-  const child = spawnGuarded('KILL', process.execPath, [main, ...args], {
+  const child = spawnGuarded('KILL', process.execPath, [join(build, 'cli/main.ts'), ...args], {
     stdio: ['ignore', log, log],
     env: { ...process.env, NODE_OPTIONS: '', ...env },
     detached: true,

@@ -111,11 +111,15 @@ export function setUpMachine() {
     return cluster.machine;
   }
 
-  /** Starts the workflow. Answers its first run. */
-  async function start(): Promise<WorkflowHandle> {
+  /** Starts the workflow, as one that goes on from what was `carried`. Answers its first run. */
+  async function start(carried?: object): Promise<WorkflowHandle> {
     const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: cluster.machine.uid };
     const workflowId = `${taskQueue}/m`;
-    const { firstExecutionRunId } = await client.workflow.start('machine', { taskQueue, workflowId, args: [ref] });
+    const { firstExecutionRunId } = await client.workflow.start('machine', {
+      taskQueue,
+      workflowId,
+      args: [ref, carried],
+    });
     return client.workflow.getHandle(workflowId, firstExecutionRunId);
   }
 

@@ -66,6 +66,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
       ...{ confirmAfterSeconds: 120, minimumAgeSeconds: 600 },
       ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },
     },
+    onFailedRun: () => undefined,
     providers: ['simulated'],
     logger,
     ...options,

@@ -13,6 +13,7 @@ import type { MachineActivities } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import {
   type ClassReading,
+  type FailedRun,
   isNewer,
   type MachineObservation,
   type MachineSnapshot,
@@ -64,6 +65,8 @@ export interface CarriedLife {
   stale: boolean;
   /** What the search attributes say. */
   shown: string;
+  /** The last run that has failed, for `describe`. */
+  failedRun?: FailedRun;
 }
 
 /** A call for a VM, as it is made until its outcome is known. */
@@ -269,13 +272,14 @@ export function endIfCancelled(): void {
 /** Ends this run and goes on in a new one with a short history. Nothing may be awaited before it. */
 export async function startOver(life: Life): Promise<never> {
   const { machine: snapshot, node, mayHaveVm, outcomeUnknown, attempt, ordinal, mayHaveUserData, drained } = life;
-  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasUnhealthy, refusals } = life;
+  const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasUnhealthy, refusals, failedRun } = life;
   return continueAsNew<typeof machine>(life.ref, {
     ...{ machine: snapshot, node, mayHaveVm, outcomeUnknown, ordinal, mayHaveUserData, drained },
     ...{ leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown },
     ...(attempt !== undefined && { attempt }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
+    ...(failedRun !== undefined && { failedRun }),
   });
 }
 

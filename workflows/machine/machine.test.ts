@@ -1,7 +1,7 @@
 /** The life of a machine as a whole: where it begins, what it waits for, and how it rests. */
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine } from '../../test/support/played-machine.ts';
+import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
 import { lookSignal } from './messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, startRunning, untilRefused, tryAgain } =
@@ -74,6 +74,30 @@ describe('a refusal', () => {
 });
 
 describe('a machine at rest', () => {
+  it('goes on from what an older release has carried, without fields that came later', async () => {
+    const { nodeConditions: _, ...limits } = cluster.machine.limits;
+    touch({ phase: 'Running', managed: true, providerID: vm.providerID, nodeName: 'node-1', prioritized: true });
+    const node = {
+      uid: 'node-uid',
+      resourceVersion: '1',
+      name: 'node-1',
+      managed: true,
+      conditions: { Ready: 'True' },
+    };
+    cluster.node = { state: 'present', ...node, deleting: false, startingUp: false };
+    const machine = { ...cluster.machine, limits };
+    const known = { mayHaveVm: true, outcomeUnknown: false, ordinal: 0, mayHaveUserData: false, drained: false };
+    await start({ machine, node: cluster.node, ...known, outageEndMs: 0, stale: false, shown: '' });
+    await eventually(async () => (await described()).doing === 'running');
+
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+
+    await workflow().result();
+    expect(cluster.steps).toContain('removeFinalizer');
+    expect(cloud.deletions).toHaveLength(1);
+  });
+
   it('puts the phase right that somebody else has written', async () => {
     await startRunning();
 

@@ -1,6 +1,7 @@
 /** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
 import { CancellationScope, isCancellation, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
 import type { ObjectRef } from '../../api/model.ts';
+import { findFailedRun, tell } from '../failed-run.ts';
 import { remove } from './delete.ts';
 import { drain, stay } from './drain.ts';
 import { join } from './join.ts';
@@ -36,15 +37,21 @@ const living: readonly Phase[] = [validate, provision, join, enterRun, run];
 const leaving: readonly Phase[] = [drain, remove];
 
 /**
- * Workflow type `machine`. Input is a reference; what it says is read live. `carried` is for its own continue-as-new.
+ * Workflow type `machine`. Input is a reference; what it says is read live. `carried` is for its own continue-as-new: a
+ * run that takes over from a failed one has it as well, and finds out by itself how far that one was.
  * Completes when the Machine is gone; also when it never was there or another object has its name.
  */
 export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<void> {
-  const life = startLife(ref, carried);
+  const failed = findFailedRun();
+  const life = startLife(ref, failed === undefined ? carried : undefined);
   setHandler(describeQuery, () => describe(life), { description: 'What the machine is doing and waits for.' });
   try {
-    if (carried === undefined) await firstLook(life);
-    else if (carried.stale) await look(life);
+    if (failed !== undefined) {
+      life.failedRun = failed;
+      await tell(failed, { kind: 'Machine', ref });
+    }
+    if (!life.isCarried) await firstLook(life);
+    else if (life.stale) await look(life);
     listen(life);
     for (let isLeft = false; !isLeft; ) {
       if (isStaying(life)) await untilDeletion(life, () => walk(life, living));
@@ -161,8 +168,15 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     stale: false,
     shown: '',
   };
+  // What an older release has carried lacks the fields that it did not know.
   return {
-    ...(carried ?? unread),
+    ...unread,
+    ...carried,
+    machine: {
+      ...unread.machine,
+      ...carried?.machine,
+      limits: { ...unread.machine.limits, ...carried?.machine.limits },
+    },
     ref,
     isCarried: carried !== undefined,
     isCloudOut: false,

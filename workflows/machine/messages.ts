@@ -1,7 +1,7 @@
 /** Signals and queries of the machine workflow. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineObservation, MachinePhase } from '../../api/model.ts';
+import type { FailedRun, MachineObservation, MachinePhase } from '../../api/model.ts';
 import type { Blocker } from '../../api/names.ts';
 
 /** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
@@ -40,4 +40,6 @@ export interface MachineDescription {
   readonly unblock?: string;
   readonly providerID?: string;
   readonly nodeName?: string;
+  /** The last run that has failed, and from which another one has taken over. */
+  readonly failedRun?: FailedRun;
 }

@@ -2,6 +2,7 @@
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import { blockers, searchAttributes } from '../../api/names.ts';
+import { failedRunText } from '../failed-run.ts';
 import { type Failure, isSameError } from './failure.ts';
 import type { Life } from './life.ts';
 import type { MachineDescription } from './messages.ts';
@@ -54,7 +55,7 @@ function countError({ code, message }: Pick<Failure, 'code' | 'message'>, before
 }
 
 /** Answer of the query `describe`. */
-export function describe({ machine, progress }: Life): MachineDescription {
+export function describe({ machine, progress, failedRun }: Life): MachineDescription {
   const { phase, providerID, nodeName } = machine;
   const { lastError, ...rest } = progress;
   return {
@@ -63,6 +64,7 @@ export function describe({ machine, progress }: Life): MachineDescription {
     ...(lastError !== undefined && phase !== 'Running' && { lastError }),
     ...(providerID !== undefined && { providerID }),
     ...(nodeName !== undefined && { nodeName }),
+    ...(failedRun !== undefined && { failedRun }),
   };
 }
 
@@ -91,7 +93,7 @@ function errorText({ code, message, at, since, times }: LastError): string {
 }
 
 function toMarkdown(shown: MachineDescription): string {
-  const { blockedOn, lastError } = shown;
+  const { blockedOn, lastError, failedRun } = shown;
   const rows: [string, string | undefined][] = [
     ['Phase', shown.phase || '(new)'],
     ['Doing', `${shown.doing}, since ${shown.since}`],
@@ -101,6 +103,7 @@ function toMarkdown(shown: MachineDescription): string {
     ['To unblock', shown.unblock],
     ['Provider ID', shown.providerID],
     ['Node', shown.nodeName],
+    ['Last run', failedRun && failedRunText(failedRun)],
   ];
   return rows
     .filter(([, value]) => value)

@@ -5,6 +5,7 @@
 import { sleep } from '@temporalio/workflow';
 import { vmOf } from '../../api/provider-id.ts';
 import type { ListedResource, PastSweeps } from '../../api/sweep.ts';
+import { findFailedRun, tell } from '../failed-run.ts';
 import { readPage } from './answer.ts';
 import { brake, doubtsOf, hasFallen } from './brake.ts';
 import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
@@ -29,9 +30,14 @@ import { reportOf } from './report.ts';
 /** Resources that are asked about with one list of the Machines: a payload may have 2 MB. */
 const maxAsked = 3_000;
 
-/** Workflow type `orphanSweep`. Completes with a report; what failed is in it. Fails when nobody answers at the brake. */
+/**
+ * Workflow type `orphanSweep`. Completes with a report; what failed is in it. Fails when nobody answers at the brake. A run
+ * that takes over begins from the start.
+ */
 export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const sweep = startSweep(input);
+  const failed = findFailedRun();
+  if (failed !== undefined) await tell(failed);
   show(sweep, { doing: 'reading the classes' });
   const { classes, limits, past } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
   show(sweep, { doing: 'grouping the classes' });

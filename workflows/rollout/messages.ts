@@ -1,7 +1,7 @@
 /** Signals, queries and failures of the workflows that own machines. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { OwnerNeed } from '../../api/attention.ts';
-import type { Holdups, OwnerView } from '../../api/model.ts';
+import type { FailedRun, Holdups, OwnerView } from '../../api/model.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { ProgressClock } from './clock.ts';
 
@@ -36,6 +36,8 @@ export interface OwnerDescription {
   readonly blockedOn?: Blocker;
   readonly heldUpBy?: Holdups;
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+  /** The run that has failed and from which this one has taken over; none that was late. */
+  readonly failedRun?: FailedRun;
 }
 
 /** Type of the failure of a run past its progress deadline; its first detail is a `RolloutState`. */

@@ -18,6 +18,7 @@ import type { Holdups, ObjectRef, OwnerReading, OwnerView } from '../../api/mode
 import { type Blocker, safeAlphabet } from '../../api/names.ts';
 import { hasSurplus } from '../../api/surplus.ts';
 import { waitsOf } from '../../api/waits.ts';
+import { findFailedRun, tell } from '../failed-run.ts';
 import { isActivityFailure, toFailure } from '../machine/failure.ts';
 import {
   afterOutage,
@@ -66,13 +67,13 @@ const { actOnOwner } = proxyActivities<OwnerActivities>({
  * run, which goes on with the same rollout and does not fail before there was progress.
  */
 export async function rollout(ref: ObjectRef, before?: RolloutState): Promise<void> {
-  await own(ref, 'MachineDeployment', leftByFailure() ?? before);
+  await own(ref, 'MachineDeployment', workflowInfo().attempt === 1 ? before : leftByFailure());
 }
 
+/** What a late run has left. One that failed otherwise has left nothing: its arguments are older than what it did. */
 function leftByFailure(): RolloutState | undefined {
-  const { lastFailure, attempt } = workflowInfo();
-  if (attempt === 1 || !(lastFailure instanceof ApplicationFailure) || lastFailure.type !== progressDeadlineFailure)
-    return undefined;
+  const { lastFailure } = workflowInfo();
+  if (!(lastFailure instanceof ApplicationFailure) || lastFailure.type !== progressDeadlineFailure) return undefined;
   return lastFailure.details?.[0] as RolloutState | undefined;
 }
 
@@ -123,6 +124,12 @@ const lateTimerMs = 30_000;
 
 async function own(ref: ObjectRef, kind: OwnerKind, before?: RolloutState): Promise<void> {
   const owning = startOwning(ref, kind, before);
+  const failed = findFailedRun();
+  if (failed !== undefined && failed.reason !== progressDeadlineFailure) {
+    owning.description = { ...owning.description, failedRun: failed };
+    owning.shownBlocker = 'unknown';
+    await tell(failed, { kind, ref });
+  }
   for (;;) {
     delete owning.seen;
     owning.lookNow = false;
@@ -315,17 +322,19 @@ function startOwning(ref: ObjectRef, kind: OwnerKind, before: RolloutState | und
 }
 
 function show(owning: Owning, { view }: OwnerReading, needs: OwnerDescription['needs'], doing: string): void {
-  const { clock, heldUpBy } = owning;
+  const { clock, heldUpBy, description } = owning;
+  const { failedRun } = description;
   const waitsFor = waitsOf(view);
   const sum = (count: 'total' | 'active' | 'available') => view.sets.reduce((total, set) => total + set[count], 0);
   owning.description = {
     doing,
-    since: doing === owning.description.doing ? owning.description.since : new Date().toISOString(),
+    since: doing === description.doing ? description.since : new Date().toISOString(),
     needs,
     replicas: { desired: view.replicas, total: sum('total'), active: sum('active'), available: sum('available') },
     ...(waitsFor !== undefined && { waitsFor }),
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + owning.deadlineMs) }),
     ...(heldUpBy && { blockedOn: heldUpBy.blockedOn, heldUpBy }),
+    ...(failedRun && { failedRun }),
   };
   setCurrentDetails(toMarkdown(owning.description));
 }

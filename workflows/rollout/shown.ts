@@ -4,6 +4,7 @@ import { ApplicationFailure, upsertSearchAttributes, workflowInfo } from '@tempo
 import { toTasks } from '../../api/attention.ts';
 import type { Holdups, ObjectRef, OwnerView } from '../../api/model.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
+import { failedRunText } from '../failed-run.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
 
 const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, SearchAttributeType.KEYWORD);
@@ -23,7 +24,8 @@ export function toLateFailure({ namespace, name }: ObjectRef, state: RolloutStat
     ...heldUp,
     `it goes on in the next run; once the cause is away: millwright rollout retry ${name} -n ${namespace}${other}`,
   ].join('\n');
-  return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state] });
+  // However often it was late, the next run opens as soon.
+  return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state], nextRetryDelay: '1s' });
 }
 
 /** The same as one line, for an Event. */
@@ -44,7 +46,8 @@ export function doingOf({ problem, paused, deleting, orphans }: OwnerView, isIdl
 
 /** The description as Markdown. */
 export function toMarkdown(described: OwnerDescription): string {
-  const { doing, since, needs, replicas, waitsFor, progressAt, deadline, blockedOn, heldUpBy, lastError } = described;
+  const { doing, since, needs, replicas, waitsFor, progressAt, deadline, blockedOn, heldUpBy, lastError, failedRun } =
+    described;
   const { desired, total, active, available } = replicas;
   const lines = [
     `- **Doing**: ${doing}, since ${since}`,
@@ -59,6 +62,7 @@ export function toMarkdown(described: OwnerDescription): string {
   if (heldUpBy !== undefined) lines.push(...toLines(heldUpBy).map((line) => `- ${line}`));
   if (lastError !== undefined)
     lines.push(`- **Last error**: ${lastError.code} at ${lastError.at}: ${lastError.message}`);
+  if (failedRun !== undefined) lines.push(`- **Last run**: ${failedRunText(failedRun)}`);
   return lines.join('\n');
 }
 

@@ -1,0 +1,36 @@
+/** Where runs of workflows that have failed are told of: Events on their objects, and a metric. */
+import { Context } from '@temporalio/activity';
+import { type MachineEvent, machineEvents } from '../api/events.ts';
+import { apiVersion } from '../api/gardener/names.ts';
+import type { FailedRun, ObjectRef } from '../api/model.ts';
+import type { EventRecorder } from '../kube/events.ts';
+
+export interface FailedRunDeps {
+  readonly events: EventRecorder;
+  /** Counts a run that has failed. */
+  readonly onFailedRun: (workflowType: string, reason: string) => void;
+}
+
+export type FailedRunActivities = ReturnType<typeof createFailedRunActivities>;
+
+export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps) {
+  return {
+    /** Tells of the run from which the caller has taken over. Sends nothing by itself, so it is never waited for. */
+    async tellFailedRun(
+      { reason, message }: FailedRun,
+      about?: { readonly kind: 'Machine' | 'MachineDeployment' | 'MachineSet'; readonly ref: ObjectRef },
+    ): Promise<void> {
+      onFailedRun(Context.current().info.workflowType ?? 'unknown', reason);
+      if (about === undefined) return;
+      const { namespace, name, uid } = about.ref;
+      const event: MachineEvent = 'RunFailed';
+      events.record({
+        regarding: { apiVersion, kind: about.kind, namespace, name, uid },
+        type: machineEvents[event].type,
+        reason: event,
+        action: event,
+        note: `a run of its workflow has failed, and another one goes on: ${reason}: ${message}`,
+      });
+    },
+  };
+}

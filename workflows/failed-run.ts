@@ -1,0 +1,41 @@
+/** What a run knows of the one before it that has failed, from which the retry policy of the workflow has it take over. */
+import { ApplicationFailure, proxyLocalActivities, workflowInfo } from '@temporalio/workflow';
+import type { FailedRunActivities } from '../activities/failed-runs.ts';
+import type { FailedRun } from '../api/model.ts';
+import { isActivityFailure } from './machine/failure.ts';
+
+const { tellFailedRun } = proxyLocalActivities<FailedRunActivities>({
+  startToCloseTimeout: '3 seconds',
+  scheduleToCloseTimeout: '5 seconds',
+  retry: { maximumAttempts: 2, initialInterval: '200 ms' },
+});
+
+/** How the SDK marks a run that does something else than its history says. */
+const nonDeterminismMark = '[TMPRL1100]';
+
+/**
+ * The run from which this one takes over. It has left its arguments, which are older than what it did: whoever gets an
+ * answer here begins with what the objects say.
+ */
+export function findFailedRun(): FailedRun | undefined {
+  const { attempt, lastFailure, startTime } = workflowInfo();
+  if (attempt === 1) return undefined;
+  const type = lastFailure instanceof ApplicationFailure ? lastFailure.type : undefined;
+  const message = lastFailure?.message ?? '';
+  const reason = message.startsWith(nonDeterminismMark) ? 'NonDeterminism' : type || 'Unknown';
+  return { at: startTime.toISOString(), reason, message: message.slice(0, 300) };
+}
+
+/** Says on the object, where there is one, and in a metric that a run has failed. What cannot be said holds nothing up. */
+export async function tell(failed: FailedRun, about?: Parameters<typeof tellFailedRun>[1]): Promise<void> {
+  try {
+    await tellFailedRun(failed, about);
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+  }
+}
+
+/** The run as a line for people. */
+export function failedRunText({ at, reason, message }: FailedRun): string {
+  return `failed at ${at}, this one goes on: ${reason}: ${message}`;
+}
