@@ -17,6 +17,8 @@ export interface ObjectRef {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
+  /** Which control cluster it is in: the UID of the watched namespace, where that is known. No other serves it. */
+  readonly cluster?: string;
 }
 
 /** Life of a Machine as its status tells it; the names are machine-controller-manager's. */

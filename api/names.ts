@@ -55,6 +55,9 @@ export const blockers = {
 } as const;
 export type Blocker = keyof typeof blockers;
 
+/** Header of the activities of a workflow: `cluster` of the reference that it was started with. */
+export const clusterHeader = 'millwright-cluster';
+
 /** Task queue of a provider's cloud activities, in whatever language its worker is written. */
 export function providerTaskQueue(installation: string, provider: string): string {
   return `${installation}.provider-${provider}`;

@@ -23,6 +23,12 @@ export const ClassRef = z.object({
 export type ClassRef = z.infer<typeof ClassRef>;
 
 const cloudScope = {
+  cluster: nonEmpty
+    .optional()
+    .describe(
+      'Which control cluster the Secrets are in: the UID of the namespace with the classes. A worker that reads another ' +
+        'cluster refuses with `Unavailable`.',
+    ),
   class: ClassRef,
   providerSpec: z.unknown().describe('`providerSpec` of the MachineClass, as it is.'),
   credentials: z

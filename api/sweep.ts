@@ -70,6 +70,8 @@ export type ResourceKey = Omit<ListedResource, 'createdAt' | 'surplusOf'>;
 export interface SweepNamespace {
   readonly dialect: Dialect;
   readonly namespace: string;
+  /** As in ObjectRef. */
+  readonly cluster?: string;
 }
 
 /** Which of the resources that were asked about have a Machine. */

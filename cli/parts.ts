@@ -2,7 +2,7 @@
 import { Client } from '@temporalio/client';
 import type { MachineLimits } from '../api/model.ts';
 import { startControllers } from '../controllers/main.ts';
-import { findClusterId, refuseOtherClusters } from '../temporal/clusters.ts';
+import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../temporal/clusters.ts';
 import { connectClient, connectWorkers } from '../temporal/connection.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { startWorkers } from '../temporal/worker.ts';
@@ -23,24 +23,31 @@ export async function startControllersPart(
   const installation = options.installation ?? options.namespace;
   const connection = await connectClient(server);
   const clusterId = await findClusterId(control, options.namespace, logger);
-  await refuseOtherClusters(connection, { namespace: server.namespace, installation, clusterId });
+  const check = { namespace: server.namespace, installation, clusterId };
+  await refuseOtherClusters(connection, check);
   await ensureSearchAttributes(connection, server.namespace);
   const client = new Client({ connection, namespace: server.namespace });
   const leadership = startLeadership(options, deps);
   const controllers = startControllers({
     control,
     target,
-    installation: { client, name: installation },
+    installation: { client, name: installation, cluster: clusterId },
     namespace: options.namespace,
     defaults: machineLimits(options),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
     leading: leadership.leading,
     logger,
   });
+  const otherClusters = watchForOtherClusters(connection, check, {
+    logger,
+    show: () => showControllers(connection, check),
+  });
   return {
     missing: () => [...leadership.missing(), ...controllers.missing()],
     details: leadership.details,
+    failed: otherClusters.found,
     async stop() {
+      otherClusters.stop();
       await controllers.stop();
       // Only now: what was under way has ended.
       await leadership.stop();
@@ -61,7 +68,8 @@ export async function startWorkersPart(
   const installation = options.installation ?? options.namespace;
   const connection = await connectWorkers(server, logger);
   const clusterId = await findClusterId(control, options.namespace, logger);
-  await refuseOtherClusters(connection, { namespace: server.namespace, installation, clusterId });
+  const check = { namespace: server.namespace, installation, clusterId };
+  await refuseOtherClusters(connection, check);
   await ensureSearchAttributes(connection, server.namespace);
   const workers = await startWorkers({
     connection,
@@ -84,10 +92,14 @@ export async function startWorkersPart(
     providers: options.providers,
     logger,
   });
+  const otherClusters = watchForOtherClusters(connection, check, { logger });
+  const failed = Promise.race([workers.failed, otherClusters.found]);
+  failed.catch(() => undefined); // whoever looks at it later still sees it
   return {
     missing: workers.missing,
-    failed: workers.failed,
+    failed,
     async stop() {
+      otherClusters.stop();
       await workers.stop();
       await connection.close();
     },

@@ -1,6 +1,6 @@
 /** A sweep out of turn, watched until it is over. */
 import { Client } from '@temporalio/client';
-import { hasWorkers } from '../temporal/clusters.ts';
+import { hasWorkers, listServedClusters } from '../temporal/clusters.ts';
 import { connectClient, type TemporalServer } from '../temporal/connection.ts';
 import {
   approveOrphans,
@@ -83,7 +83,9 @@ async function withInstallation(
   const connection = await connectClient(server);
   try {
     const client = new Client({ connection, namespace: server.namespace });
-    await run({ client, name: options.installation ?? options.namespace }, server);
+    const name = options.installation ?? options.namespace;
+    const [cluster] = await listServedClusters(connection, { namespace: server.namespace, installation: name });
+    await run({ client, name, cluster }, server);
   } finally {
     await connection.close();
   }

@@ -1,9 +1,9 @@
 /**
- * Keeps two control clusters from serving one installation by accident: each would take the other's tasks, find none of
- * its objects and end its workflows. Workers say in their identity which cluster they serve, and the server knows for
- * five minutes who has asked it for work.
+ * Keeps two control clusters from serving one installation by accident: each would take the other's tasks. Processes say
+ * in their identity which cluster they serve, and the server knows for five minutes who has asked it for work.
  */
 import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionLike } from '@temporalio/client';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
@@ -34,7 +34,7 @@ export async function findClusterId(
   }
 }
 
-/** How a worker names itself to Temporal. */
+/** How a process that serves a cluster names itself to Temporal. */
 export function workerIdentity(clusterId: string | undefined): string {
   const identity = `${process.pid}@${hostname()}`;
   return clusterId === undefined ? identity : `${identity} for cluster ${clusterId}`;
@@ -47,19 +47,102 @@ export interface ClusterCheck {
   readonly clusterId: string | undefined;
 }
 
-/** Throws an Error that says what to do when workers of another cluster serve the installation. */
+/** Throws an Error that says what to do when processes of another cluster serve the installation. */
 export async function refuseOtherClusters(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
+  const problem = await findOtherCluster(connection, check);
+  if (problem !== undefined) throw new Error(problem);
+}
+
+async function findOtherCluster(connection: ConnectionLike, check: ClusterCheck): Promise<string | undefined> {
   const { namespace, installation, clusterId } = check;
-  if (clusterId === undefined) return;
-  for (const { identity } of await listPollers(connection, check)) {
-    const other = mark.exec(identity ?? '')?.[1];
+  if (clusterId === undefined) return undefined;
+  const [workers, controllers] = await Promise.all([
+    listPollers(connection, namespace, installation),
+    listPollers(connection, namespace, controllersQueue(installation)),
+  ]);
+  for (const { identity } of [...workers, ...controllers]) {
+    const other = clusterOf(identity);
     if (other === undefined || other === clusterId) continue;
-    throw new Error(
-      `installation '${installation}' in the Temporal namespace '${namespace}' is served for another cluster: its worker ` +
-        `'${identity}' was there in the last 5 minutes, and this cluster is ${clusterId}. Give each its own --installation; ` +
-        'after a move from one cluster to another, stop the workers of the first and wait',
+    return (
+      `installation '${installation}' in the Temporal namespace '${namespace}' is served for another cluster: its process ` +
+      `'${identity}' was there in the last 5 minutes, and this cluster is ${clusterId}. Give each its own --installation; ` +
+      'after a move from one cluster to another, stop the processes of the first and wait'
     );
   }
+  return undefined;
+}
+
+/** Controllers take no tasks. They ask for some here, where there are none, so that Temporal knows of them. */
+function controllersQueue(installation: string): string {
+  return `${installation}.controllers`;
+}
+
+/** How long the controllers wait for a task that never comes, ms. Servers refuse to be asked for less than 2 s. */
+const pollMs = 3_000;
+
+/** Has Temporal know for five minutes that controllers of this cluster serve the installation. */
+export async function showControllers(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
+  const { namespace, installation, clusterId } = check;
+  if (clusterId === undefined) return;
+  await connection.withDeadline(Date.now() + pollMs, () =>
+    connection.workflowService.pollWorkflowTaskQueue({
+      namespace,
+      taskQueue: { name: controllersQueue(installation) },
+      identity: workerIdentity(clusterId),
+    }),
+  );
+}
+
+export interface ClusterWatch {
+  /** Rejects when processes of another cluster serve the installation. Never resolves. */
+  readonly found: Promise<never>;
+  stop(): void;
+}
+
+/**
+ * Looks again and again: two that start at the same moment do not see each other at first, and a server that was restarted
+ * has forgotten whom it knew.
+ * @param options.show is called before each look
+ */
+export function watchForOtherClusters(
+  connection: ConnectionLike,
+  check: ClusterCheck,
+  options: { readonly logger: Logger; readonly everyMs?: number; readonly show?: () => Promise<void> },
+): ClusterWatch {
+  const { logger, everyMs = 60_000, show } = options;
+  const stopping = new AbortController();
+
+  async function look(): Promise<string | undefined> {
+    try {
+      await show?.();
+      return await findOtherCluster(connection, check);
+    } catch (err) {
+      logger.debug({ err }, 'cannot ask Temporal for processes of another cluster');
+      return undefined;
+    }
+  }
+
+  async function watch(): Promise<never> {
+    for (;;) {
+      const problem = await look();
+      if (stopping.signal.aborted) return new Promise<never>(() => undefined);
+      if (problem !== undefined) throw new Error(problem);
+      await sleep(everyMs, undefined, { signal: stopping.signal, ref: false }).catch(() => undefined);
+    }
+  }
+
+  const found = watch();
+  found.catch(() => undefined); // whoever looks at it later still sees it
+  return { found, stop: () => stopping.abort() };
+}
+
+/** UIDs of the clusters whose workers serve an installation, as far as they say so. */
+export async function listServedClusters(
+  connection: ConnectionLike,
+  { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,
+): Promise<readonly string[]> {
+  const pollers = await listPollers(connection, namespace, installation);
+  return [...new Set(pollers.flatMap(({ identity }) => clusterOf(identity) ?? []))];
 }
 
 /** Whether an installation has workers, or had some in the last five minutes, as far as Temporal remembers. */
@@ -67,16 +150,17 @@ export async function hasWorkers(
   connection: ConnectionLike,
   of: Pick<ClusterCheck, 'namespace' | 'installation'>,
 ): Promise<boolean> {
-  return (await listPollers(connection, of)).length > 0;
+  return (await listPollers(connection, of.namespace, of.installation)).length > 0;
 }
 
-async function listPollers(
-  connection: ConnectionLike,
-  { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,
-) {
+function clusterOf(identity: string | null | undefined): string | undefined {
+  return mark.exec(identity ?? '')?.[1];
+}
+
+async function listPollers(connection: ConnectionLike, namespace: string, name: string) {
   const { pollers } = await connection.workflowService.describeTaskQueue({
     namespace,
-    taskQueue: { name: installation },
+    taskQueue: { name },
     taskQueueType: workflowTasks,
   });
   return pollers ?? [];

@@ -22,7 +22,7 @@ import {
   type SweepReport,
 } from '../workflows/orphansweep/messages.ts';
 import { knowingSearchAttributes } from './search-attributes.ts';
-import { anotherRun, type Installation } from './workflows.ts';
+import { anotherRun, type Installation, ofInstallation } from './workflows.ts';
 
 export type {
   GroupReport,
@@ -124,7 +124,7 @@ function isAsWanted(present: ScheduleDescription, wanted: ReturnType<typeof sche
 function startOptions(to: Installation, input: SweepInput) {
   return {
     taskQueue: to.name,
-    args: [input],
+    args: [ofInstallation(to, input)],
     retry: anotherRun,
     staticSummary: input.dryRun ? 'orphan sweep, dry run' : 'orphan sweep',
     typedSearchAttributes: [{ key: installationKey, value: to.name }],

@@ -6,6 +6,7 @@ import { boundary } from '../activities/boundary.ts';
 import { createDrainActivities } from '../activities/drain.ts';
 import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
 import { createMachineActivities } from '../activities/machines.ts';
+import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owners.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
 import { providers } from '../activities/providers/registry.ts';
@@ -67,14 +68,16 @@ const evictionRetryMs = 20_000;
 const lookEveryMs = 2_000;
 
 /** What every worker of ours is made with; the numbers are measured to be enough for 60 new machines a second. */
-const common = {
-  interceptors: { activity: [boundary] },
-  shutdownGraceTime: '20 seconds',
-  // Before Kubernetes kills the pod, 30 s after it was asked to end.
-  shutdownForceTime: '25 seconds',
-  maxConcurrentActivityTaskExecutions: 500,
-  activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
-} satisfies Partial<WorkerOptions>;
+function everyWorker({ clusterId }: WorkersOptions) {
+  return {
+    interceptors: { activity: [boundary, refuseOtherClusters(clusterId)] },
+    shutdownGraceTime: '20 seconds',
+    // Before Kubernetes kills the pod, 30 s after it was asked to end.
+    shutdownForceTime: '25 seconds',
+    maxConcurrentActivityTaskExecutions: 500,
+    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
+  } satisfies Partial<WorkerOptions>;
+}
 
 /** Starts the workers; resolves when all of them poll. The connection stays the caller's. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
@@ -129,7 +132,7 @@ async function createInstallationWorker(
   const { connection, namespace, installation } = options;
   const client = new Client({ connection, namespace });
   return Worker.create({
-    ...common,
+    ...everyWorker(options),
     connection,
     namespace,
     taskQueue: installation,
@@ -161,7 +164,7 @@ async function createInstallationWorker(
 async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
   const { connection, namespace, installation } = options;
   return Worker.create({
-    ...common,
+    ...everyWorker(options),
     connection,
     namespace,
     taskQueue: drainTaskQueue(installation),
@@ -175,7 +178,7 @@ async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
 async function createProviderWorker(options: WorkersOptions, { name, provider }: { name: string; provider: Provider }) {
   const { connection, namespace, installation } = options;
   return Worker.create({
-    ...common,
+    ...everyWorker(options),
     connection,
     namespace,
     taskQueue: providerTaskQueue(installation, name),

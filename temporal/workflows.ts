@@ -13,6 +13,13 @@ export interface Installation {
   readonly client: Client;
   /** Name of the installation: prefix of its workflow ids, and its task queue. */
   readonly name: string;
+  /** Its control cluster, where that is known: goes into the references that workflows are started with. */
+  readonly cluster?: string | undefined;
+}
+
+/** The input of a workflow, with the cluster of the installation. */
+export function ofInstallation<T extends object>({ cluster }: Installation, input: T): T {
+  return cluster === undefined ? input : { ...input, cluster };
 }
 
 /** After a run that has failed another one is opened at once, and each time later while they fail as soon. */
@@ -150,7 +157,7 @@ function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, abou
     workflowId: workflowId(to.name, kind, ref),
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-    args: [ref],
+    args: [ofInstallation(to, ref)],
     staticSummary: `${kind} ${ref.namespace}/${ref.name}`,
     retry: anotherRun,
     typedSearchAttributes: [

@@ -1,5 +1,14 @@
-/** What a workflow tells the worker that runs it beside its commands. */
-import { proxySinks, type Sinks, type WorkflowInterceptors, workflowInfo } from '@temporalio/workflow';
+/** What goes with every workflow: what it reports to the worker that runs it, and its cluster with each activity. */
+import { defaultPayloadConverter } from '@temporalio/common';
+import {
+  type ActivityInput,
+  type LocalActivityInput,
+  proxySinks,
+  type Sinks,
+  type WorkflowInterceptors,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { clusterHeader } from '../api/names.ts';
 
 export interface ProgressSinks extends Sinks {
   readonly progress: {
@@ -19,7 +28,22 @@ export function interceptors(): WorkflowInterceptors {
     told = historyLength;
     progress.seen();
   };
+  let cluster: string | undefined;
   return {
+    inbound: [
+      {
+        execute(input, next) {
+          ({ cluster } = Object(input.args[0]));
+          return next(input);
+        },
+      },
+    ],
+    outbound: [
+      {
+        scheduleActivity: (input, next) => next(ofCluster(withRequest(input, cluster), cluster)),
+        scheduleLocalActivity: (input, next) => next(ofCluster(input, cluster)),
+      },
+    ],
     internals: [
       {
         concludeActivation(input, next) {
@@ -29,4 +53,17 @@ export function interceptors(): WorkflowInterceptors {
       },
     ],
   };
+}
+
+/** Whoever runs the activity is to serve the cluster of the object. */
+function ofCluster<I extends ActivityInput | LocalActivityInput>(input: I, cluster: string | undefined): I {
+  if (cluster === undefined) return input;
+  return { ...input, headers: { ...input.headers, [clusterHeader]: defaultPayloadConverter.toPayload(cluster) } };
+}
+
+/** Requests to providers say so themselves: these may be in any language. */
+function withRequest(input: ActivityInput, cluster: string | undefined): ActivityInput {
+  const [request, ...others] = input.args;
+  if (cluster === undefined || input.options.taskQueue === undefined) return input;
+  return { ...input, args: [{ ...Object(request), cluster }, ...others] };
 }

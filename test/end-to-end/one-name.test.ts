@@ -1,29 +1,44 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { NativeConnection } from '@temporalio/worker';
 import type { KubeClient } from '../../kube/client.ts';
-import { newNamespace, testClient, testKubeconfig } from '../kube/setup.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { namespaces } from '../../kube/core.ts';
+import { connectWorkers } from '../../temporal/connection.ts';
+import { startSweep } from '../../temporal/schedules.ts';
+import { startWorkers } from '../../temporal/worker.ts';
+import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
+import { progressQuery } from '../../workflows/orphansweep/messages.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
+import { startControllersHere } from '../support/controllers.ts';
 import { installCrds } from '../support/crds.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
 
 describe('an installation', () => {
   const running: MillwrightProcess[] = [];
   let client: KubeClient;
-  let namespace: string;
 
   beforeAll(async () => {
     await installCrds(testKubeconfig());
     client = testClient();
-    namespace = await newNamespace(client);
   });
   afterAll(async () => {
     await Promise.all(running.map((each) => each.stop()));
     await client.close();
   });
 
-  it.each(['controllers', 'worker'] as const)('is refused to %s of another cluster', async (command) => {
-    running.push(await startMillwright({ namespace, command: 'worker' }));
+  it.each([
+    { command: 'controllers', serving: 'worker' },
+    { command: 'worker', serving: 'worker' },
+    { command: 'controllers', serving: 'controllers' },
+    { command: 'worker', serving: 'controllers' },
+  ] as const)('is refused to $command of another cluster beside a running $serving', async ({ command, serving }) => {
+    const installation = await newNamespace(client);
+    running.push(await startMillwright({ namespace: installation, command: serving }));
     const another = await newNamespace(client);
 
-    const refused = startMillwright({ namespace: another, installation: namespace, command });
+    const refused = startMillwright({ namespace: another, installation, command });
 
     await expect(refused).rejects.toThrow(
       /installation '.*' in the Temporal namespace .* is served for another cluster/,
@@ -31,7 +46,99 @@ describe('an installation', () => {
   });
 
   it('has any number of workers of one cluster', async () => {
+    const namespace = await newNamespace(client);
     running.push(await startMillwright({ namespace, command: 'worker' }));
     running.push(await startMillwright({ namespace, command: 'worker' }));
   });
+});
+
+/** Each passed its check at the start: both started at the same moment. */
+describe('two clusters that serve one installation at the same time', () => {
+  let one: Installation;
+  let connection: NativeConnection;
+  let control: KubeClient;
+  let own: string;
+
+  beforeAll(async () => {
+    await installCrds(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2'));
+    one = await startInstallation({ flags: ['--leader-elect', 'false'] });
+    const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+    connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+    control = testClient(loadKubeconfig(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2')));
+    own = await uidOf(one.control);
+  }, 120_000);
+  afterAll(async () => {
+    await one?.stop();
+    await control?.close();
+    await connection?.close();
+  });
+
+  const uidOf = async (cluster: KubeClient) => (await cluster.get(namespaces, { name: one.namespace })).metadata.uid;
+
+  /** Workers in this process, which nobody has kept from starting. */
+  const startWorkersOf = (cluster: KubeClient, clusterId: string) =>
+    startWorkers({
+      ...{
+        connection,
+        namespace: 'default',
+        installation: one.namespace,
+        clusterId,
+        control: cluster,
+        target: cluster,
+      },
+      defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
+      ...{ maxCachedWorkflows: 2_000, bootstrapTokenExtraGroups: '', providers: ['simulated'] },
+      sweep: {
+        ...{ confirmAfterSeconds: 1, minimumAgeSeconds: 1 },
+        ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },
+      },
+      onFailedRun: () => undefined,
+      logger: recordingLogger(),
+    });
+
+  it('[invariant 1] ends a process of one, and ends no workflow, loses no VM and makes none twice', async () => {
+    const { namespace, temporal, cloud, processes } = one;
+    const to = { client: temporal, name: namespace, cluster: own };
+    const refs = [await one.createMachine(`first-${namespace}`)];
+    await one.untilMachines(1, 'Running');
+    await control.create(namespaces, { metadata: { name: namespace } });
+    const others = await startWorkersOf(control, await uidOf(control));
+    for (const name of ['second', 'third', 'fourth']) refs.push(await one.createMachine(`${name}-${namespace}`));
+
+    const [process] = processes;
+    const exit = await process?.exited;
+    expect(exit).toEqual({ code: 1, signal: null });
+    expect(process?.logs()).toMatch(/installation '.*' .* is served for another cluster: its process '.*' was there/);
+
+    const late = await one.createMachine(`late-${namespace}`);
+    refs.push(late);
+    await startWorkflow(to, 'Machine', late);
+    const sweepId = await startSweep(to, { dialect: 'gardener', namespace, dryRun: false }, 'person');
+    const said = expect.stringMatching(/this worker serves cluster .*, and the call is for cluster .* --installation/);
+    const waiting = await until('the machine waits', async () => {
+      const described = await one.describe(late);
+      return described.lastError && described;
+    });
+    expect(waiting).toMatchObject({ lastError: { code: 'Unavailable', message: said }, blockedOn: 'KubernetesApi' });
+    const waitingSweep = await until('the sweep waits', async () => {
+      const progress = await temporal.workflow.getHandle(sweepId).query(progressQuery);
+      return progress.lastError;
+    });
+    expect(waitingSweep).toMatchObject({ code: 'Unavailable', message: said });
+    await others.stop();
+    for (const ref of refs) {
+      const { status } = await temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).describe();
+      expect([ref.name, status.name]).toEqual([ref.name, 'RUNNING']);
+    }
+
+    const workers = await startWorkersOf(one.control, own);
+    const stopControllers = startControllersHere(one, loadKubeconfig(testKubeconfig()), 1_000);
+    await one.untilMachines(refs.length, 'Running', 120_000);
+    const swept = await temporal.workflow.getHandle(sweepId).result();
+    await stopControllers();
+    await workers.stop();
+
+    expect(swept).toMatchObject({ groups: [{ deleted: { count: 0 } }] });
+    expect(await cloud.stats()).toMatchObject({ vmsEver: refs.length, vmsNow: refs.length, deletes: 0 });
+  }, 400_000);
 });

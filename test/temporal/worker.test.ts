@@ -187,6 +187,24 @@ describe('startWorkers', () => {
     expect(verdict).toBeDefined();
   });
 
+  it('refuses a call to a cloud for another cluster, and takes one that says nothing of a cluster', async () => {
+    await start({ clusterId: 'mine' });
+    const validate = (cluster?: string) =>
+      client.activity.execute('validateClass', {
+        id: `${namespace}-validate-${cluster}`,
+        taskQueue: providerTaskQueue(namespace, 'simulated'),
+        args: [{ cluster, class: { namespace, name: 'small', generation: 1 }, providerSpec: {}, credentials: [] }],
+        startToCloseTimeout: '10 seconds',
+        retry: { maximumAttempts: 1 },
+      });
+
+    await expect(validate('another')).rejects.toMatchObject({
+      cause: { type: 'Unavailable', message: expect.stringContaining('serves cluster mine'), nonRetryable: false },
+    });
+    await expect(validate('mine')).resolves.toBeDefined();
+    await expect(validate()).resolves.toBeDefined();
+  });
+
   it('names the providers that there are when it is asked for another', async () => {
     await expect(start({ providers: ['aws'] })).rejects.toThrow("provider 'aws' is not known: there are simulated");
   });
