@@ -17,6 +17,7 @@ import {
   approveUpdate,
   type Held,
   progressQuery,
+  retryNowSignal,
   type SweepInput,
   type SweepProgress,
   type SweepReport,
@@ -52,8 +53,8 @@ export function sweepIdFor(installation: string, turn: Turn): string {
 }
 
 /**
- * Makes sure that the Schedule is there and is as wanted; reads alone when it is. Somebody may have paused it, which it
- * stays. Without a period there is none.
+ * Makes sure that the Schedule is there and is as wanted, and that no sweep of it stands still; reads alone when that is
+ * so. Somebody may have paused it, which it stays. Without a period there is none.
  * @param of.namespace of the control cluster whose Machines count
  */
 export async function ensureSweepSchedule(
@@ -66,9 +67,25 @@ export async function ensureSweepSchedule(
     const present = await handle.describe();
     if (periodSeconds === 0) await handle.delete();
     else if (!isAsWanted(present, wanted)) await handle.update(({ state }) => ({ ...wanted, state }));
+    const last = present.info.recentActions.at(-1); // servers need not tell whether it still runs
+    if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
   } catch (error) {
     if (!(error instanceof ScheduleNotFoundError)) throw error;
     if (periodSeconds > 0) await create(to.client, to.name, wanted);
+  }
+}
+
+/**
+ * A run that cannot be replayed ends in the first attempt of a task alone, and only with an event is a later attempt a
+ * first one again. Nobody else sends a sweep any, and no other begins while it is open.
+ */
+async function nudge(client: Client, workflowId: string): Promise<void> {
+  try {
+    const handle = client.workflow.getHandle(workflowId);
+    const { raw } = await handle.describe();
+    if ((raw.pendingWorkflowTask?.attempt ?? 1) > 1) await handle.signal(retryNowSignal);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
 }
 

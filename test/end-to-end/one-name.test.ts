@@ -5,7 +5,7 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { startSweep } from '../../temporal/schedules.ts';
-import { startWorkers } from '../../temporal/worker.ts';
+import { startWorkers, type Workers } from '../../temporal/worker.ts';
 import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
 import { progressQuery } from '../../workflows/orphansweep/messages.ts';
 import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
@@ -58,6 +58,7 @@ describe('two clusters that serve one installation at the same time', () => {
   let connection: NativeConnection;
   let control: KubeClient;
   let own: string;
+  const started: Workers[] = [];
 
   beforeAll(async () => {
     await installCrds(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2'));
@@ -68,6 +69,7 @@ describe('two clusters that serve one installation at the same time', () => {
     own = await uidOf(one.control);
   }, 120_000);
   afterAll(async () => {
+    await Promise.all(started.map((each) => each.stop()));
     await one?.stop();
     await control?.close();
     await connection?.close();
@@ -76,8 +78,8 @@ describe('two clusters that serve one installation at the same time', () => {
   const uidOf = async (cluster: KubeClient) => (await cluster.get(namespaces, { name: one.namespace })).metadata.uid;
 
   /** Workers in this process, which nobody has kept from starting. */
-  const startWorkersOf = (cluster: KubeClient, clusterId: string) =>
-    startWorkers({
+  async function startWorkersOf(cluster: KubeClient, clusterId: string): Promise<Workers> {
+    const workers = await startWorkers({
       ...{
         connection,
         namespace: 'default',
@@ -95,6 +97,9 @@ describe('two clusters that serve one installation at the same time', () => {
       onFailedRun: () => undefined,
       logger: recordingLogger(),
     });
+    started.push(workers);
+    return workers;
+  }
 
   it('[invariant 1] ends a process of one, and ends no workflow, loses no VM and makes none twice', async () => {
     const { namespace, temporal, cloud, processes } = one;

@@ -1,17 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client, type ScheduleHandle } from '@temporalio/client';
-import { connectClient } from '../../temporal/connection.ts';
+import { Worker } from '@temporalio/worker';
+import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { ensureSweepSchedule, startSweep, sweepScheduleId } from '../../temporal/schedules.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import type { Installation } from '../../temporal/workflows.ts';
+import { recordingLogger } from '../kube/setup.ts';
+import { bundleChanged } from '../replay/changed.ts';
+import { sinks } from '../support/sinks.ts';
+import { until } from '../support/until.ts';
 
+const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
 let client: Client;
 let installation: Installation;
 let schedule: ScheduleHandle;
 
 beforeAll(async () => {
-  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
   const connection = await connectClient({ address, namespace: 'default', tls: false });
   await ensureSearchAttributes(connection, 'default');
   client = new Client({ connection });
@@ -38,6 +43,7 @@ describe('ensureSweepSchedule', () => {
         workflowType: 'orphanSweep',
         taskQueue: installation.name,
         args: [{ dialect: 'gardener', namespace: 'machines', dryRun: false }],
+        retry: { initialInterval: 1_000, maximumInterval: 60_000 },
       },
       searchAttributes: { MillwrightInstallation: [installation.name] },
     });
@@ -63,6 +69,44 @@ describe('ensureSweepSchedule', () => {
       searchAttributes: { MillwrightInstallation: [installation.name] },
     });
   });
+
+  it('gives the sweeps their cluster, and another one when the installation has moved', async () => {
+    for (const cluster of ['one', 'two']) {
+      installation = { ...installation, cluster };
+      await ensure(900);
+      expect(await schedule.describe()).toMatchObject({ action: { args: [{ namespace: 'machines', cluster }] } });
+    }
+  });
+
+  it('nudges a sweep whose task fails again and again', async () => {
+    const broken = await bundleChanged((source) =>
+      source.replace("show(sweep, { doing: 'reading the classes' });", "throw new Error('broken');"),
+    );
+    const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
+    const taskQueue = installation.name;
+    const worker = await Worker.create({ connection, taskQueue, workflowBundle: broken, sinks });
+    const running = worker.run();
+    await ensure(900);
+    await schedule.trigger();
+    const { action } = await until('a sweep runs', async () => (await schedule.describe()).info.recentActions[0]);
+    const sweep = client.workflow.getHandle(action.workflow.workflowId);
+    await until('its task has failed', async () =>
+      ((await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1 ? true : undefined,
+    );
+
+    await ensure(900);
+
+    const signal = await until('it has a signal', async () => {
+      const { events } = await sweep.fetchHistory(); // which has it once the try under way is over
+      return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
+        ?.workflowExecutionSignaledEventAttributes?.signalName;
+    });
+    await sweep.terminate();
+    worker.shutdown();
+    await running;
+    await connection.close();
+    expect(signal).toBe('retryNow');
+  }, 120_000);
 
   it('makes it again when it is lost, also twice at once, and has none without a period', async () => {
     await ensure(900);
