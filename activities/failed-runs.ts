@@ -1,4 +1,4 @@
-/** Where runs of workflows that have failed are told of: Events on their objects, and a metric. */
+/** Reports runs of workflows that have failed: Events on their objects, and a metric. */
 import { Context } from '@temporalio/activity';
 import { type MachineEvent, machineEvents } from '../api/events.ts';
 import { apiVersion } from '../api/gardener/names.ts';
@@ -15,8 +15,8 @@ export type FailedRunActivities = ReturnType<typeof createFailedRunActivities>;
 
 export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps) {
   return {
-    /** Tells of the run from which the caller has taken over. Sends nothing by itself, so it is never waited for. */
-    async tellFailedRun(
+    /** Reports the run from which the caller has taken over. Sends no request by itself, so it is never waited for. */
+    async reportFailedRun(
       { reason, message }: FailedRun,
       about?: { readonly kind: 'Machine' | 'MachineDeployment' | 'MachineSet'; readonly ref: ObjectRef },
     ): Promise<void> {

@@ -4,7 +4,7 @@ import type { FailedRunActivities } from '../activities/failed-runs.ts';
 import type { FailedRun } from '../api/model.ts';
 import { isActivityFailure } from './machine/failure.ts';
 
-const { tellFailedRun } = proxyLocalActivities<FailedRunActivities>({
+const { reportFailedRun } = proxyLocalActivities<FailedRunActivities>({
   startToCloseTimeout: '3 seconds',
   scheduleToCloseTimeout: '5 seconds',
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
@@ -27,9 +27,9 @@ export function findFailedRun(): FailedRun | undefined {
 }
 
 /** Says on the object, where there is one, and in a metric that a run has failed. What cannot be said holds nothing up. */
-export async function tell(failed: FailedRun, about?: Parameters<typeof tellFailedRun>[1]): Promise<void> {
+export async function reportRun(failed: FailedRun, about?: Parameters<typeof reportFailedRun>[1]): Promise<void> {
   try {
-    await tellFailedRun(failed, about);
+    await reportFailedRun(failed, about);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
   }

@@ -1,7 +1,7 @@
 /** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
 import { CancellationScope, isCancellation, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
 import type { ObjectRef } from '../../api/model.ts';
-import { findFailedRun, tell } from '../failed-run.ts';
+import { findFailedRun, reportRun } from '../failed-run.ts';
 import { remove } from './delete.ts';
 import { drain, stay } from './drain.ts';
 import { join } from './join.ts';
@@ -48,7 +48,7 @@ export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<vo
   try {
     if (failed !== undefined) {
       life.failedRun = failed;
-      await tell(failed, { kind: 'Machine', ref });
+      await reportRun(failed, { kind: 'Machine', ref });
     }
     if (!life.isCarried) await firstLook(life);
     else if (life.stale) await look(life);

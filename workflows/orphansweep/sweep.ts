@@ -5,7 +5,7 @@
 import { sleep } from '@temporalio/workflow';
 import { vmOf } from '../../api/provider-id.ts';
 import type { ListedResource, PastSweeps } from '../../api/sweep.ts';
-import { findFailedRun, tell } from '../failed-run.ts';
+import { findFailedRun, reportRun } from '../failed-run.ts';
 import { readPage } from './answer.ts';
 import { brake, doubtsOf, hasFallen } from './brake.ts';
 import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
@@ -37,7 +37,7 @@ const maxAsked = 3_000;
 export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const sweep = startSweep(input);
   const failed = findFailedRun();
-  if (failed !== undefined) await tell(failed);
+  if (failed !== undefined) await reportRun(failed);
   show(sweep, { doing: 'reading the classes' });
   const { classes, limits, past } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
   show(sweep, { doing: 'grouping the classes' });

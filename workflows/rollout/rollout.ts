@@ -18,7 +18,7 @@ import type { Holdups, ObjectRef, OwnerReading, OwnerView } from '../../api/mode
 import { type Blocker, safeAlphabet } from '../../api/names.ts';
 import { hasSurplus } from '../../api/surplus.ts';
 import { waitsOf } from '../../api/waits.ts';
-import { findFailedRun, tell } from '../failed-run.ts';
+import { findFailedRun, reportRun } from '../failed-run.ts';
 import { isActivityFailure, toFailure } from '../machine/failure.ts';
 import {
   afterOutage,
@@ -128,7 +128,7 @@ async function own(ref: ObjectRef, kind: OwnerKind, before?: RolloutState): Prom
   if (failed !== undefined && failed.reason !== progressDeadlineFailure) {
     owning.description = { ...owning.description, failedRun: failed };
     owning.shownBlocker = 'unknown';
-    await tell(failed, { kind, ref });
+    await reportRun(failed, { kind, ref });
   }
   for (;;) {
     delete owning.seen;
