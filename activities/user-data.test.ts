@@ -117,6 +117,40 @@ describe('the bootstrap token', () => {
     expect(decoded(await client.get(secrets, foreign.metadata), 'token-secret')).toBe('foreign');
   });
 
+  it('[invariant 6] lives on where it would expire too soon, so that a VM that was made with it can still join', async () => {
+    const ref = await newMachine();
+    const source = await newSource('<<BOOTSTRAP_TOKEN>>');
+    const expiresAt = async () => Date.parse(decoded((await tokensOf(ref))[0]!, 'expiration'));
+    const text = await ensure(ref, source, 60);
+    const before = Date.now();
+
+    expect(await ensure(ref, source, 600)).toBe(text);
+    expect(await expiresAt()).toBeGreaterThanOrEqual(before + 600_000);
+    expect(await ensure(ref, source, 60)).toBe(text);
+    expect(await expiresAt()).toBeGreaterThanOrEqual(before + 600_000);
+  });
+
+  it('[invariant 6] is another one when the token cleaner has removed it, and the user data has that one', async () => {
+    const ref = await newMachine();
+    const source = await newSource('<<BOOTSTRAP_TOKEN>>');
+    const before = await ensure(ref, source);
+    for (const { metadata } of await tokensOf(ref)) await client.delete(secrets, metadata);
+
+    const text = await ensure(ref, source);
+
+    expect(text).not.toBe(before);
+    const [token] = await tokensOf(ref);
+    expect(text).toBe(`${decoded(token!, 'token-id')}.${decoded(token!, 'token-secret')}`);
+  });
+
+  it('[invariant 8] is nowhere in what a Secret says about itself', async () => {
+    const ref = await newMachine();
+    const place = await activities.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
+    const [, secret] = (await rendered(place)).split('.');
+    const about = [...(await tokensOf(ref)), await client.get(secrets, place)].map(({ metadata }) => metadata);
+    for (const metadata of about) expect(JSON.stringify({ ...metadata, managedFields: [] })).not.toContain(secret);
+  });
+
   it('is not made where nobody asks for one', async () => {
     const ref = await newMachine();
     expect(await ensure(ref, await newSource('I am <<MACHINE_NAME>>'))).toBe(`I am ${ref.name}`);

@@ -9,6 +9,7 @@ import { names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
 import { isAlreadyExists, isNotFound } from '../kube/errors.ts';
+import { mergePatch } from '../kube/patch.ts';
 import { ProviderError } from './providers/provider.ts';
 import { quick } from './quick.ts';
 
@@ -26,19 +27,27 @@ const tokenAlphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
 export function createUserDataActivities(deps: UserDataDeps) {
   const { control, target, bootstrapTokenExtraGroups } = deps;
 
-  /** Token `<id>.<secret>` for a machine, made unless there is one. Ids that other machines have are passed over. */
-  async function ensureToken(ref: ObjectRef, validSeconds: number): Promise<string> {
+  /**
+   * The Secret of the token for a machine, made unless there is one. One that expires too soon lives longer: a VM may have
+   * been made with it. Ids that other machines have are passed over.
+   */
+  async function ensureToken(ref: ObjectRef, validSeconds: number): Promise<Secret> {
     for (let ordinal = 0; ; ordinal++) {
-      const id = tokenId(ref.uid, ordinal);
-      const secret = await createOrFind(target, tokenSecret(ref, id, validSeconds, bootstrapTokenExtraGroups));
-      if (secret.metadata.labels?.[names.machineUid] === ref.uid) return `${id}.${decoded(secret, 'token-secret')}`;
+      const wanted = tokenSecret(ref, tokenId(ref.uid, ordinal), validSeconds, bootstrapTokenExtraGroups);
+      const secret = await createOrFind(target, wanted);
+      if (secret.metadata.labels?.[names.machineUid] !== ref.uid) continue;
+      const expiration = wanted.stringData?.['expiration'] ?? '';
+      if (Date.parse(decoded(secret, 'expiration')) >= Date.parse(expiration)) return secret;
+      const prolonged = mergePatch({ metadata: { uid: secret.metadata.uid }, stringData: { expiration } });
+      return target.patch(secrets, wanted.metadata, prolonged, quick());
     }
   }
 
   return {
     /**
-     * Renders user data for a machine into a Secret and says where it is. Renders again when the source was changed.
-     * @param validSeconds how long the bootstrap token lives, where one is asked for
+     * Renders user data for a machine into a Secret and says where it is. Renders again when the source was changed, or
+     * when the token in it has gone.
+     * @param validSeconds how long the bootstrap token lives from now on, where one is asked for
      */
     async ensureUserData(
       ref: ObjectRef,
@@ -49,7 +58,6 @@ export function createUserDataActivities(deps: UserDataDeps) {
       const name = userDataSecretName(ref);
       const place = { namespace, name, key: userDataKey };
       const original = await control.get(secrets, source, quick());
-      const version = `${original.metadata.name}@${original.metadata.resourceVersion}`;
       if (original.data?.[source.key] === undefined) {
         const place = `Secret "${source.namespace}/${source.name}"`;
         throw new ProviderError(
@@ -60,8 +68,10 @@ export function createUserDataActivities(deps: UserDataDeps) {
       const template = decoded(original, source.key);
       const { bootstrapToken, machineName } = userDataPlaceholders;
       const named = substitute(template, machineName, ref.name);
-      const needsToken = isIn(template, bootstrapToken);
-      const text = needsToken ? substitute(named, bootstrapToken, await ensureToken(ref, validSeconds)) : named;
+      const token = isIn(template, bootstrapToken) ? await ensureToken(ref, validSeconds) : undefined;
+      const text = token === undefined ? named : substitute(named, bootstrapToken, textOf(token));
+      const made = [original.metadata.name, original.metadata.resourceVersion, token?.metadata.uid];
+      const version = made.filter((part) => part !== undefined).join('@');
       const rendered = userDataSecret(ref, name, version, text);
       const present = await createOrFind(control, rendered);
       if (present.metadata.annotations?.[names.source] === version) return place;
@@ -167,6 +177,11 @@ function substitute(text: string, placeholder: string, value: string): string {
   return text.includes(placeholder)
     ? text.replaceAll(placeholder, () => value)
     : text.replaceAll(encodeURIComponent(placeholder), () => value);
+}
+
+/** `<id>.<secret>` */
+function textOf(token: Secret): string {
+  return `${decoded(token, 'token-id')}.${decoded(token, 'token-secret')}`;
 }
 
 function decoded(secret: Secret, key: string): string {
