@@ -1,12 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, type Pod, podDisruptionBudgets, pods } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { startFaultProxy } from '../test/faults/proxy.ts';
 import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../test/kube/setup.ts';
-import { type DrainOutcome, type DrainProgress, type DrainRequest, drain } from './drain.ts';
+import { createDrainActivities, type DrainOutcome, type DrainProgress, type DrainRequest, drain } from './drain.ts';
 
 const hour = 3_600_000;
 const ref = { dialect: 'gardener', namespace: 'n', name: 'machine', uid: 'uid' } as const;
@@ -343,6 +344,28 @@ describe('force', () => {
       await proxy.close();
     }
   });
+
+  it.each([24, -24])(
+    'comes neither sooner nor later on a worker whose clock is %i h ahead of that of Temporal',
+    async (hours) => {
+      await newBudget('budget', 0);
+      await newPod('guarded', { labels: { app: 'budget' } });
+      const { drainNode } = createDrainActivities({ target: client, logger: recordingLogger(), evictionRetryMs: 50 });
+      const drainWithin = (timeoutMs: number) => {
+        const scheduledMs = Date.now() - hours * hour;
+        const info = { attempt: 1, currentAttemptScheduledTimestampMs: scheduledMs };
+        const context = { info, cancellationSignal: new AbortController().signal } as unknown as Context;
+        const deadline = new Date(scheduledMs + timeoutMs).toISOString();
+        return asyncLocalStorage.run(context, () =>
+          drainNode({ ref, nodeName, deadline, force: false, maxEvictRetries: 360 }),
+        );
+      };
+      expect(await drainWithin(hour)).toMatchObject({ kind: 'blocked' });
+      expect(await stateOf('guarded')).toBe('running');
+      expect(await drainWithin(0)).toEqual({ kind: 'drained' });
+      expect(await stateOf('guarded')).toBe('gone');
+    },
+  );
 
   it('deletes all pods at once when it is asked for, whatever the budgets say', async () => {
     const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };

@@ -1,5 +1,6 @@
 /** Empties a node: cordon, evict all pods through the Eviction API, and see them go. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
 import type { nodeConditionTypes, terminatingReasons } from '../api/gardener/names.ts';
 import { isOfAnother, toKubernetesTime } from '../api/gardener/to-model.ts';
 import type { ObjectRef } from '../api/model.ts';
@@ -27,7 +28,7 @@ export interface DrainRequest {
   readonly nodeName: string;
   /** Of the machine's VM. A Node of this name with another one belongs to another VM and is left alone. */
   readonly providerID?: string;
-  /** From this time on, RFC 3339, pods are deleted with a grace period of 0 instead of evicted. */
+  /** From this time on, RFC 3339 on Temporal's clock, pods are deleted with a grace period of 0 instead of evicted. */
   readonly deadline: string;
   /** Delete them so at once. */
   readonly force: boolean;
@@ -70,9 +71,15 @@ export function createDrainActivities(deps: DrainDeps) {
      * not wait. A node that is gone, or is that of another VM, is drained. Comes back early when a budget begins or ceases to hold it up.
      */
     drainNode(request: DrainRequest): Promise<DrainOutcome> {
-      return drain(deps, request, currentCall());
+      const deadline = onThisClock(request.deadline, Context.current().info.currentAttemptScheduledTimestampMs);
+      return drain(deps, { ...request, deadline }, currentCall());
     },
   };
+}
+
+/** A time of Temporal's clock on this worker's, which may differ: Temporal has scheduled the call just now. */
+function onThisClock(time: string, scheduledMs: number): string {
+  return new Date(Date.now() + Date.parse(time) - scheduledMs).toISOString();
 }
 
 /** The activity drainNode, outside of a worker. */
