@@ -40,9 +40,9 @@ export type ConditionStatuses = Readonly<Record<string, string>>;
 
 /** Knobs of a machine, from its spec or else from flags. */
 export interface MachineLimits {
-  /** From the creation of the Machine until its Node is healthy. */
+  /** From when its workflow first sees the Machine until its Node is healthy. */
   readonly creationSeconds: number;
-  /** From the deletion of the Machine until its pods are deleted instead of evicted. */
+  /** From when its workflow first sees the deletion of the Machine until its pods are deleted instead of evicted. */
   readonly drainSeconds: number;
   /** How often an eviction that a budget refuses is tried again before the pod is deleted. */
   readonly maxEvictRetries: number;
@@ -54,7 +54,7 @@ export interface MachineLimits {
 export interface MachineSnapshot {
   readonly uid: string;
   readonly resourceVersion: string;
-  /** metadata.creationTimestamp, RFC 3339. The creation timeout counts from here. */
+  /** metadata.creationTimestamp, RFC 3339, on the API server's clock. */
   readonly createdAt: string;
   /** Whether our finalizer is on it. */
   readonly managed: boolean;
@@ -62,7 +62,7 @@ export interface MachineSnapshot {
   readonly finalizers: readonly string[];
   /** Whether it has a deletion priority. */
   readonly prioritized: boolean;
-  /** metadata.deletionTimestamp, RFC 3339. The drain timeout counts from here. */
+  /** metadata.deletionTimestamp, RFC 3339, on the API server's clock. */
   readonly deletingSince?: string;
   readonly phase: MachinePhase;
   readonly class: { readonly kind: string; readonly name: string };

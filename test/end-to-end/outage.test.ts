@@ -2,8 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { searchAttributes } from '../../api/names.ts';
-import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { names, searchAttributes } from '../../api/names.ts';
+import { nodes, type Secret, secrets } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { workflowId } from '../../temporal/workflows.ts';
+import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
@@ -62,6 +65,68 @@ describe('an outage', () => {
     expect(await cloud.stats()).toMatchObject({ vmsEver: 5, vmsNow: 5 });
     expect(await failedWorkflows()).toBe(0);
   }, 240_000);
+
+  it('[invariant 6] of the API server of the Machines costs one reading at a time of a machine whose node goes meanwhile', async () => {
+    const targetKubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2');
+    const processKubeconfig = join(dir, 'kubeconfig');
+    millwright = await startInstallation({ processKubeconfig, targetKubeconfig, flags: ['--leader-elect', 'false'] });
+    const ref = await millwright.createMachine('reader');
+    await millwright.untilMachines(1, 'Running');
+    const handle = millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
+    await until('it is at rest', async () => (await millwright.describe(ref)).doing === 'running' || undefined);
+    const unavailable = { kind: 'answer', status: 503, body: statusBody(503, 'ServiceUnavailable', 'away') } as const;
+    const isOfMachine = ({ url }: SeenRequest) => url.pathname.includes(`/machines/${ref.name}`);
+    proxy.setRule((request) => (isOfMachine(request) ? unavailable : undefined));
+    const first = proxy.seen.length;
+
+    const [node] = await millwright.nodes();
+    await millwright.target.patch(nodes, node!.metadata, mergePatch({ metadata: { finalizers: null } }));
+    await millwright.target.delete(nodes, node!.metadata);
+    /** What ends a pause between two readings. */
+    const wakes = async () => {
+      const events = (await handle.fetchHistory()).events ?? [];
+      const timers = events.filter(({ timerFiredEventAttributes }) => timerFiredEventAttributes != null).length;
+      const signals = events.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null).length;
+      return { timers, signals };
+    };
+    await until('it has waited three times', async () => (await wakes()).timers >= 3 || undefined);
+    proxy.setRule();
+    await millwright.untilMachines(1, 'Unknown');
+
+    const { timers, signals } = await wakes();
+    const readings = proxy.seen.slice(first).filter((request) => isOfMachine(request) && request.method === 'GET');
+    const triesOfStep = 2;
+    expect(readings.length).toBeGreaterThanOrEqual(4);
+    expect(readings.length).toBeLessThanOrEqual(triesOfStep * (timers + signals));
+  }, 120_000);
+
+  it('[invariant 6] of the cloud that outlasts a bootstrap token makes a VM that has a valid one', async () => {
+    await start(['--machine-creation-timeout', '6s']);
+    const { cloud, target, namespace } = millwright;
+    await millwright.putSecret('joining', { token: 'letmein', userData: 'join <<BOOTSTRAP_TOKEN>>' });
+    await millwright.createClass('joining', { secretRef: { namespace, name: 'joining' } });
+    await cloud.setFaults({ kind: 'outage', how: 'unavailable' });
+    const { uid } = await millwright.createMachine('late', { class: { kind: 'MachineClass', name: 'joining' } });
+    const key = { namespace: 'kube-system', labelSelector: `${names.machineUid}=${uid}` };
+    const expiryOf = ({ data }: Secret) => Date.parse(Buffer.from(data?.['expiration'] ?? '', 'base64').toString());
+    const made = await until('there is a token', async () => (await target.list(secrets, key)).items[0]);
+    await until('it would have expired', async () => Date.now() > expiryOf(made) || undefined);
+    for (const token of (await target.list(secrets, key)).items) {
+      if (expiryOf(token) < Date.now()) await target.delete(secrets, token.metadata); // as the token cleaner does
+    }
+    await cloud.setFaults({ kind: 'neverJoin' });
+
+    const [vm] = await until('there is a VM', async () => {
+      const vms = await cloud.vms();
+      return vms.length > 0 ? vms : undefined;
+    });
+
+    const valid = (await target.list(secrets, key)).items.filter((token) => expiryOf(token) > Date.now());
+    const texts = valid.map(({ data }) =>
+      ['token-id', 'token-secret'].map((field) => Buffer.from(data?.[field] ?? '', 'base64').toString()).join('.'),
+    );
+    expect(texts.map((text) => `join ${text}`)).toEqual([vm?.userData]);
+  }, 120_000);
 
   it('of a permission is waited for and shown, and over when it is granted', async () => {
     await start([]);

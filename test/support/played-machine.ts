@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals'
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import type { DrainActivities } from '../../activities/drain.ts';
+import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
 import type { MachineActivities } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type { ClassReading, MachineSnapshot, NodeView, Place, StatusChange } from '../../api/model.ts';
@@ -26,9 +26,13 @@ interface Cluster {
   withFinalizer: Partial<MachineSnapshot>;
   /** Whether the name of the node is that of another VM's. */
   isNodeTaken: boolean;
-  /** Whether a drain ends by itself, and how many have begun. */
+  /** Whether a drain ends by itself, how many have begun, and what the last one was asked. */
   isDrainable: boolean;
   drains: number;
+  drainRequest?: DrainRequest;
+  /** What happens before a step is done, which it may refuse, and between that and the answer. */
+  before(step: keyof MachineActivities): unknown;
+  after(step: keyof MachineActivities): unknown;
   /** Names of the other steps, and what was written into the status. */
   steps: (keyof MachineActivities)[];
   /** Where the Machine may have VMs, as it remembers. */
@@ -209,6 +213,8 @@ function newCluster(): Cluster {
     isNodeTaken: false,
     isDrainable: true,
     drains: 0,
+    before: () => undefined,
+    after: () => undefined,
     steps: [],
     places: [],
     written: [],
@@ -231,7 +237,10 @@ function playCluster(
   const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
     return async (...args: A): Promise<R> => {
       cluster.steps.push(name);
-      return step(...args);
+      await cluster.before(name);
+      const answer = step(...args);
+      await cluster.after(name);
+      return answer;
     };
   };
   return {
@@ -276,8 +285,9 @@ function playCluster(
 
 function playDrains(cluster: Cluster): DrainActivities {
   return {
-    async drainNode() {
+    async drainNode(request) {
       cluster.drains++;
+      cluster.drainRequest = request;
       if (!cluster.isDrainable) await untilCancelled();
       return { kind: 'drained' };
     },

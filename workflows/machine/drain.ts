@@ -9,7 +9,7 @@ import {
 import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
 import { drainTaskQueue } from '../../api/names.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
-import { endIfCancelled, kubernetes, type Life, now, untilAnswered } from './life.ts';
+import { endIfCancelled, kubernetes, type Life, untilAnswered } from './life.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showPhase, showProgress } from './progress.ts';
 import { timeIn, writeRefusal, writeStatus } from './status.ts';
@@ -19,12 +19,13 @@ import { timeIn, writeRefusal, writeStatus } from './status.ts';
  * them. A wish that comes in meanwhile interrupts what is under way. Safe to repeat: an empty node is drained at once.
  */
 export async function drain(life: Life): Promise<PhaseOutcome> {
+  life.leavingSinceMs ??= Date.now();
   if (life.machine.phase !== 'Terminating') await startDeletion(life);
   const { nodeName, providerID } = life.machine;
   if (life.drained || life.skipDrain || nodeName === undefined || life.node.state === 'absent') return done;
 
   const force = isForceWanted(life);
-  const deadline = drainDeadline(life);
+  const deadline = new Date(life.leavingSinceMs + life.machine.limits.drainSeconds * 1_000).toISOString();
   showDrain(life, deadline, force);
   const { wasUnhealthy, blockedBy, refusals } = life;
   const { maxEvictRetries } = life.machine.limits;
@@ -57,6 +58,7 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
     const isUnsure = life.stale || life.machine.deletingSince === undefined;
     if (isUnsure || life.skipDrain || (isForceWanted(life) && !request.force)) scope.cancel();
   };
+  life.onNews(); // what has come in since the drain was decided
   try {
     const outcome = await scope.run(() => drainActivities(life).drainNode(request));
     forgetError(life);
@@ -83,13 +85,17 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
 /** Takes back what a deletion has begun that is not wanted any more. */
 export async function stay(life: Life): Promise<void> {
   Object.assign(life, { drained: false, skipDrain: false, forceDeletion: false, deletionAnnounced: false });
+  life.mayBeCordoned = true; // until it is known not to be, in whichever run
+  delete life.leavingSinceMs;
   delete life.wasUnhealthy;
   delete life.blockedBy;
   delete life.refusals;
   const { nodeName, providerID } = life.machine;
-  if (nodeName === undefined) return;
-  showProgress(life, { doing: 'taking pods on the node again' });
-  await untilAnswered(life, 'taking pods on the node again', () => kubernetes.uncordonNode(nodeName, providerID));
+  if (nodeName !== undefined) {
+    showProgress(life, { doing: 'taking pods on the node again' });
+    await untilAnswered(life, 'taking pods on the node again', () => kubernetes.uncordonNode(nodeName, providerID));
+  }
+  life.mayBeCordoned = false;
 }
 
 function drainActivities(life: Life) {
@@ -137,9 +143,4 @@ async function drainFailed(life: Life, error: TemporalFailure): Promise<PhaseOut
 
 function isForceWanted(life: Life): boolean {
   return life.forceDeletion || life.machine.forceDeletion;
-}
-
-function drainDeadline({ machine }: Life): string {
-  const since = Date.parse(machine.deletingSince ?? now());
-  return new Date(since + machine.limits.drainSeconds * 1_000).toISOString();
 }

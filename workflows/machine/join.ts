@@ -85,8 +85,13 @@ async function joined(life: Life): Promise<PhaseOutcome> {
     event: { reason: 'NodeJoined', note: `Node ${life.machine.nodeName} is healthy` }, // the same for a repeated step
   });
   if (!isWritten) return again; // it changed its mind in between
+  await endCreation(life);
+  return done;
+}
+
+/** What only a creation needs goes with the first join, however late it comes. */
+export async function endCreation(life: Life): Promise<void> {
   delete life.attempt;
   life.outcomeUnknown = false;
   await removeUserData(life);
-  return done;
 }

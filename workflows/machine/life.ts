@@ -9,7 +9,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Refusals } from '../../activities/drain.ts';
-import type { MachineActivities } from '../../activities/machines.ts';
+import type { MachineActivities, MachineReading } from '../../activities/machines.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import {
   type ClassReading,
@@ -25,7 +25,7 @@ import type { EnsureVmRequest } from '../../api/provider.ts';
 import { isActivityFailure, toFailure } from './failure.ts';
 import type { machine } from './machine.ts';
 import { forceDeletionSignal, lookSignal, observedSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
-import { forgetError, type Progress, showProgress } from './progress.ts';
+import { forgetError, type Progress, restoreProgress, showProgress } from './progress.ts';
 
 /** Local activities: a few requests each. What takes longer than this waits in a workflow timer, not in a task. */
 export const kubernetes = proxyLocalActivities<MachineActivities>({
@@ -50,19 +50,28 @@ export interface CarriedLife {
   /** Whether Secrets may exist that were made for this machine alone. */
   mayHaveUserData: boolean;
   drained: boolean;
+  /** When this life first knew of its deletion, ms since the epoch on Temporal's clock: the drain timeout counts from here. */
+  leavingSinceMs?: number;
+  /** A deletion that was taken back may have left the node cordoned. */
+  mayBeCordoned: boolean;
   /** Whether it was unhealthy when its deletion began; left out before that, and when a lost workflow knew it. */
   wasUnhealthy?: boolean;
   /** What the drain has told of pods that were refused to go: they are not counted anew by its next call. */
   refusals?: Refusals;
   /** Nodes of VMs that were deleted before the Machine named them. */
   leftNodes: readonly string[];
-  /** End of the last outage that was noticed, ms since the epoch: until then no time-out has counted. */
+  /**
+   * End of the last outage that was noticed, or when this life first saw its Machine, ms since the epoch on Temporal's
+   * clock: until then no time-out of the creation has counted.
+   */
   outageEndMs: number;
-  /** Operators' wishes. */
+  /** What operators have asked of the deletion that is under way. */
   forceDeletion: boolean;
   skipDrain: boolean;
   /** What is known may be wrong: the objects have to be read again. */
   stale: boolean;
+  /** Whether the Machine was ever read: before that nothing is known of what an earlier run, that was lost, has done. */
+  wasRead: boolean;
   /** What the search attributes say. */
   shown: string;
   /** The last run that has failed, for `describe`. */
@@ -76,6 +85,8 @@ export interface CreationAttempt {
   readonly provider: string;
   /** It was refused for certain the last time, although a call before that may have made a VM. */
   isRefused: boolean;
+  /** When its user data has to be rendered again, ms since the epoch: a token in it lasts no longer than that and a creation. */
+  renewUserDataAtMs?: number;
   readonly request: Omit<EnsureVmRequest, 'outcomeUnknown' | 'providerID' | 'lastKnownState'>;
 }
 
@@ -102,6 +113,8 @@ export interface Life extends CarriedLife {
   deletionAnnounced: boolean;
   /** Grows with everything that may be worth another look. */
   news: number;
+  /** Whether the Machine is being read. */
+  isLooking: boolean;
   progress: Progress;
   /** The refusal that the Machine's status tells of, and when it was written, ms since the epoch. */
   refusal?: {
@@ -122,19 +135,25 @@ export class Outdated extends Error {}
 
 /** Starts taking signals. Those that came in earlier were kept and are handled now. */
 export function listen(life: Life): void {
-  const wish = (change: Partial<Life>) => () => {
-    Object.assign(life, change);
-    announceNews(life);
-  };
-  setHandler(observedSignal, (seen) => learn(life, seen), { description: 'A watcher saw the Machine or its Node.' });
   const lookAgain = () => {
     life.stale = true; // which is no news by itself, but a drain has to stop until it is read
     life.onNews?.();
   };
+  // It may come before what a watcher has seen of the deletion that it is for.
+  const wish = (change: Partial<Life>) => () => {
+    Object.assign(life, change);
+    if (life.machine.deletingSince === undefined) lookAgain();
+    else announceNews(life);
+  };
+  setHandler(observedSignal, (seen) => learn(life, seen), { description: 'A watcher saw the Machine or its Node.' });
   setHandler(lookSignal, lookAgain, { description: 'What was seen may be wrong: read it again.' });
-  setHandler(retryNowSignal, wish({}), { description: 'Try again now what is being waited for.' });
-  setHandler(forceDeletionSignal, wish({ forceDeletion: true }), { description: 'Delete without regard for pods.' });
-  setHandler(skipDrainSignal, wish({ skipDrain: true }), { description: 'Delete with the pods still on the node.' });
+  setHandler(retryNowSignal, () => announceNews(life), { description: 'Try again now what is being waited for.' });
+  setHandler(forceDeletionSignal, wish({ forceDeletion: true }), {
+    description: 'Finish the deletion that is under way without regard for pods.',
+  });
+  setHandler(skipDrainSignal, wish({ skipDrain: true }), {
+    description: 'Finish the deletion that is under way with the pods still on the node.',
+  });
 }
 
 function announceNews(life: Life): void {
@@ -142,9 +161,13 @@ function announceNews(life: Life): void {
   life.onNews?.();
 }
 
-/** Takes a reading of the Machine: every one goes through here, so that its deletion is never missed. */
+/**
+ * Takes the answer to a write: every one goes through here, so that a deletion is never missed. An answer that is older
+ * than what is known was overtaken, or the cluster was set back: only a live look can tell.
+ */
 export function takeMachine(life: Life, machine: MachineSnapshot): void {
-  life.machine = machine;
+  if (isNewer(life.machine.resourceVersion, machine.resourceVersion)) life.stale = true;
+  else life.machine = machine;
   life.onNews?.();
 }
 
@@ -190,25 +213,50 @@ function learnNode(life: Life, seen: NodeView): void {
   else life.node = seen;
 }
 
-/** Reads the Machine, and its Node if it has one, from the API servers. */
+/**
+ * Reads the Machine, and its Node if it has one, from the API servers: what they answer is so, also when it is older than
+ * what was known before. Only news that came in during the reading is newer, and it is read again.
+ */
 export async function look(life: Life): Promise<void> {
-  const seen = await untilAnswered(life, 'reading the Machine', () => kubernetes.observeMachine(life.ref));
+  const seen = await readLive(life);
   life.stale = false;
   const { resourceVersion, providerID } = life.machine;
   const wasSetBack = isNewer(resourceVersion, seen.machine.resourceVersion);
   if (wasSetBack || seen.node.state === 'unknown') life.outageEndMs = Date.now();
   if (providerID !== undefined && seen.machine.providerID === undefined) life.outcomeUnknown = true;
+  if (seen.machine.deletingSince === undefined) Object.assign(life, { forceDeletion: false, skipDrain: false });
   life.node = seen.node;
-  takeMachine(life, seen.machine);
+  life.machine = seen.machine;
+  life.onNews?.();
+}
+
+async function readLive(life: Life): Promise<MachineReading> {
+  let newsBefore: number | undefined;
+  const step = () => {
+    newsBefore = life.news;
+    return kubernetes.observeMachine(life.ref);
+  };
+  life.stale = true; // until it is read: a run that ends before that hands it on
+  life.isLooking = true;
+  try {
+    let seen: MachineReading;
+    do seen = await untilAnswered(life, 'reading the Machine', step);
+    while (life.news !== newsBefore);
+    return seen;
+  } finally {
+    life.isLooking = false;
+  }
 }
 
 /**
- * Runs a step against a Kubernetes API until it is answered. While it fails it waits, longer each time, and says so; news
- * is picked up between the tries, and deletion ends them. A step answers null when the Machine is gone.
+ * Runs a step against a Kubernetes API until it is answered. While it fails it waits, longer each time and as long as the
+ * API server asks for, and says so; news is picked up between the tries, and deletion ends them. A step answers null when
+ * the Machine is gone.
  */
 export async function untilAnswered<T>(life: Life, doing: string, step: () => Promise<T | null>): Promise<T> {
   const firstPauseMs = 1_000;
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, 30_000)) {
+  const longestPauseMs = 30_000;
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     const before = life.news;
     try {
       // Short, and its effect must not be lost from sight: deletion waits for it to end.
@@ -221,7 +269,7 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
       return answer;
     } catch (error) {
       if (!isActivityFailure(error)) throw error;
-      const { code, message } = toFailure(error);
+      const { code, message, retryAfterMs = 0 } = toFailure(error);
       life.outageEndMs = Date.now();
       showProgress(life, {
         doing,
@@ -230,7 +278,7 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
         error: { code, message },
         unblock: 'Check that the API servers answer Millwright and that its account may do this.',
       });
-      await newsSince(life, before, pauseMs);
+      await newsSince(life, before, Math.min(Math.max(pauseMs, retryAfterMs), longestPauseMs));
     }
   }
 }
@@ -238,29 +286,39 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
 /** A wait that ended so much later than it should have tells of an outage of Temporal or of all workers, ms. */
 const lateMs = 30_000;
 
+/** Whether this run has more events than replaying it should cost. */
+export function isLong(): boolean {
+  return workflowInfo().historyLength > 500;
+}
+
 /**
  * Waits until something new has come in since `before`, at the longest for `timeoutMs` (for ever without it). To be told
  * to look is no news by itself: after a restart of the controllers all are told, and no cloud is to be asked by all.
+ * Signals that are no news make the history long, and Temporal refuses them from a number on: then a new run goes on.
  */
 export async function newsSince(life: Life, before: number, timeoutMs = Infinity): Promise<void> {
   endIfCancelled();
-  if (life.news === before && workflowInfo().historyLength > 500) await startOver(life);
   const endMs = Date.now() + Math.max(timeoutMs, 1);
+  const mustLook = () => life.stale && !life.isLooking; // a look that waits for its answer starts no other one
+  const isAwake = () => life.news !== before || mustLook() || isLong();
+  if (isLong()) await startOver(life);
   while (life.news === before && Date.now() < endMs) {
-    const isAwake = () => life.news !== before || life.stale;
     if (endMs === Infinity) await condition(isAwake);
     else await condition(isAwake, endMs - Date.now());
+    if (isLong()) await startOver(life);
     if (Date.now() > endMs + lateMs) life.outageEndMs = Date.now();
-    if (life.stale && (await lookAnew(life))) return;
+    if (mustLook() && (await lookAnew(life))) return;
   }
-  if (life.stale) await look(life);
+  if (mustLook()) await look(life);
 }
 
 /** Reads everything again, and answers whether anything differs from what was known. */
 async function lookAnew(life: Life): Promise<boolean> {
+  const { progress } = life;
   const known = () => JSON.stringify([life.machine, life.node].map((view) => ({ ...view, resourceVersion: '' })));
   const before = known();
   await look(life);
+  restoreProgress(life, progress); // what is waited for goes on
   return known() !== before;
 }
 
@@ -273,13 +331,15 @@ export function endIfCancelled(): void {
 export async function startOver(life: Life): Promise<never> {
   const { machine: snapshot, node, mayHaveVm, outcomeUnknown, attempt, ordinal, mayHaveUserData, drained } = life;
   const { leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasUnhealthy, refusals, failedRun } = life;
+  const { wasRead, mayBeCordoned, leavingSinceMs } = life;
   return continueAsNew<typeof machine>(life.ref, {
     ...{ machine: snapshot, node, mayHaveVm, outcomeUnknown, ordinal, mayHaveUserData, drained },
-    ...{ leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown },
+    ...{ leftNodes, outageEndMs, forceDeletion, skipDrain, stale, shown, wasRead, mayBeCordoned },
     ...(attempt !== undefined && { attempt }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
     ...(failedRun !== undefined && { failedRun }),
+    ...(leavingSinceMs !== undefined && { leavingSinceMs }),
   });
 }
 

@@ -1,5 +1,5 @@
 /** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
-import { CancellationScope, isCancellation, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, setHandler, sleep } from '@temporalio/workflow';
 import type { ObjectRef } from '../../api/model.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { remove } from './delete.ts';
@@ -8,6 +8,7 @@ import { join } from './join.ts';
 import {
   type CarriedLife,
   endIfCancelled,
+  isLong,
   type Life,
   listen,
   look,
@@ -46,14 +47,15 @@ export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<vo
   const life = startLife(ref, failed === undefined ? carried : undefined);
   setHandler(describeQuery, () => describe(life), { description: 'What the machine is doing and waits for.' });
   try {
+    listen(life); // first: a run that ends before it has read anything hands its signals on
     if (failed !== undefined) {
       life.failedRun = failed;
       await reportRun(failed, { kind: 'Machine', ref });
     }
-    if (!life.isCarried) await firstLook(life);
+    if (!life.wasRead) await firstLook(life);
     else if (life.stale) await look(life);
-    listen(life);
     for (let isLeft = false; !isLeft; ) {
+      if (isStaying(life) && life.mayBeCordoned) await stay(life);
       if (isStaying(life)) await untilDeletion(life, () => walk(life, living));
       isLeft = !life.machine.managed || (await leave(life));
     }
@@ -78,7 +80,7 @@ async function walk(life: Life, phases: readonly Phase[], isOver = () => false):
     const outcome = await tryPhase(life, phases[i]!);
     endIfCancelled();
     if (outcome.kind === 'wait') await newsSince(life, before, outcome.timeoutMs);
-    if (outcome.kind === 'again' && workflowInfo().historyLength > 500) await startOver(life);
+    if (outcome.kind === 'again' && isLong()) await startOver(life);
     if (outcome.kind === 'failed') i = phases.indexOf(run);
     else if (outcome.kind === 'done') i++;
     else i = 0;
@@ -107,14 +109,16 @@ async function leave(life: Life): Promise<boolean> {
 /** Runs the phases of the living until the Machine is to be deleted; a create call under way ends before this does. */
 async function untilDeletion(life: Life, walkOfLife: () => Promise<void>): Promise<void> {
   const scope = new CancellationScope();
+  let isDeleted = false; // that it was, although an answer that was on its way may not know of it yet
   life.onNews = () => {
-    if (life.machine.deletingSince !== undefined) scope.cancel();
+    isDeleted ||= !isStaying(life);
+    if (isDeleted) scope.cancel();
   };
   try {
     await scope.run(walkOfLife);
   } catch (error) {
     // A workflow that is cancelled by hand ends as such: only a deleted Machine loses its VM.
-    if (life.machine.deletingSince === undefined || !isCancellation(error)) throw error;
+    if (!isDeleted || !isCancellation(error)) throw error;
   } finally {
     delete life.onNews;
   }
@@ -132,6 +136,8 @@ async function firstLook(life: Life): Promise<void> {
   life.mayHaveVm = managed; // no create call comes before the finalizer
   life.outcomeUnknown = managed && !hasJoined(phase);
   life.mayHaveUserData = managed;
+  life.outageEndMs = Date.now();
+  life.wasRead = true;
   if (!managed || providerID !== undefined) return;
   showProgress(life, {
     doing: 'waiting until no call of a run before this one can be under way',
@@ -161,11 +167,13 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     ordinal: 0,
     mayHaveUserData: true,
     drained: false,
+    mayBeCordoned: false,
     leftNodes: [],
     outageEndMs: 0,
     forceDeletion: false,
     skipDrain: false,
     stale: false,
+    wasRead: false,
     shown: '',
   };
   // What an older release has carried lacks the fields that it did not know.
@@ -185,6 +193,7 @@ function startLife(ref: ObjectRef, carried: CarriedLife | undefined): Life {
     askPauseMs: 0,
     deletionAnnounced: false,
     news: 0,
+    isLooking: false,
     progress: { doing: 'starting', since: now() },
   };
 }

@@ -35,6 +35,12 @@ export function showProgress(life: Life, { error, ...step }: Step): void {
   setCurrentDetails(toMarkdown(describe(life)));
 }
 
+/** Shows again what was shown before. */
+export function restoreProgress(life: Life, progress: Progress): void {
+  life.progress = progress;
+  setCurrentDetails(toMarkdown(describe(life)));
+}
+
 /** The same for another try: what blocked it the last time still does, for all that anybody knows. */
 export function showRetry(life: Life, step: Step): void {
   const { blockedOn, unblock, lastError } = life.progress;
@@ -76,14 +82,15 @@ export function showPhase(life: Life): void {
   setCurrentDetails(toMarkdown(describe(life)));
   const { phase } = life.machine;
   const { blockedOn } = life.progress;
-  const provider = life.reading?.cloud?.provider;
+  const [, , shownProvider = ''] = life.shown.split(',');
+  const provider = life.reading?.cloud?.provider ?? shownProvider; // a run at rest reads no class
   const shown = [phase, blockedOn, provider].join();
   if (shown === life.shown) return;
   life.shown = shown;
   const pairs: SearchAttributeUpdatePair[] = [
     { key: phaseKey, value: phase },
     { key: blockedOnKey, value: blockedOn ?? null },
-    ...(provider === undefined ? [] : [{ key: providerKey, value: provider }]),
+    ...(provider === '' ? [] : [{ key: providerKey, value: provider }]),
   ];
   upsertSearchAttributes(pairs);
 }

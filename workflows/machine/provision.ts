@@ -1,7 +1,7 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
 import { CancellationScope, sleep } from '@temporalio/workflow';
 import { failures } from '../../api/failures.ts';
-import type { MachineSnapshot, Place } from '../../api/model.ts';
+import type { ClassReading, MachineSnapshot, Place } from '../../api/model.ts';
 import type { Vm } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import { readVm } from './answer.ts';
@@ -169,9 +169,12 @@ function giveUpAttempt(life: Life): void {
  */
 async function prepareAttempt(life: Life, doing: string): Promise<CreationAttempt | PhaseOutcome> {
   if (isOutdated(life)) giveUpAttempt(life);
-  if (life.attempt !== undefined) return life.attempt;
+  if (life.attempt !== undefined) {
+    await renewUserData(life, life.attempt, doing);
+    return life.attempt;
+  }
   const { namespace, name, uid } = life.ref;
-  const { class: machineClass, limits } = life.machine;
+  const { class: machineClass } = life.machine;
   const read = () => kubernetes.readClass(life.ref, machineClass.name);
   const reading = life.reading ?? (await untilAnswered(life, doing, read));
   life.reading = reading;
@@ -194,9 +197,7 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
   const { provider, credentials, ...scope } = cloud;
   if (userData.personal) life.mayHaveUserData = true;
   const rendered = userData.personal
-    ? await untilAnswered(life, 'rendering the user data', () =>
-        kubernetes.ensureUserData(life.ref, userData, limits.creationSeconds),
-      )
+    ? await renderUserData(life, userData)
     : { namespace: userData.namespace, name: userData.name, key: userData.key };
   const request = {
     ...scope,
@@ -205,7 +206,33 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
     userData: rendered,
     token: `${uid}-${life.ordinal}`,
   };
-  return { version: reading.version, provider, isRefused: false, request };
+  return {
+    ...{ version: reading.version, provider, isRefused: false, request },
+    ...(userData.personal && { renewUserDataAtMs: renewalMs(life) }),
+  };
+}
+
+/**
+ * A token in user data that a VM gets now, or has not joined with yet, outlasts the creation timeout, which begins again
+ * after an outage. The place stays the same, and with it the request.
+ */
+async function renewUserData(life: Life, attempt: CreationAttempt, doing: string): Promise<void> {
+  const { renewUserDataAtMs = Infinity } = attempt;
+  if (Date.now() < renewUserDataAtMs) return;
+  const read = () => kubernetes.readClass(life.ref, life.machine.class.name);
+  const { userData } = life.reading ?? (await untilAnswered(life, doing, read));
+  if (userData?.personal) await renderUserData(life, userData);
+  attempt.renewUserDataAtMs = renewalMs(life);
+}
+
+function renderUserData(life: Life, source: NonNullable<ClassReading['userData']>) {
+  const validSeconds = 2 * life.machine.limits.creationSeconds;
+  const step = () => kubernetes.ensureUserData(life.ref, source, validSeconds);
+  return untilAnswered(life, 'rendering the user data', step);
+}
+
+function renewalMs({ machine }: Life): number {
+  return Date.now() + machine.limits.creationSeconds * 1_000;
 }
 
 /** Whether the creation under way was refused and the class has changed since. */
@@ -282,7 +309,7 @@ async function writePending(life: Life, { lastKnownState }: Vm): Promise<void> {
 async function writeSetUpFailed(life: Life, doing: string, message: string, vm?: Vm): Promise<void> {
   const code = 'Uninitialized';
   const lastKnownState = vm?.lastKnownState;
-  showProgress(life, { doing, error: { code, message } });
+  showProgress(life, { doing, blockedOn: 'CloudApi', error: { code, message } });
   const description = `Initialize VM Instance: ${message}`;
   await writeRefusal(life, {
     ...{ phase: 'CrashLoopBackOff', reason: 'FailedCreate', code, message, timeoutActive: true },

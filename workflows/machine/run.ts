@@ -1,6 +1,7 @@
 /** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
 import { phaseByNode, sameConditions } from '../../api/attention.ts';
 import type { MachinePhase, StatusChange } from '../../api/model.ts';
+import { endCreation } from './join.ts';
 import type { Life } from './life.ts';
 import { ailment, followNode, isNodeDeleted, syncNode } from './node.ts';
 import { again, type PhaseOutcome, waitFor } from './phase.ts';
@@ -8,17 +9,25 @@ import { showPhase, showProgress } from './progress.ts';
 
 /** Never done: a machine runs until it is deleted. Without news it costs nothing. */
 export async function run(life: Life): Promise<PhaseOutcome> {
+  if (life.machine.phase === 'Running') await endCreation(life);
   const { machine, node } = life;
   if (isNodeDeleted(life)) return followNode(life);
   const phase = phaseByNode(machine, node);
   const isInStep = node.state !== 'present' || (node.managed && sameConditions(node.conditions, machine.conditions));
   if (phase === machine.phase && isInStep) return rest(life);
+  showWatch(life, phase); // before it is written: what is shown changes once
   await syncNode(life, { phase, ...(phase !== machine.phase && healthChange(life, phase)) });
   return again; // what was read just now may say something else
 }
 
 function rest(life: Life): PhaseOutcome {
-  const { phase, providerID } = life.machine;
+  showWatch(life, life.machine.phase);
+  showPhase(life);
+  return waitFor();
+}
+
+function showWatch(life: Life, phase: MachinePhase): void {
+  const { providerID } = life.machine;
   if (phase === 'Unknown') {
     showProgress(life, {
       doing: 'watching an unhealthy node',
@@ -29,8 +38,6 @@ function rest(life: Life): PhaseOutcome {
   } else {
     showProgress(life, { doing: phase === 'Failed' ? 'waiting to be replaced' : 'running' });
   }
-  showPhase(life);
-  return waitFor();
 }
 
 /** Name of the Node, and what is wrong with it as far as anybody can see. */

@@ -82,9 +82,12 @@ export async function creationRefused(
   return waitFor(pauseMs);
 }
 
-/** When the machine has to have joined, ms since the epoch. An outage stops the clock, and it begins anew after it. */
+/**
+ * When the machine has to have joined, ms since the epoch: so long after this life first saw it, or after the last outage.
+ * Not after `createdAt`, which is another clock's.
+ */
 export function creationDeadlineMs({ machine, outageEndMs }: Life): number {
-  return Math.max(Date.parse(machine.createdAt), outageEndMs) + machine.limits.creationSeconds * 1_000;
+  return outageEndMs + machine.limits.creationSeconds * 1_000;
 }
 
 /**

@@ -1,0 +1,405 @@
+/** What the workflow of a machine knows and how it waits: outages, long waits, slow answers, clocks that differ. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { MachineActivities } from '../../activities/machines.ts';
+import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
+import type { CarriedLife } from './life.ts';
+import { forceDeletionSignal, lookSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
+
+const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning, untilRefused } =
+  setUpMachine();
+
+const hour = 3_600_000;
+const timeAgo = (ms: number) => new Date(Date.now() - ms).toISOString();
+const countOf = (name: keyof MachineActivities) => cluster.steps.filter((step) => step === name).length;
+
+/** Deletes the Machine as the API server does. The workflow has to be told. */
+const deleteMachine = (deletingSince = new Date().toISOString()) => touch({ deletingSince });
+
+async function runId(): Promise<string> {
+  return (await workflow().describe()).runId;
+}
+
+type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+
+/** What the events of a run, default: the present one, say under a name. */
+async function attributesOf<K extends keyof HistoryEvent>(name: K, run: WorkflowHandle = workflow()) {
+  const { events } = await run.fetchHistory();
+  return (events ?? []).map((event) => event[name]).filter((attributes) => attributes != null);
+}
+
+/** How long the timers of the present run were to take, s. */
+async function pauses(): Promise<number[]> {
+  const timers = await attributesOf('timerStartedEventAttributes');
+  return timers.map(({ startToFireTimeout }) => Math.round(Number(startToFireTimeout?.seconds ?? 0)));
+}
+
+/** Sends signals that are no news, many more than a run takes. */
+async function sendMany(send: () => Promise<void>): Promise<void> {
+  for (let sent = 0; sent < 600; sent += 50) await Promise.all(Array.from({ length: 50 }, send));
+}
+
+/** Sends them until another run goes on. */
+async function untilNextRun(send = observe): Promise<void> {
+  const before = await runId();
+  await sendMany(send);
+  await eventually(async () => (await runId()) !== before);
+}
+
+const tellToLook = () => workflow().signal(lookSignal);
+
+/** What the present run was handed by the one before it. */
+async function handedOn(): Promise<CarriedLife> {
+  const [started] = await attributesOf('workflowExecutionStartedEventAttributes');
+  return JSON.parse(Buffer.from(started?.input?.payloads?.[1]?.data ?? []).toString()) as CarriedLife;
+}
+
+/** From now on the API server does not do such steps. */
+function refuseSteps(...names: (keyof MachineActivities)[]): void {
+  cluster.before = (step) => names.includes(step) && refuse('Unavailable');
+}
+
+function answerAll(): void {
+  cluster.before = () => undefined;
+}
+
+async function drainNode(): Promise<void> {
+  cluster.isDrainable = false;
+  await startRunning();
+  deleteMachine();
+  await observe();
+  await eventually(() => cluster.drains === 1);
+}
+
+describe('an outage of the API server while the workflow is to look', () => {
+  const states = [
+    { state: 'rests', begin: startRunning, isBack: async () => (await described()).doing === 'running' },
+    {
+      state: 'waits for the cloud',
+      async begin() {
+        cloud.ensureVm = () => refuse('ResourceExhausted');
+        await start();
+        await untilRefused(1);
+        await eventually(async () => (await pauses()).includes(600));
+      },
+      isBack: async () => (await waitingFor()) === 'a change that helps, or the next try',
+    },
+    { state: 'drains', begin: drainNode, isBack: () => cluster.drains === 2 },
+  ];
+
+  it.each(states)(
+    'makes one request at a time, with growing pauses, and one afterwards, when it $state',
+    async (each) => {
+      await each.begin();
+      refuseSteps('observeMachine');
+      const before = countOf('observeMachine');
+      const pausesBefore = (await pauses()).length;
+      await tellToLook();
+      await eventually(() => countOf('observeMachine') === before + 1);
+      for (let count = 0; count < 5; count++) await tellToLook();
+      await eventually(() => countOf('observeMachine') >= before + 3);
+      await eventually(async () => (await pauses()).length >= pausesBefore + 3);
+
+      const readings = countOf('observeMachine') - before;
+      expect([readings, (await pauses()).slice(pausesBefore)]).toEqual([3, [1, 2, 4]]);
+      expect((await workflow().describe()).raw.pendingWorkflowTask ?? undefined).toBeUndefined();
+      expect(await described()).toMatchObject({ doing: 'reading the Machine', blockedOn: 'KubernetesApi' });
+
+      const asked = cloud.asked.length;
+      answerAll();
+      await eventually(each.isBack);
+      expect(countOf('observeMachine')).toBe(before + readings + 1);
+      expect(cloud.asked).toHaveLength(asked);
+    },
+  );
+
+  it('is over at once for who hears of news, and waits as long as the API server asks for, but no longer than 30 s', async () => {
+    let retryAfterMs = 20_000;
+    cluster.before = (step) => {
+      if (step !== 'observeMachine' || cluster.steps.length > 2) return;
+      const details = [{ retryAfterMs }];
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'later', details, nonRetryable: true });
+    };
+    await start();
+    await eventually(async () => (await pauses()).length === 1);
+    retryAfterMs = hour;
+    await workflow().signal(retryNowSignal);
+    await eventually(async () => (await pauses()).length === 2);
+    expect(await pauses()).toEqual([20, 30]);
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.phase === 'Pending');
+  });
+});
+
+describe('a long wait', () => {
+  it('at rest goes on in a new run after many signals that are no news, without a timer, and hears of a deletion', async () => {
+    await startRunning();
+    cluster.node = { ...cluster.node, conditions: { Ready: 'Unknown' }, resourceVersion: '2' } as typeof cluster.node;
+    await observe();
+    await eventually(async () => (await described()).blockedOn === 'NodeHealth');
+    expect(await pauses()).toEqual([]);
+    const steps = cluster.steps.length;
+
+    await untilNextRun();
+
+    expect((await described()).blockedOn).toBe('NodeHealth');
+    expect([cluster.steps.length, await pauses()]).toEqual([steps, []]);
+    deleteMachine();
+    await observe();
+    await workflow().result();
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+  });
+
+  it('stays in its run while its history is short', async () => {
+    await startRunning();
+    const before = await runId();
+    for (let sent = 0; sent < 50; sent++) await observe();
+    await tellToLook();
+    await eventually(() => cluster.steps.at(-1) === 'observeMachine');
+    expect([await described(), await runId(), await pauses()]).toMatchObject([{ doing: 'running' }, before, []]);
+  });
+
+  it('for the first reading hands on that nothing was read, and the signals that came before it', async () => {
+    touch({ managed: true, finalizers: ['ours'], phase: 'Running', providerID: vm.providerID, nodeName: 'node-1' });
+    deleteMachine();
+    cluster.node = {
+      ...{ state: 'present', uid: 'u', resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
+      ...{ conditions: { Ready: 'True' }, startingUp: false },
+    };
+    refuseSteps('observeMachine');
+    await start();
+    await eventually(() => countOf('observeMachine') > 0);
+    await workflow().signal(forceDeletionSignal);
+    await untilNextRun(tellToLook);
+
+    answerAll();
+    await workflow().signal(retryNowSignal);
+    await workflow().result();
+    expect(cluster.drainRequest).toMatchObject({ force: true });
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+  });
+
+  it('for the first reading is followed by the wait for calls of a run that was lost', async () => {
+    touch({ managed: true, finalizers: ['ours'] });
+    refuseSteps('observeMachine');
+    await start();
+    await eventually(() => countOf('observeMachine') > 0);
+    await untilNextRun(tellToLook);
+
+    answerAll();
+    await workflow().signal(retryNowSignal);
+    await eventually(async () => (await described()).doing.startsWith('waiting until no call'));
+    expect(cloud.asked).toEqual([]);
+    await eventually(() => cluster.machine.phase === 'Pending');
+    expect(cloud.asked).toMatchObject([{ outcomeUnknown: true }]);
+  });
+
+  it('to take pods on the node again is not forgotten by the next run', async () => {
+    await drainNode();
+    const { deletingSince: _, ...restored } = cluster.machine;
+    let uncordoned = 0;
+    refuseSteps('uncordonNode');
+    cluster.after = (step) => {
+      if (step === 'uncordonNode') uncordoned++;
+    };
+    cluster.machine = { ...restored, phase: 'Running', resourceVersion: '50' }; // its cluster was set back
+    await tellToLook();
+    await eventually(() => countOf('uncordonNode') > 0);
+
+    await untilNextRun();
+    answerAll();
+    await workflow().signal(retryNowSignal);
+
+    await eventually(async () => (await described()).doing === 'running');
+    expect(uncordoned).toBe(1);
+    expect((await handedOn()).mayBeCordoned).toBe(true);
+  });
+});
+
+describe('a slow answer', () => {
+  it.each([
+    { step: 'writeStatus', creationSeconds: 1200 },
+    { step: 'observeMachine', creationSeconds: 0 },
+  ] as const)('to $step does not undo what is heard of a deletion meanwhile', async ({ step, creationSeconds }) => {
+    cluster.reading = { version: '2', problem: 'MachineClass "small" does not exist' };
+    touch({ limits: { ...cluster.machine.limits, creationSeconds } });
+    // A workflow task in the middle of a step hears of signals only when it is prolonged, which is after 8 s.
+    const firstSteps = ['observeMachine', 'addFinalizer', 'readClass'];
+    let heard = false;
+    let startMs: number | undefined;
+    cluster.after = async (done) => {
+      startMs ??= Date.now();
+      if (cluster.steps.length <= firstSteps.length) {
+        await sleep(startMs + cluster.steps.length * 2_450 - Date.now());
+      } else if (!heard && done === step) {
+        deleteMachine();
+        await observe();
+        await eventually(async () => (await attributesOf('workflowTaskStartedEventAttributes')).length > 1);
+        await sleep(300); // until the worker has got it, of which nobody hears
+        heard = true;
+      }
+    };
+    await start();
+
+    await workflow().result(); // for which no class is needed, as no VM was ever asked for
+
+    expect(heard).toBe(true);
+    expect(cluster.steps.slice(0, 5)).toEqual([...firstSteps, step, 'observeMachine']); // what was overtaken is read again
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cloud.deletions).toEqual([]);
+  });
+
+  it('is told from one of a cluster that was set back, which is read and believed', async () => {
+    cloud.ensureVm = () => {
+      cluster.machine = { ...cluster.machine, resourceVersion: '50', phase: '' };
+      return vm;
+    };
+    await start();
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await joinNode();
+    await eventually(() => cluster.machine.phase === 'Running');
+
+    expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
+    expect(Number(cluster.machine.resourceVersion)).toBeLessThan(100);
+  });
+});
+
+describe('a machine that has Failed', () => {
+  beforeEach(() => {
+    const { reading } = cluster;
+    cluster.reading = { ...reading, userData: { ...reading.userData!, personal: true } };
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 2 } });
+  });
+
+  it('ends its creation when its node joins after all: nothing that was made for it is kept', async () => {
+    await start();
+    await eventually(() => cluster.machine.phase === 'Failed');
+    expect(cluster.steps).not.toContain('removeUserData');
+
+    await joinNode();
+    await eventually(async () => (await described()).doing === 'running');
+
+    expect(cluster.machine.phase).toBe('Running');
+    expect(countOf('removeUserData')).toBe(1);
+    await untilNextRun();
+    expect(await handedOn()).toMatchObject({ mayHaveUserData: false });
+    expect(await handedOn()).not.toHaveProperty('attempt');
+  });
+});
+
+describe('user data with a token', () => {
+  it('[invariant 6] is renewed for as long as the cloud makes no VM, and the request stays the same', async () => {
+    const { reading } = cluster;
+    cluster.reading = { ...reading, userData: { ...reading.userData!, personal: true } };
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
+    let isOut = true;
+    cloud.ensureVm = () => (isOut ? refuse('Unavailable') : vm);
+    await start();
+    await eventually(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
+    isOut = false;
+    await eventually(() => cluster.machine.phase === 'Pending');
+
+    expect(cluster.steps.lastIndexOf('ensureUserData')).toBeLessThan(cluster.steps.lastIndexOf('storeIdentity'));
+    const requests = cloud.asked.map((request) => JSON.stringify({ ...request, outcomeUnknown: true }));
+    expect(new Set(requests).size).toBe(1);
+  });
+});
+
+describe('an order for a deletion', () => {
+  it.each([forceDeletionSignal, skipDrainSignal])(
+    'to a machine that is not being deleted is not kept: $name',
+    async (signal) => {
+      await startRunning();
+      const before = countOf('observeMachine');
+      await workflow().signal(signal);
+      await eventually(() => countOf('observeMachine') > before);
+      expect(await described()).toMatchObject({ doing: 'running' });
+
+      deleteMachine();
+      await observe();
+      await workflow().result();
+      expect(cluster.drainRequest).toMatchObject({ force: false });
+    },
+  );
+
+  it('is kept when it comes before the workflow has heard of the deletion', async () => {
+    await startRunning();
+    deleteMachine();
+    await workflow().signal(forceDeletionSignal);
+    await workflow().result();
+    expect(cluster.drainRequest).toMatchObject({ force: true });
+  });
+});
+
+describe('a clock of the API server', () => {
+  it('that is a day behind fails no machine at once', async () => {
+    touch({ createdAt: timeAgo(24 * hour) });
+    cloud.ensureVm = () => refuse('ResourceExhausted');
+    await start();
+    await untilRefused(1);
+    expect(cluster.machine.phase).toBe('CrashLoopBackOff');
+  });
+
+  it('that is a day ahead keeps no machine from failing', async () => {
+    touch({ createdAt: timeAgo(-24 * hour), limits: { ...cluster.machine.limits, creationSeconds: 2 } });
+    await start();
+    await eventually(() => cluster.machine.phase === 'Failed');
+  });
+
+  it.each([24, -24])('that is %i h behind moves no drain timeout, nor does another run', async (hours) => {
+    cluster.isDrainable = false;
+    await startRunning();
+    const before = Date.now();
+    deleteMachine(timeAgo(hours * hour));
+    await observe();
+    await eventually(() => cluster.drains === 1);
+    const deadline = Date.parse(cluster.drainRequest?.deadline ?? '');
+    expect(deadline).toBeGreaterThanOrEqual(before + 2 * hour);
+    expect(deadline).toBeLessThanOrEqual(Date.now() + 2 * hour);
+
+    await sendMany(observe);
+    const run = await runId();
+    await tellToLook();
+    await eventually(() => cluster.drains === 2);
+    expect(await runId()).not.toBe(run);
+    expect(Date.parse(cluster.drainRequest?.deadline ?? '')).toBe(deadline);
+  });
+});
+
+describe('the search attributes', () => {
+  const writes = async (run?: WorkflowHandle) =>
+    (await attributesOf('upsertWorkflowSearchAttributesEventAttributes', run)).map(({ searchAttributes }) => {
+      const { MillwrightPhase, MillwrightBlockedOn } = searchAttributes?.indexedFields ?? {};
+      const [phase, blockedOn] = [MillwrightPhase, MillwrightBlockedOn].map(
+        (payload) => JSON.parse(Buffer.from(payload?.data ?? []).toString() || 'null') as string | null,
+      );
+      return [phase, blockedOn];
+    });
+
+  it('are written once for each change of phase, with what it is blocked on', async () => {
+    await startRunning();
+    const report = async (Ready: string, resourceVersion: string) => {
+      cluster.node = { ...cluster.node, conditions: { Ready }, resourceVersion } as typeof cluster.node;
+      await observe();
+    };
+    await report('Unknown', '2');
+    await eventually(async () => (await described()).blockedOn === 'NodeHealth');
+    await report('True', '3');
+    await eventually(() => cluster.machine.phase === 'Running');
+    await eventually(async () => (await writes()).length >= 2);
+    await eventually(async () => (await described()).doing === 'running');
+    expect(await writes()).toEqual([
+      ['Unknown', 'NodeHealth'],
+      ['Running', null],
+    ]);
+  });
+
+  it('are written once when a VM cannot be set up', async () => {
+    cloud.ensureVm = () => ({ ...vm, state: 'uninitialized', message: 'no route yet' });
+    const run = await start();
+    await eventually(async () => (await described()).blockedOn === 'CloudApi');
+    expect(await writes(run)).toEqual([['CrashLoopBackOff', 'CloudApi']]);
+  });
+});
