@@ -1,5 +1,8 @@
 /** Which of several controllers act: those of the process that holds the Leases. */
 import { Gauge } from 'prom-client';
+import { createKubeClient } from '../kube/client.ts';
+import { loadKubeconfig } from '../kube/config.ts';
+import { foreignHolderFinder } from '../kube/foreign-holder.ts';
 import { type Election, startElection } from '../kube/lease.ts';
 import type { clusterFlags, electionFlags } from './flags.ts';
 import type { Options } from './options.ts';
@@ -18,6 +21,21 @@ export interface Leadership {
   details(): object;
   /** Lets another one lead. Only when nothing is done any more. */
   stop(): Promise<void>;
+}
+
+/** How often the workers look who holds the Leases, ms: as often as a leader renews them. */
+const lookEveryMs = 2_000;
+
+/** How the workers find out that machine-controller-manager leads. With a client of its own, as the election has one. */
+export function lookAtLeases(options: Options<'namespace' | (typeof clusterFlags)[number]>, { component }: PartDeps) {
+  const access = loadKubeconfig(kubeconfigOf('control', options));
+  const client = createKubeClient({ access, userAgent: userAgentOf(component), qps: 10, burst: 10 });
+  const { namespace } = options;
+  return {
+    findForeignHolder: foreignHolderFinder({ client, namespace, names: leaseNames, timeoutMs: lookEveryMs }),
+    lookEveryMs,
+    close: client.close,
+  };
 }
 
 type LeadershipOptions = Options<'namespace' | (typeof electionFlags | typeof clusterFlags)[number]>;

@@ -1,12 +1,14 @@
 /** The two halves of Millwright, as `run`, `controllers` and `worker` start them. */
 import { Client } from '@temporalio/client';
+import { Gauge } from 'prom-client';
 import type { MachineLimits } from '../api/model.ts';
 import { startControllers } from '../controllers/main.ts';
 import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../temporal/clusters.ts';
 import { connectClient, connectWorkers } from '../temporal/connection.ts';
+import { startPausableWorkers } from '../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { startWorkers } from '../temporal/worker.ts';
-import { startLeadership } from './election.ts';
+import { lookAtLeases, startLeadership } from './election.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from './flags.ts';
 import { countFailedRuns } from './metrics.ts';
 import type { Options } from './options.ts';
@@ -61,9 +63,10 @@ const approvalSeconds = 24 * 3_600;
 
 /** Starts the workers with a connection to Temporal of their own. */
 export async function startWorkersPart(
-  options: Options<(typeof workersFlags)[number]>,
-  { control, target, logger, registry }: PartDeps,
+  options: Options<(typeof serverFlags | typeof workersFlags)[number]>,
+  deps: PartDeps,
 ): Promise<Part> {
+  const { control, target, logger, registry } = deps;
   const server = temporalServer(options);
   const installation = options.installation ?? options.namespace;
   const connection = await connectWorkers(server, logger);
@@ -71,7 +74,7 @@ export async function startWorkersPart(
   const check = { namespace: server.namespace, installation, clusterId };
   await refuseOtherClusters(connection, check);
   await ensureSearchAttributes(connection, server.namespace);
-  const workers = await startWorkers({
+  const workersOptions = {
     connection,
     namespace: server.namespace,
     installation,
@@ -91,6 +94,20 @@ export async function startWorkersPart(
     onFailedRun: countFailedRuns(registry),
     providers: options.providers,
     logger,
+  };
+  const leases = lookAtLeases(options, deps);
+  const workers = await startPausableWorkers({
+    ...leases,
+    start: (refusal) => startWorkers({ ...workersOptions, refusal }),
+    logger,
+  });
+  new Gauge({
+    name: 'millwright_workers_paused',
+    help: '1 while the workers pause, as somebody else holds a Lease.',
+    registers: [registry],
+    collect() {
+      this.set(workers.isPaused() ? 1 : 0);
+    },
   });
   const otherClusters = watchForOtherClusters(connection, check, { logger });
   const failed = Promise.race([workers.failed, otherClusters.found]);
@@ -101,6 +118,7 @@ export async function startWorkersPart(
     async stop() {
       otherClusters.stop();
       await workers.stop();
+      await leases.close();
       await connection.close();
     },
   };

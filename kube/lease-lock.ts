@@ -10,7 +10,7 @@ export interface LeaseLockOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
-  /** Of this candidate; no other has it, nor has it had it before a restart. */
+  /** Of this candidate; no other has it, nor has it had it before a restart. Empty for whoever only looks. */
   readonly identity: string;
   /** How long others wait for us when we say no more. In the Lease it is rounded up to seconds. */
   readonly leaseMs: number;

@@ -42,13 +42,21 @@ export type Standing =
   | { readonly kind: 'unknown'; readonly reason: string };
 
 export interface Election {
-  /** `<host>_<uuid>`, as it is in the Leases. */
+  /** `<host>_<uuid>_millwright`, as it is in the Leases. */
   readonly identity: string;
   /** Resolves when all Leases are held. Never when the election is stopped before. */
   readonly held: Promise<void>;
   standing(): Standing;
   /** Gives the Leases back. Only when nothing is done under their protection any more. */
   stop(): Promise<void>;
+}
+
+/** Of machine-controller-manager's processes, which are `<host>_<uuid>`, none ends so. */
+const ourMark = '_millwright';
+
+/** Whether the holder of a Lease is a process of Millwright, this or another. */
+export function isMillwright(holder: string): boolean {
+  return holder.endsWith(ourMark);
 }
 
 /** What the thread is given. */
@@ -84,7 +92,7 @@ export function heartbeatMs(renewDeadlineMs: number): number {
 
 /** Becomes a candidate. An API server that does not answer is waited for. */
 export function startElection({ logger, onLost, ...candidacy }: ElectionOptions): Election {
-  const identity = `${hostname()}_${randomUUID()}`;
+  const identity = `${hostname()}_${randomUUID()}${ourMark}`;
   const memory = new SharedArrayBuffer(16);
   const times = sharedTimes(memory);
   const input: ThreadInput = { ...candidacy, identity, memory };

@@ -23,6 +23,7 @@ import { shareFinds } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 import { createSweepMemory } from './past-sweeps.ts';
+import { type Refusal, refuseActivities } from './pausable-workers.ts';
 import { type SetBackWatch, watchForSetBack } from './set-back.ts';
 
 export interface WorkersOptions {
@@ -48,6 +49,8 @@ export interface WorkersOptions {
   readonly onFailedRun: FailedRunDeps['onFailedRun'];
   /** Providers to serve, of `providerNames`. */
   readonly providers: readonly string[];
+  /** Asked before each attempt of an activity. */
+  readonly refusal: Refusal;
   readonly logger: Logger;
 }
 
@@ -68,9 +71,9 @@ const evictionRetryMs = 20_000;
 const lookEveryMs = 2_000;
 
 /** What every worker of ours is made with; the numbers are measured to be enough for 60 new machines a second. */
-function everyWorker({ clusterId }: WorkersOptions) {
+function everyWorker({ clusterId, refusal }: WorkersOptions) {
   return {
-    interceptors: { activity: [boundary, refuseOtherClusters(clusterId)] },
+    interceptors: { activity: [refuseActivities(refusal), boundary, refuseOtherClusters(clusterId)] },
     shutdownGraceTime: '20 seconds',
     // Before Kubernetes kills the pod, 30 s after it was asked to end.
     shutdownForceTime: '25 seconds',
@@ -171,6 +174,8 @@ async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
     identity: workerIdentity(options.clusterId),
     activities: createDrainActivities({ ...options, evictionRetryMs }),
     maxConcurrentActivityTaskExecutions: 2_000,
+    // It goes on elsewhere, and does not end by itself for hours. Nothing is evicted beside another one that acts.
+    shutdownGraceTime: 0,
   });
 }
 

@@ -235,7 +235,11 @@ export const mcm: readonly { row: number; title: string }[] = [
   { row: 109, title: 'Used-up capacity or quota of every cloud becomes ResourceExhausted' },
   { row: 110, title: 'Every flag of the original has its equivalent with the same default' },
   { row: 111, title: 'The metrics of the original exist under their names and labels, with its bugs mended' },
-  { row: 112, title: 'Two replicas never act twice; when a worker dies another one goes on and makes no second VM' },
+  {
+    row: 112,
+    title:
+      'Two replicas never act twice, and workers pause while the original leads; when one dies another goes on and makes no second VM',
+  },
   { row: 113, title: 'Changes of phase and errors of the driver are Events on the Machine (better than the original)' },
   {
     row: 114,

@@ -95,6 +95,7 @@ describe('two clusters that serve one installation at the same time', () => {
         ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },
       },
       onFailedRun: () => undefined,
+      refusal: () => undefined,
       logger: recordingLogger(),
     });
     started.push(workers);

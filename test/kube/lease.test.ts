@@ -12,6 +12,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { KubeClient } from '../../kube/client.ts';
 import { leases } from '../../kube/core.ts';
 import { toMicroTime } from '../../kube/events.ts';
+import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { createLeaseLock, type LeaseLock } from '../../kube/lease-lock.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
@@ -133,7 +134,7 @@ describe('an election', () => {
 
     const microTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
     const held = { holderIdentity: leader.identity(), leaseDurationSeconds: 4, leaseTransitions: 0 };
-    expect(leader.identity()).toMatch(/^.+_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    expect(leader.identity()).toMatch(/^.+_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}_millwright$/);
     expect(before).toMatchObject({ ...held, acquireTime: microTime, renewTime: microTime });
     expect(after).toMatchObject({ ...held, acquireTime: before.acquireTime });
     expect(other).toMatchObject(held);
@@ -335,6 +336,31 @@ describe('a candidate', () => {
     expect(isLost).toBe(true);
     expect(await spec(first)).toMatchObject({ holderIdentity: candidate.identity(), leaseTransitions: 0 });
     expect(await candidate.stop()).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe('foreignHolderFinder', () => {
+  it('finds whoever holds a Lease and is no Millwright, for as long as the Lease goes on to change', async () => {
+    const find = foreignHolderFinder({ client, namespace, names, timeoutMs: 5_000 });
+    const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
+    const renew = (change: object = {}) =>
+      client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo(), ...change } }));
+    const before = await find();
+    const leader = await startLeader();
+    const led = await find();
+    await leader.kill();
+    const killed = await find();
+
+    await renew({ holderIdentity: 'mcm-0_a', leaseDurationSeconds: 2 });
+    // Longer than it lasts without a renewal.
+    for (let renewals = 0; renewals < 15; renewals += 1) {
+      await renew();
+      expect(await find()).toEqual({ lease: second, holder: 'mcm-0_a' });
+      await sleep(200);
+    }
+    await eventually(async () => (await find()) === undefined);
+
+    expect([before, led, killed]).toEqual([undefined, undefined, undefined]);
   });
 });
 

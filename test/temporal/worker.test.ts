@@ -68,6 +68,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     },
     onFailedRun: () => undefined,
     providers: ['simulated'],
+    refusal: () => undefined,
     logger,
     ...options,
   });
@@ -115,6 +116,20 @@ describe('startWorkers', () => {
       });
       return true;
     });
+  });
+
+  it('begins no activity that is refused, and says why', async () => {
+    await start({ refusal: () => 'somebody else holds a Lease' });
+    const before = proxy.seen.length;
+    const ref = await createMachine();
+
+    const refused = { code: 'Unavailable', message: 'somebody else holds a Lease' };
+    await eventually(async () => {
+      expect((await descriptionOf(ref))?.lastError).toMatchObject(refused);
+      return true;
+    });
+
+    expect(proxy.seen.slice(before)).toEqual([]);
   });
 
   it('hears of a deletion, and holds no workflow task, while an API server asks for a long pause', async () => {

@@ -1,0 +1,113 @@
+/** Workers that pause while somebody else acts on the same machines: machine-controller-manager. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ApplicationFailure } from '@temporalio/common';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import type { FailureCode } from '../api/failures.ts';
+import type { Holder } from '../kube/foreign-holder.ts';
+import type { Logger } from '../kube/logger.ts';
+import type { Workers } from './worker.ts';
+
+/** Why no activity may begin now; undefined while all may. */
+export type Refusal = () => string | undefined;
+
+export interface PausableOptions {
+  /** Who else holds a Lease. */
+  readonly findForeignHolder: () => Promise<Holder | undefined>;
+  readonly lookEveryMs: number;
+  /** Starts the workers, each time that they may act. They refuse what `refusal` refuses. */
+  readonly start: (refusal: Refusal) => Promise<Workers>;
+  readonly logger: Logger;
+}
+
+export interface PausableWorkers extends Workers {
+  isPaused(): boolean;
+}
+
+/**
+ * Starts workers, and stops them while there is a foreign holder: they poll no more, and what there is to do waits in
+ * Temporal. What is under way may end. Where nobody can tell who holds the Leases nothing changes.
+ */
+export async function startPausableWorkers(options: PausableOptions): Promise<PausableWorkers> {
+  const { findForeignHolder, lookEveryMs, start, logger } = options;
+  const stopping = new AbortController();
+  let fail: (error: unknown) => void = () => undefined;
+  const failed = new Promise<never>((_, reject) => {
+    fail = reject;
+  });
+  failed.catch(() => undefined); // whoever looks at it later still sees it
+  let holder: Holder | undefined;
+  let isUnknown = false;
+  let workers: Workers | undefined;
+
+  const refusal = () =>
+    holder && `the workers pause: the Lease ${holder.lease} is held by ${holder.holder}, which is no Millwright`;
+
+  async function look(): Promise<void> {
+    try {
+      holder = await findForeignHolder();
+      isUnknown = false;
+    } catch (err) {
+      if (!isUnknown) logger.warn({ err }, 'cannot tell who holds the Leases: the workers stay as they are');
+      isUnknown = true;
+    }
+  }
+
+  async function resume(): Promise<void> {
+    workers = await start(refusal);
+    workers.failed.catch(fail);
+  }
+
+  async function pause(running: Workers): Promise<void> {
+    logger.warn(holder ?? {}, 'pausing: somebody else holds a Lease');
+    await running.stop();
+    workers = undefined;
+    logger.info({}, 'paused');
+  }
+
+  async function keepLooking(): Promise<void> {
+    for (;;) {
+      await sleep(lookEveryMs, undefined, { signal: stopping.signal, ref: false }).catch(() => undefined);
+      if (stopping.signal.aborted) return;
+      await look();
+      if (holder !== undefined && workers !== undefined) await pause(workers);
+      if (holder === undefined && workers === undefined) {
+        logger.info({}, 'going on: nobody else holds a Lease');
+        await resume().catch((err) => logger.warn({ err }, 'starting the workers failed: trying again'));
+      }
+    }
+  }
+
+  await look();
+  if (holder === undefined) await resume();
+  else logger.warn(holder, 'not starting to work: somebody else holds a Lease');
+  const looking = keepLooking();
+  looking.catch(fail);
+
+  return {
+    missing() {
+      const paused = refusal();
+      return paused === undefined ? (workers?.missing() ?? ['workers']) : [paused];
+    },
+    failed,
+    isPaused: () => holder !== undefined,
+    async stop() {
+      stopping.abort();
+      await looking.catch(() => undefined); // `failed` has it
+      await workers?.stop();
+    },
+  };
+}
+
+/** The last line of defence: workers that stop may have taken a task when the holder was seen. It is tried again later. */
+export function refuseActivities(refusal: Refusal): ActivityInterceptorsFactory {
+  return () => ({
+    inbound: {
+      async execute(input, next) {
+        const message = refusal();
+        if (message !== undefined)
+          throw ApplicationFailure.create({ type: 'Unavailable' satisfies FailureCode, message });
+        return next(input);
+      },
+    },
+  });
+}
