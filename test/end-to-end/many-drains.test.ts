@@ -38,7 +38,7 @@ describe('drains that wait', () => {
 
   /** The queue and the request of the drain that a machine's workflow waits for. */
   async function drainOf(id: string): Promise<{ taskQueue: string; request: DrainRequest }> {
-    return until('its drain has begun', async () => {
+    return until('its drain is scheduled', async () => {
       const { events } = await millwright.temporal.workflow.getHandle(id).fetchHistory();
       const scheduled = events
         ?.map((event) => event.activityTaskScheduledEventAttributes)
