@@ -1,4 +1,5 @@
 /** What docs/providers.md promises to a provider that does what the page says, in a cloud that uses every freedom. */
+import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { finalizers, labels } from '../../api/gardener/names.ts';
@@ -10,6 +11,7 @@ import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { createLiteralProvider } from '../support/literal-provider.ts';
 import { serveProvider } from '../support/serve-provider.ts';
+import { quickSweeps, sweep } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 describe('a provider that does what docs/providers.md says, and no more', () => {
@@ -18,7 +20,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
   let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ flags: ['--providers', ''] });
+    millwright = await startInstallation({ flags: ['--providers', '', ...quickSweeps] });
     await createClass('literal', 'here');
     stop = await serveProvider(millwright, 'literal', provider.activities);
   }, 120_000);
@@ -59,7 +61,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
   /** A Machine as machine-controller-manager leaves it, with a VM that has no UID tag. */
   async function takeOver(name: string, phase: string): Promise<ObjectRef> {
     const { control, namespace } = millwright;
-    const vm = provider.make(`vm-of-${name}`, 'here', { ageMs: 60_000 });
+    const vm = provider.make(provider.vmNameOf(name), 'here', { ageMs: 60_000 });
     const { metadata } = await control.create(machines, {
       metadata: { namespace, name, finalizers: [finalizers.machine], labels: { [labels.node]: vm.name } },
       spec: {
@@ -189,5 +191,45 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
       await remove(ref);
       expect([name, provider.vmsOf(ref.name)]).toEqual([name, []]);
     }
+  }, 60_000);
+
+  it('[invariant 4] loses to a sweep what has no Machine and what is surplus, and nothing that a Machine names', async () => {
+    const { control, namespace } = millwright;
+    await control.delete(machineClasses, { namespace, name: 'small' }); // which nobody serves here
+    const takenOver = await takeOver('swept-taken-over', 'Running');
+    const ref = await create('swept');
+    await untilPhase(ref, 'Pending');
+    const [own] = provider.vmsOf(ref.name);
+    await joinNode(own!.name, provider.providerIDOf(own!));
+    await untilPhase(ref, 'Running');
+    const old = { ageMs: 60_000 };
+    provider.make(provider.vmNameOf('nobody'), 'here', old);
+    provider.make(provider.vmNameOf('nobody'), 'here', { uid: randomUUID(), ...old });
+    provider.make(own!.name, 'here', { uid: ref.uid, ...old });
+
+    const { report } = await sweep(millwright);
+
+    expect(report.groups.map(({ deleted, failed }) => [deleted.count, failed])).toContainEqual([3, []]);
+    expect(provider.vmsOf('nobody')).toEqual([]);
+    expect(provider.vmsOf(ref.name)).toEqual([own]);
+    expect(provider.vmsOf(takenOver.name)).toHaveLength(1);
+    await remove(ref);
+    await remove(takenOver);
+  }, 120_000);
+
+  it('[invariant 1] keeps of two VMs the one that the Machine names, though the other is older', async () => {
+    const ref = await create('two');
+    await untilPhase(ref, 'Pending');
+    const [own] = provider.vmsOf(ref.name);
+    provider.make(own!.name, 'here', { uid: ref.uid, ageMs: 60_000 });
+    await untilTrue(
+      'its provider is asked again',
+      () => provider.asked.filter(({ machine }) => machine.uid === ref.uid).length > 1,
+    );
+
+    await untilTrue('the other is gone', () => provider.vmsOf(ref.name).length === 1);
+    expect(provider.vmsOf(ref.name)).toEqual([own]);
+    await remove(ref);
+    expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);
 });

@@ -10,7 +10,7 @@ import { fromSetup, type Installation } from './installation.ts';
 export async function serveProvider(
   { namespace }: Installation,
   name: string,
-  activities: Pick<ProviderActivities, 'ensureVm' | 'deleteVm'>,
+  activities: Partial<ProviderActivities>,
 ): Promise<() => Promise<void>> {
   const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
   const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
