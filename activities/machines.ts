@@ -32,7 +32,7 @@ import { machines } from '../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../kube/patch.ts';
 import { unlessChanged, update } from '../kube/update.ts';
 import { createClassActivities } from './classes.ts';
-import { onlyPlace, type PlacesReading, placesOf, withPlace } from './places.ts';
+import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
 import { quick } from './quick.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 
@@ -119,17 +119,24 @@ export function createMachineActivities(deps: MachineDeps) {
   async function tryToAddFinalizer(
     ref: ObjectRef,
     { resourceVersion, finalizers: others }: MachineSnapshot,
-    place: Place | undefined,
+    places: readonly Place[] | undefined,
   ): Promise<MachineSnapshot | null> {
-    const annotated = place !== undefined && { annotations: onlyPlace(place) };
+    const annotations = places && onlyPlaces(places);
     try {
-      const metadata = { resourceVersion, finalizers: [...others, finalizers.machine], ...annotated };
+      const metadata = {
+        resourceVersion,
+        finalizers: [...others, finalizers.machine],
+        ...(annotations && { annotations }),
+      };
       return snapshot(await patchMachine(ref, metadata));
     } catch (error) {
       if (!isConflict(error)) throw error;
       // Where somebody else has put it on, the place may be missing.
+      const [place] = places ?? [];
       const change = (live: Machine) =>
-        live.metadata.finalizers?.includes(finalizers.machine) ? toAnnotated(live, place, true) : undefined;
+        place !== undefined && live.metadata.finalizers?.includes(finalizers.machine)
+          ? annotated(withPlace(live, place))
+          : undefined;
       return snapshot((await update(control, machines, ref, change, quick())) ?? null);
     }
   }
@@ -149,20 +156,30 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Puts our finalizer on the Machine, beside those that others have put there until now. With it goes the place where
-     * its first VM is to be made, where that is known: one write.
+     * Puts our finalizer on the Machine, beside those that others have put there until now; with it, in one write, the
+     * places where VMs of it may be made, where nothing was made anywhere else.
      */
-    async addFinalizer(ref: ObjectRef, seen: MachineSnapshot, place?: Place): Promise<MachineSnapshot | null> {
+    async addFinalizer(
+      ref: ObjectRef,
+      seen: MachineSnapshot,
+      places?: readonly Place[],
+    ): Promise<MachineSnapshot | null> {
       let known: MachineSnapshot | null = seen;
       while (known !== null && !known.managed && known.deletingSince === undefined) {
-        known = await tryToAddFinalizer(ref, known, place);
+        known = await tryToAddFinalizer(ref, known, places);
       }
       return known;
     },
 
     /** Keeps on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. */
     async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | null> {
-      const change = (machine: Machine) => toAnnotated(machine, place, others);
+      const change = (machine: Machine) => annotated(others ? withPlace(machine, place) : onlyPlaces([place]));
+      return snapshot((await update(control, machines, ref, change, quick())) ?? null);
+    },
+
+    /** Keeps on the Machine that these Nodes go with it: their VMs are about to. */
+    async rememberNodes(ref: ObjectRef, nodeNames: readonly string[]): Promise<MachineSnapshot | null> {
+      const change = (machine: Machine) => annotated(withNodes(machine, nodeNames));
       return snapshot((await update(control, machines, ref, change, quick())) ?? null);
     },
 
@@ -283,10 +300,8 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 }
 
-/** The change with which a Machine remembers a place; undefined for none. */
-function toAnnotated(machine: Machine, place: Place | undefined, others: boolean): object | undefined {
-  if (place === undefined) return undefined;
-  const annotations = others ? withPlace(machine, place) : onlyPlace(place);
+/** A change of annotations; undefined for none. */
+function annotated(annotations: Readonly<Record<string, string>> | undefined): object | undefined {
   return annotations && { metadata: { annotations } };
 }
 

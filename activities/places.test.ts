@@ -64,7 +64,7 @@ describe('the places of a Machine', () => {
 
   it('go on with the finalizer, in one write', async () => {
     const { machine, ref } = await newMachine();
-    await activities.addFinalizer(ref, toMachineSnapshot(machine, defaults), placeIn('a'));
+    await activities.addFinalizer(ref, toMachineSnapshot(machine, defaults), [placeIn('a')]);
 
     const { metadata } = await client.get(machines, ref);
     expect(metadata.finalizers).toEqual([finalizers.machine]);
@@ -77,7 +77,7 @@ describe('the places of a Machine', () => {
     const seen = toMachineSnapshot(machine, defaults);
     await client.patch(machines, ref, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
 
-    expect(await activities.addFinalizer(ref, seen, placeIn('a'))).toMatchObject({ managed: true });
+    expect(await activities.addFinalizer(ref, seen, [placeIn('a')])).toMatchObject({ managed: true });
     expect(await placesOf(ref)).toEqual({ regions: ['a'] });
   });
 
@@ -98,9 +98,40 @@ describe('the places of a Machine', () => {
     expect(await placesOf(ref)).toEqual({ regions: ['now'] });
   });
 
+  it('are none where nothing was asked of any cloud, whatever has become of the class', async () => {
+    const { machine, ref } = await newMachine();
+    await activities.addFinalizer(ref, toMachineSnapshot(machine, defaults), []);
+    expect(await activities.readPlaces(ref, 'missing')).toMatchObject({ places: [] });
+    expect((await activities.readPlaces(ref, 'missing'))?.problem).toBeUndefined();
+
+    await client.patch(machines, ref, mergePatch({ spec: { providerID: 'example:///by-hand/vm-1' } }));
+    expect(await placesOf(ref)).toEqual({ regions: ['now'] });
+  });
+
+  it('stay as they are where the finalizer goes on again', async () => {
+    const { ref } = await newMachine();
+    await activities.rememberPlace(ref, placeIn('a'), true);
+    await activities.addFinalizer(ref, toMachineSnapshot(await client.get(machines, ref), defaults));
+    expect(await placesOf(ref)).toEqual({ regions: ['a'] });
+  });
+
+  it('have the present generation where the class still describes them', async () => {
+    const { ref } = await newMachine();
+    const now = { ...placeIn('now', 0) };
+    await activities.rememberPlace(ref, now, true);
+    const { places, reading } = (await activities.readPlaces(ref, 'small')) ?? {};
+    expect(places).toEqual([reading?.cloud]);
+    expect(places?.[0]?.class.generation).toBeGreaterThan(0);
+  });
+
+  it('are kept beside the names of Nodes that go with the Machine', async () => {
+    const { ref } = await newMachine();
+    for (const nodeNames of [['one'], ['two', 'one']]) await activities.rememberNodes(ref, nodeNames);
+    expect(await activities.readPlaces(ref, 'small')).toMatchObject({ nodeNames: ['one', 'two'] });
+  });
+
   it.each([
     ['no JSON', 'oops', / is not valid \(/],
-    ['none', '[]', / is not valid \(/],
     ['no provider', '[{"class":{}}]', / is not valid at 0\.provider \(/],
   ])('are a problem that says what to do where the annotation holds %s', async (_, text, problem) => {
     const { ref } = await newMachine({ [names.places]: text });

@@ -6,48 +6,63 @@ import type { ClassReading, Place } from '../api/model.ts';
 import { names } from '../api/names.ts';
 import { ClassRef, SecretRef } from '../api/provider.ts';
 
-const Places = z
-  .array(
-    z.object({
-      provider: z.string().min(1),
-      class: ClassRef,
-      providerSpec: z.unknown(),
-      credentials: z.array(SecretRef),
-    }),
-  )
-  .min(1);
+const Places = z.array(
+  z.object({
+    provider: z.string().min(1),
+    class: ClassRef,
+    providerSpec: z.unknown(),
+    credentials: z.array(SecretRef),
+  }),
+);
 
 /** The places where a Machine may have VMs, and its class as it is now. */
 export interface PlacesReading {
+  /** The last one is that of the latest creation. One that the class still describes has its present generation. */
   readonly places: readonly Place[];
+  /** Nodes whose VMs may be gone already. */
+  readonly nodeNames: readonly string[];
   readonly reading: ClassReading;
-  /** Why there are none: names the object, the field and the fix. */
+  /** Why the places are not known: names the object, the field and the fix. */
   readonly problem?: string;
 }
 
-/** The annotation of a Machine that has, or is about to have, a VM in this place and in no other. */
-export function onlyPlace(place: Place): Readonly<Record<string, string>> {
-  return { [names.places]: JSON.stringify([place]) };
+/** The annotation of a Machine that has, or is about to have, VMs in these places and in no other. */
+export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, string>> {
+  return { [names.places]: JSON.stringify(places) };
 }
 
 /** The annotation once there may be a VM in this place as well; undefined where it says so already. */
 export function withPlace(machine: Machine, place: Place): Readonly<Record<string, string>> | undefined {
   const { places } = readAnnotation(machine);
-  const isKnown = places.some((known) => isSamePlace(known, place));
-  return isKnown ? undefined : { [names.places]: JSON.stringify([...places, place]) };
+  const isKnown = places?.some((known) => isSamePlace(known, place)) === true;
+  return isKnown ? undefined : onlyPlaces([...(places ?? []), place]);
 }
 
-/** All places of a Machine. One that machine-controller-manager made says nothing of them: its class does. */
+/** The annotation with more names of Nodes that go with the Machine. */
+export function withNodes(machine: Machine, nodeNames: readonly string[]): Readonly<Record<string, string>> {
+  return { [names.nodes]: [...new Set([...nodesOf(machine), ...nodeNames])].join() };
+}
+
+/**
+ * All places of a Machine: none where nothing was asked of any cloud. A Machine that machine-controller-manager made says
+ * nothing of them: its class does.
+ */
 export function placesOf(machine: Machine, reading: ClassReading): PlacesReading {
+  const nodeNames = nodesOf(machine);
   const { places, problem } = readAnnotation(machine);
-  if (problem !== undefined) return { places: [], reading, problem };
-  if (places.length > 0) return { places, reading };
-  if (reading.cloud !== undefined) return { places: [reading.cloud], reading };
-  return {
-    places: [],
-    reading,
-    problem: `${reading.problem ?? 'the MachineClass is missing'}: the VM cannot be found without it`,
-  };
+  if (problem !== undefined) return { places: [], nodeNames, reading, problem };
+  const { cloud } = reading;
+  if (places !== undefined && (places.length > 0 || !machine.spec?.providerID)) {
+    const present = places.map((place) => (cloud !== undefined && isSamePlace(place, cloud) ? cloud : place));
+    return { places: present, nodeNames, reading };
+  }
+  if (cloud !== undefined) return { places: [cloud], nodeNames, reading };
+  const missing = reading.problem ?? 'the MachineClass is missing';
+  return { places: [], nodeNames, reading, problem: `${missing}: the VM cannot be found without it` };
+}
+
+function nodesOf({ metadata }: Machine): string[] {
+  return metadata.annotations?.[names.nodes]?.split(',').filter(Boolean) ?? [];
 }
 
 function isSamePlace(a: Place, b: Place): boolean {
@@ -55,16 +70,17 @@ function isSamePlace(a: Place, b: Place): boolean {
   return isDeepStrictEqual(essence(a), essence(b));
 }
 
-function readAnnotation({ metadata }: Machine): { places: readonly Place[]; problem?: string } {
+/** `places` is left out where there is no annotation. */
+function readAnnotation({ metadata }: Machine): { places?: readonly Place[]; problem?: string } {
   const text = metadata.annotations?.[names.places];
-  if (text === undefined) return { places: [] };
+  if (text === undefined) return {};
   const { data, error } = Places.safeParse(parseJson(text));
   if (data !== undefined) return { places: data };
   const { path, message } = error.issues[0] ?? { path: [], message: 'it cannot be read' };
   const problem =
     `annotation ${names.places} is not valid${path.length > 0 ? ` at ${path.join('.')}` : ''} (${message}), and it says ` +
     'where the VM is: correct it, or remove it where the MachineClass says so as well, then send the signal retryNow';
-  return { places: [], problem };
+  return { problem };
 }
 
 function parseJson(text: string): unknown {

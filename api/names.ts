@@ -12,6 +12,8 @@ export const names = {
   machineUid: `${prefix}machine-uid`,
   /** Annotation on a Machine: JSON list of the places where VMs of it may be, whatever its class says by now. */
   places: `${prefix}places`,
+  /** Annotation on a Machine that is being deleted: names of Nodes that go with it, with commas, though it names no VM. */
+  nodes: `${prefix}nodes`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */

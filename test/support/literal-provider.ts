@@ -40,9 +40,11 @@ export function createLiteralProvider(name: string) {
   const providerIDOf = ({ region, id }: LiteralVm) => `${name}:///${region}/${id}`;
   const idOf = (providerID: string) => providerID.slice(providerID.lastIndexOf('/') + 1).toLowerCase();
 
+  const isListed = ({ createdMs }: LiteralVm) => Date.now() - createdMs >= lateMs;
+
   function listed(providerSpec: unknown): LiteralVm[] {
     const { region } = Spec.parse(providerSpec);
-    return [...vms.values()].filter((vm) => vm.region === region && Date.now() - vm.createdMs >= lateMs);
+    return [...vms.values()].filter((vm) => vm.region === region && isListed(vm));
   }
 
   /** "Which VMs are a Machine's": the one that the Machine names comes first. */
@@ -129,6 +131,7 @@ export function createLiteralProvider(name: string) {
     asked,
     deletions,
     make,
+    isListed,
     providerIDOf,
     vmNameOf,
     /** VMs that exist, listed or not, of the Machine of this name. */

@@ -1,5 +1,6 @@
 /** The workflow of a machine on a real Temporal server, with a cluster and a cloud that the tests play. */
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
@@ -35,8 +36,9 @@ interface Cluster {
   after(step: keyof MachineActivities): unknown;
   /** Names of the other steps, and what was written into the status. */
   steps: (keyof MachineActivities)[];
-  /** Where the Machine may have VMs, as it remembers. */
-  places: Place[];
+  /** Where the Machine may have VMs, and which Nodes go with it, as it remembers. */
+  places: readonly Place[] | undefined;
+  nodeNames: readonly string[];
   written: StatusChange[];
 }
 
@@ -216,7 +218,8 @@ function newCluster(): Cluster {
     before: () => undefined,
     after: () => undefined,
     steps: [],
-    places: [],
+    places: undefined,
+    nodeNames: [],
     written: [],
   };
 }
@@ -245,19 +248,24 @@ function playCluster(
   };
   return {
     observeMachine: noted('observeMachine', () => ({ machine: cluster.machine, node: cluster.node })),
-    addFinalizer: noted('addFinalizer', (_ref, _seen, place) => {
-      cluster.places = place === undefined ? [] : [place];
+    addFinalizer: noted('addFinalizer', (_ref, _seen, places) => {
+      cluster.places = places ?? cluster.places;
       return touch(cluster.withFinalizer);
     }),
     rememberPlace: noted('rememberPlace', (_ref, place, others) => {
-      cluster.places = others ? [...cluster.places, place] : [place];
+      const isKnown = others && cluster.places?.some((each) => isDeepStrictEqual(each, place));
+      if (!isKnown) cluster.places = others ? [...(cluster.places ?? []), place] : [place];
+      return touch({});
+    }),
+    rememberNodes: noted('rememberNodes', (_ref, nodeNames) => {
+      cluster.nodeNames = [...new Set([...cluster.nodeNames, ...nodeNames])];
       return touch({});
     }),
     readPlaces: noted('readPlaces', () => {
-      const { reading, places } = cluster;
-      const known = places.length === 0 && reading.cloud !== undefined ? [reading.cloud] : places;
-      const problem = known.length === 0 ? `${reading.problem}: the VM cannot be found without it` : undefined;
-      return { places: known, reading, ...(problem !== undefined && { problem }) };
+      const { reading, places, nodeNames } = cluster;
+      const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
+      const problem = known === undefined ? `${reading.problem}: the VM cannot be found without it` : undefined;
+      return { places: known ?? [], nodeNames, reading, ...(problem !== undefined && { problem }) };
     }),
     storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
       touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),

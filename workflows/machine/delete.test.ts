@@ -137,6 +137,55 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
   });
 
+  it('[invariant 2] goes to the other places when one refuses', async () => {
+    cloud.ensureVm = () => (cloud.asked.length === 1 ? refuse('Internal') : refuse('ResourceExhausted'));
+    await start();
+    await untilRefused(1);
+    await tryAgain();
+    moveClass('b');
+    await tryAgain();
+    cloud.deleteVm = ({ providerSpec }) =>
+      (providerSpec as { zone: string }).zone === 'a' ? refuse('Unauthenticated') : { state: 'gone', nodeNames: [] };
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
+
+    expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
+    expect(cluster.steps).not.toContain('removeFinalizer');
+  });
+
+  it('[invariant 2] knows the names of Nodes in another run, although their VMs are gone', async () => {
+    cloud.ensureVm = () => refuse('Internal');
+    cloud.deleteVm = async ({ nodeNames }) => {
+      if (nodeNames?.includes('node-1') !== true) return { state: 'deleting', nodeNames: ['node-1'] };
+      return cloud.deletions.length > 2 ? { state: 'gone', nodeNames: [] } : untilCancelled();
+    };
+    await start();
+    await untilRefused(1);
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await eventually(() => cloud.deletions.length === 2);
+    await workflow().terminate();
+    await start();
+    await workflow().result();
+
+    expect(cloud.deletions.at(-1)?.nodeNames).toEqual(['node-1']);
+    expect(cluster.steps).toContain('removeNode');
+  });
+
+  it('needs no class in another run either, where nothing was asked of any cloud', async () => {
+    cluster.reading = { version: '0', problem: 'MachineClass "small" does not exist' };
+    await start();
+    await eventually(async () => (await described()).blockedOn === 'Class');
+    await workflow().terminate();
+    await start();
+    touch({ deletingSince: new Date().toISOString() });
+    await workflow().result();
+
+    expect([cloud.asked, cloud.deletions]).toEqual([[], []]);
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+  });
+
   it('goes to no place where nothing was made for certain', async () => {
     cloud.ensureVm = ({ providerSpec }) =>
       (providerSpec as { zone: string }).zone === 'a' ? refuse('Unauthenticated') : vm;

@@ -1,9 +1,9 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
-import type { ClassReading, Place } from '../../api/model.ts';
+import type { Place } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
 import { deleteVm } from './cloud.ts';
 import { type Failure, toOperationText } from './failure.ts';
-import { kubernetes, type Life, look, Outdated, untilAnswered } from './life.ts';
+import { kubernetes, type Life, look, Outdated, takeMachine, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
 import { again, done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
@@ -35,41 +35,42 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
 
   const { name } = life.machine.class;
   const read = () => kubernetes.readPlaces(life.ref, name);
-  const { places, reading, problem } = await untilAnswered(life, doing, read);
+  const { places, nodeNames, reading, problem } = await untilAnswered(life, doing, read);
   life.reading = reading;
+  life.leftNodes = [...new Set([...life.leftNodes, ...nodeNames])];
   if (problem !== undefined) {
     const failure = { code: 'InvalidArgument', message: problem, outcomeUnknown: false, blockedOn: 'Class' } as const;
-    return refused(life, doing, failure, problem);
+    return refused(life, doing, failure, problem, reading.problem === undefined ? 'See the last error.' : undefined);
   }
 
   showRetry(life, { doing, waitingFor: 'the cloud' });
   await announce(life);
+  const known = new Set([...(life.machine.nodeName === undefined ? [] : [life.machine.nodeName]), ...life.leftNodes]);
+  const refusals: { readonly place: Place; readonly failure: Failure }[] = [];
+  const named: string[] = [];
+  let isLeft = false;
   for (const place of places) {
-    const kept = await removeFrom(life, doing, place, reading);
-    if (kept !== undefined) return kept;
+    const deletion = await deleteVm(life, place, [...known]);
+    if ('code' in deletion) refusals.push({ place, failure: deletion });
+    else {
+      named.push(...deletion.nodeNames.filter((each) => !known.has(each)));
+      isLeft ||= deletion.state === 'deleting';
+    }
   }
-  return undefined;
-}
-
-/** The same for one place. The names of Nodes are known here before their VMs go: whatever dies then, the Nodes go, too. */
-async function removeFrom(
-  life: Life,
-  doing: string,
-  place: Place,
-  { cloud }: ClassReading,
-): Promise<PhaseOutcome | undefined> {
-  const { nodeName } = life.machine;
-  const known = new Set([...(nodeName === undefined ? [] : [nodeName]), ...life.leftNodes]);
-  const deletion = await deleteVm(life, place, [...known]);
-  if ('code' in deletion) {
-    const { name, generation } = place.class;
-    const isNow = cloud?.class.name === name && cloud.class.generation === generation;
-    return refused(life, doing, deletion, toOperationText(deletion), isNow ? undefined : movedRemedy(place));
+  // Kept before their VMs go: whatever is lost then, their Nodes go, too.
+  if (named.length > 0) {
+    life.leftNodes = [...life.leftNodes, ...named];
+    takeMachine(life, await untilAnswered(life, doing, () => kubernetes.rememberNodes(life.ref, named)));
+    return again;
+  }
+  const [refusal] = refusals;
+  if (refusal !== undefined) {
+    const { place, failure } = refusal;
+    const isPresent = JSON.stringify(place) === JSON.stringify(reading.cloud);
+    return refused(life, doing, failure, toOperationText(failure), isPresent ? undefined : movedRemedy(place));
   }
   forgetError(life);
-  life.leftNodes = [...new Set([...life.leftNodes, ...deletion.nodeNames])];
-  if (deletion.state === 'gone') return undefined;
-  if (deletion.nodeNames.some((each) => !known.has(each))) return again;
+  if (!isLeft) return undefined;
   showProgress(life, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstAskPauseMs) });
   return waitFor(firstAskPauseMs);
 }

@@ -80,7 +80,7 @@ export interface CarriedLife {
 
 /** A call for a VM, as it is made until its outcome is known. */
 export interface CreationAttempt {
-  /** Version of the class that it was made from. */
+  /** Version of the class that it was made from; empty where that was another one, as the Machine remembers. */
   readonly version: string;
   readonly provider: string;
   /** It was refused for certain the last time, although a call before that may have made a VM. */
@@ -98,7 +98,7 @@ export interface Life extends CarriedLife {
   /** The class as last read, and the version of it that a watcher saw last. */
   reading?: ClassReading;
   classVersion?: string;
-  /** Version of the class whose place the Machine is known to remember. */
+  /** Version of the creation whose place is known to be on the Machine, see CreationAttempt. */
   placeVersion?: string;
   /** Whether the cloud did not answer the last time. */
   isCloudOut: boolean;
@@ -223,6 +223,7 @@ export async function look(life: Life): Promise<void> {
   const { resourceVersion, providerID } = life.machine;
   const wasSetBack = isNewer(resourceVersion, seen.machine.resourceVersion);
   if (wasSetBack || seen.node.state === 'unknown') life.outageEndMs = Date.now();
+  if (wasSetBack) delete life.placeVersion;
   if (providerID !== undefined && seen.machine.providerID === undefined) life.outcomeUnknown = true;
   if (seen.machine.deletingSince === undefined) Object.assign(life, { forceDeletion: false, skipDrain: false });
   life.node = seen.node;

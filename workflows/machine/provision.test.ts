@@ -113,6 +113,32 @@ describe('a creation', () => {
     ]);
   });
 
+  it('[invariant 1] is asked for where it was made after its run was lost, though its class says another place', async () => {
+    await start();
+    await eventually(() => cluster.machine.phase === 'Pending');
+    correctClass();
+    await workflow().terminate();
+    await start();
+    await eventually(() => cloud.asked.length === 2);
+
+    expect(cloud.asked[1]).toMatchObject({ providerSpec: { zone: 'a' }, providerID: vm.providerID });
+    expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
+  });
+
+  it('[invariant 2] keeps where a VM may be when somebody takes the finalizer off', async () => {
+    cloud.ensureVm = () => refuse('Internal');
+    await start();
+    await untilRefused(1);
+    correctClass();
+    cluster.withFinalizer = { managed: true, finalizers: ['ours'] };
+    touch({ managed: false, finalizers: [] });
+    await observe();
+    await eventually(() => cluster.machine.managed);
+    await untilRefused(2);
+
+    expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
+  });
+
   it('looks up the VM that machine-controller-manager has made for a pending Machine, and keeps its provider ID', async () => {
     const providerID = 'played:///elsewhere/VM-1';
     touch({ ...cluster.withFinalizer, phase: 'Pending', providerID, nodeName: 'node-1' });

@@ -163,24 +163,39 @@ function giveUpAttempt(life: Life): void {
   life.ordinal++;
 }
 
-/**
- * The creation under way, or a new one from the class as it is now. While a call may have made a VM the same is asked for
- * again, so that a cloud can compare the requests of a token; only a correction of what was refused ends that.
- */
+/** The creation under way, or a new one. Before it is asked for the Machine remembers where. */
 async function prepareAttempt(life: Life, doing: string): Promise<CreationAttempt | PhaseOutcome> {
   if (isOutdated(life)) giveUpAttempt(life);
-  if (life.attempt !== undefined) {
-    await renewUserData(life, life.attempt, doing);
-    return life.attempt;
-  }
+  if (life.attempt !== undefined) await renewUserData(life, life.attempt, doing);
+  const attempt = life.attempt ?? (await newAttempt(life, doing));
+  if ('kind' in attempt || life.placeVersion === attempt.version) return attempt;
+  const { mayHaveVm } = life;
+  const remember = () => kubernetes.rememberPlace(life.ref, placeOf(attempt), mayHaveVm);
+  takeMachine(life, await untilAnswered(life, 'remembering where the VM is made', remember));
+  life.placeVersion = attempt.version;
+  return attempt;
+}
+
+/**
+ * A creation from the class as it is now. While a call may have made a VM the same is asked for again, so that a cloud can
+ * compare the requests of a token: after a lost run from what the Machine remembers. A correction of what was refused ends that.
+ */
+async function newAttempt(life: Life, doing: string): Promise<CreationAttempt | PhaseOutcome> {
   const { namespace, name, uid } = life.ref;
-  const { class: machineClass } = life.machine;
-  const read = () => kubernetes.readClass(life.ref, machineClass.name);
-  const reading = life.reading ?? (await untilAnswered(life, doing, read));
+  const className = life.machine.class.name;
+  const isRunLost = life.mayHaveVm && life.ordinal === 0 && life.placeVersion === undefined;
+  const { places, problem, reading } = isRunLost
+    ? await untilAnswered(life, doing, () => kubernetes.readPlaces(life.ref, className))
+    : {
+        places: [],
+        problem: undefined,
+        reading: life.reading ?? (await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, className))),
+      };
   life.reading = reading;
   const { cloud, userData } = reading;
-  if (cloud === undefined || userData === undefined) {
-    const message = reading.problem ?? 'the MachineClass cannot be used';
+  const place = places.at(-1) ?? cloud;
+  if (problem !== undefined || place === undefined || userData === undefined) {
+    const message = problem ?? reading.problem ?? 'the MachineClass cannot be used';
     return creationRefused(life, doing, {
       code: 'InvalidArgument',
       message,
@@ -188,13 +203,8 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
       blockedOn: 'Class',
     });
   }
-  if (life.placeVersion !== reading.version) {
-    const { mayHaveVm } = life;
-    const remember = () => kubernetes.rememberPlace(life.ref, cloud, mayHaveVm);
-    takeMachine(life, await untilAnswered(life, 'remembering where the VM is made', remember));
-    life.placeVersion = reading.version;
-  }
-  const { provider, credentials, ...scope } = cloud;
+  const isPresent = JSON.stringify(place) === JSON.stringify(cloud);
+  const { provider, credentials, ...scope } = place;
   if (userData.personal) life.mayHaveUserData = true;
   const rendered = userData.personal
     ? await renderUserData(life, userData)
@@ -207,7 +217,7 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
     token: `${uid}-${life.ordinal}`,
   };
   return {
-    ...{ version: reading.version, provider, isRefused: false, request },
+    ...{ version: isPresent ? reading.version : '', provider, isRefused: false, request },
     ...(userData.personal && { renewUserDataAtMs: renewalMs(life) }),
   };
 }

@@ -1,5 +1,5 @@
 /** Phase validate: the Machine carries our finalizer and names a class that a VM can be made from. */
-import type { ClassReading } from '../../api/model.ts';
+import type { Place } from '../../api/model.ts';
 import { kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from './phase.ts';
 import { showRetry } from './progress.ts';
@@ -17,7 +17,7 @@ export async function validate(life: Life): Promise<PhaseOutcome> {
 
   showRetry(life, { doing });
   const refuse = async (blockedOn: 'MachineSpec' | 'Class', message: string) =>
-    (await isManaged(life))
+    (await isManaged(life, life.mayHaveVm ? undefined : []))
       ? creationRefused(life, doing, { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn })
       : again;
   const problem = nameProblem(life.ref.name) ?? classReferenceProblem(life.machine.class);
@@ -25,17 +25,24 @@ export async function validate(life: Life): Promise<PhaseOutcome> {
   const { name } = life.machine.class;
   const reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
   life.reading = reading;
-  if (reading.problem !== undefined) return refuse('Class', reading.problem);
-  return (await isManaged(life, reading)) ? done : again;
+  const { cloud } = reading;
+  if (reading.problem !== undefined || cloud === undefined)
+    return refuse('Class', reading.problem ?? 'it has no provider');
+  const isFirst = !life.machine.managed && !life.mayHaveVm;
+  if (!(await isManaged(life, isFirst ? [cloud] : undefined))) return again;
+  if (isFirst) life.placeVersion = reading.version;
+  return done;
 }
 
-/** Puts our finalizer on the Machine, unless it is there. Answers false where the Machine was deleted meanwhile. */
-async function isManaged(life: Life, reading?: ClassReading): Promise<boolean> {
+/**
+ * Puts our finalizer on the Machine, unless it is there, with the places where VMs of it may be made. Left out: what it
+ * says of them stays. Answers false where the Machine was deleted meanwhile.
+ */
+async function isManaged(life: Life, places?: readonly Place[]): Promise<boolean> {
   const { machine: seen } = life;
   if (seen.managed) return true;
-  const step = () => kubernetes.addFinalizer(life.ref, seen, reading?.cloud);
+  const step = () => kubernetes.addFinalizer(life.ref, seen, places);
   takeMachine(life, await untilAnswered(life, 'adding the finalizer', step));
-  if (reading !== undefined) life.placeVersion = reading.version;
   return life.machine.managed;
 }
 
