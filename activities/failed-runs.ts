@@ -29,7 +29,7 @@ export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps
         type: machineEvents[event].type,
         reason: event,
         action: event,
-        note: `a run of its workflow has failed, and another one goes on: ${reason}: ${message}`,
+        note: `a run of its workflow failed and a new run took over; nothing has to be done: ${reason}: ${message}`,
       });
     },
   };

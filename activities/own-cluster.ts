@@ -19,8 +19,9 @@ export function refuseOtherClusters(own: string | undefined): ActivityIntercepto
         const asked = clusterOf(input);
         if (own === undefined || asked === undefined || asked === own) return next(input);
         const message =
-          `this worker serves cluster ${own}, and the call is for cluster ${asked}: two clusters have installations of ` +
-          'one name, or one has moved; give each its own --installation, or terminate the workflows of the old one';
+          `this worker serves the cluster with namespace UID ${own}, but the call is for UID ${asked}. If two clusters ` +
+          'share an installation name, give each its own --installation. If the installation moved, terminate its old ' +
+          'workflows';
         throw ApplicationFailure.create({ type: code, message, nonRetryable: !failures[code].transient });
       },
     },

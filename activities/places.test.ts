@@ -137,7 +137,7 @@ describe('the places of a Machine', () => {
     const { ref } = await newMachine({ [names.places]: text });
     const found = await placesOf(ref);
     expect(found).toEqual({ regions: [], problem: expect.stringMatching(problem) });
-    expect(found.problem).toContain('correct it, or remove it');
+    expect(found.problem).toContain('Correct it, or remove it');
   });
 
   it('are nobody’s where the Machine is gone', async () => {

@@ -58,7 +58,8 @@ export function placesOf(machine: Machine, reading: ClassReading): PlacesReading
   }
   if (cloud !== undefined) return { places: [cloud], nodeNames, reading };
   const missing = reading.problem ?? 'the MachineClass is missing';
-  return { places: [], nodeNames, reading, problem: `${missing}: the VM cannot be found without it` };
+  const fix = 'without it Millwright cannot find the VM. Create or correct the MachineClass';
+  return { places: [], nodeNames, reading, problem: `${missing}: ${fix}` };
 }
 
 function nodesOf({ metadata }: Machine): string[] {
@@ -78,8 +79,9 @@ function readAnnotation({ metadata }: Machine): { places?: readonly Place[]; pro
   if (data !== undefined) return { places: data };
   const { path, message } = error.issues[0] ?? { path: [], message: 'it cannot be read' };
   const problem =
-    `annotation ${names.places} is not valid${path.length > 0 ? ` at ${path.join('.')}` : ''} (${message}), and it says ` +
-    'where the VM is: correct it, or remove it where the MachineClass says so as well, then send the signal retryNow';
+    `annotation ${names.places} is not valid${path.length > 0 ? ` at ${path.join('.')}` : ''} (${message}): it says ` +
+    'where the VM was made. Correct it, or remove it if the MachineClass still describes that place; then send the signal ' +
+    'retryNow';
   return { problem };
 }
 

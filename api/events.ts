@@ -13,7 +13,7 @@ interface EventMeaning {
 const runFailed = {
   RunFailed: {
     type: 'Warning',
-    when: 'A run of its workflow has failed, mostly because an upgrade has changed its code. Another one goes on.',
+    when: "A run of the object's workflow failed, usually after an upgrade changed the workflow code. A new run took over.",
   },
 } as const satisfies Record<string, EventMeaning>;
 
@@ -46,7 +46,7 @@ export type MachineEvent = keyof typeof machineEvents;
 
 /** Reasons of Events on a MachineClass. */
 export const classEvents = {
-  ClassInUse: { type: 'Normal', when: 'The class was deleted, and stays while the objects name it that are told.' },
+  ClassInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
   ClassNotReleased: {
     type: 'Warning',
     when: 'The class was deleted, but a sweep could not let it go: what is left in its cloud, or who refused.',

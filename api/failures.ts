@@ -41,7 +41,11 @@ export const failures = {
   OutOfRange: { ...refusal, meaning: 'More than one VM belongs to the Machine.' },
   Unimplemented: { ...turnedDown, meaning: 'The provider cannot do this.' },
   Internal: { ...refusal, meaning: 'The cloud or the provider is broken.', outcomeUnknown: true },
-  Unavailable: { ...lost, meaning: 'The cloud cannot be reached or throttles.' },
+  Unavailable: {
+    ...lost,
+    meaning:
+      'The cloud cannot be reached or throttles, or the worker may not act now: it pauses, or serves another cluster.',
+  },
   DataLoss: { ...refusal, meaning: 'The cloud lost data.' },
   Unauthenticated: { ...turnedDown, meaning: 'The credentials are wrong or expired.', blockedOn: 'Credentials' },
   Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up did not succeed.', outcomeUnknown: true },

@@ -52,7 +52,7 @@ export const blockers = {
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods are still on the Node',
   KubernetesApi: 'a Kubernetes API server does not answer or refuses',
-  Brake: 'a sweep would delete more than it may without a person, and nobody has named what goes',
+  Brake: 'a sweep would delete many resources, or does not trust the list of Machines, and waits for approval',
   Rollout: 'a rollout does not move on, and its machines do not say why',
 } as const;
 export type Blocker = keyof typeof blockers;

@@ -20,8 +20,11 @@ export function waitsOf(view: OwnerView): string | undefined {
 }
 
 /** What a deletion with `--cascade=orphan` waits for. */
-export function releaseWait(kept: string): string {
-  return `the garbage collector of Kubernetes has to release ${kept}, after a deletion with --cascade=orphan`;
+function releaseWait(kept: string): string {
+  return (
+    `the garbage collector of Kubernetes has to release ${kept}, after a deletion with --cascade=orphan; ` +
+    'if it never does, check kube-controller-manager'
+  );
 }
 
 /** Why no machine of the template may come, and why none of others may go. */

@@ -184,8 +184,8 @@ function aboutWorkflow(answer: Answer, whyNone: string): string {
 function rowsOfDescription(description: MachineDescription | OwnerDescription): Rows {
   const { doing, since, lastError, failedRun } = description;
   const error = lastError && errorText(lastError);
-  const lastRun =
-    failedRun && `failed at ${failedRun.at}, another one goes on: ${failedRun.reason}: ${failedRun.message}`;
+  const lastFailedRun =
+    failedRun && `at ${failedRun.at} (${failedRun.reason}: ${failedRun.message}); a new run took over`;
   if ('replicas' in description) {
     const { needs, progressAt, deadline, blockedOn } = description;
     return [
@@ -194,7 +194,7 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
       ['Progress', progressAt && `last at ${progressAt}; too late from ${deadline} on`],
       ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
       ['Last error', error],
-      ['Last run', lastRun],
+      ['Last failed run', lastFailedRun],
     ];
   }
   const { phase, waitingFor, until, blockedOn, unblock, providerID, nodeName } = description;
@@ -207,7 +207,7 @@ function rowsOfDescription(description: MachineDescription | OwnerDescription): 
     ['To unblock', unblock],
     ['Provider ID', providerID],
     ['Node', nodeName],
-    ['Last run', lastRun],
+    ['Last failed run', lastFailedRun],
   ];
 }
 

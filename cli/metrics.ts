@@ -8,11 +8,11 @@ export interface Metrics {
   observeRequest(cluster: string, request: RequestObservation): void;
 }
 
-/** Counts runs of workflows that have failed, as the runs say that have taken over from them. */
+/** Counts failed runs of workflows, as reported by the runs that took over from them. */
 export function countFailedRuns(registry: Registry): (workflowType: string, reason: string) => void {
   const failed = new Counter({
     name: 'millwright_workflow_runs_failed_total',
-    help: 'Runs of workflows that have failed and from which another one has taken over; none that was late.',
+    help: 'Failed runs of workflows that another run took over from. Late rollouts do not count.',
     labelNames: ['workflow_type', 'reason'],
     registers: [registry],
   });

@@ -144,13 +144,15 @@ export const flags = {
   machineCreationTimeout: {
     value: 'duration',
     default: '20m',
-    description: 'From the creation of a Machine until its Node is healthy; past it the Machine is Failed.',
+    description:
+      'How long a Machine has until its Node is healthy, counted from when its workflow first saw it or from the end of the last outage. After that the Machine is Failed.',
     schema: duration,
   },
   machineDrainTimeout: {
     value: 'duration',
     default: '2h',
-    description: 'From the deletion of a Machine until its pods are deleted instead of evicted.',
+    description:
+      'How long pods are evicted, counted from when the workflow first saw the deletion. After that they are deleted.',
     schema: duration,
   },
   machineMaxEvictRetries: {
@@ -217,7 +219,7 @@ export const flags = {
     value: 'percent',
     default: '10',
     description:
-      'The same in percent of the listed VMs; the larger of the two counts. 0: a sweep deletes nothing without approval.',
+      'Like --orphan-brake-count, in percent of the listed VMs. The larger limit applies. 0: every deletion needs approval.',
     schema: wholeNumber(0, 100),
   },
   leaderElect: {

@@ -103,7 +103,7 @@ export async function startWorkersPart(
   });
   new Gauge({
     name: 'millwright_workers_paused',
-    help: '1 while the workers pause, as somebody else holds a Lease.',
+    help: '1 while the workers pause because a process other than Millwright holds a Lease.',
     registers: [registry],
     collect() {
       this.set(workers.isPaused() ? 1 : 0);

@@ -82,7 +82,7 @@ function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDep
   return { text: `${which}: ${counts}${waits}${needs.length === 0 ? resume : ''}`, outcome: 'under way', lines };
 }
 
-/** That a late rollout was told to try again, and until when it may take to get further. */
+/** When a late rollout was signalled to try again, and until when it may take to get further. */
 interface Retry {
   readonly at: Date;
   readonly until: Date;
@@ -114,6 +114,6 @@ function afterRetry(subject: Subject, progress: Progress, retry: Retry | undefin
     const fix = `once what holds it up is away: ${lineOf('retry', subject)}`;
     return { ...progress, text: `${progress.text}; ${fix}`, outcome: 'failed' };
   }
-  const told = `told to retry at ${retry.at.toISOString()}, it has until ${retry.until.toISOString()}`;
+  const told = `retry was signalled at ${retry.at.toISOString()}; it has until ${retry.until.toISOString()}`;
   return { ...progress, text: `${progress.text}; ${told}`, outcome: 'under way' };
 }

@@ -3,7 +3,6 @@ import { Client } from '@temporalio/client';
 import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
 import { isOrphaning } from '../api/gardener/owner.ts';
 import type { ObjectRef } from '../api/model.ts';
-import { releaseWait } from '../api/waits.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { machineDeployments } from '../kube/gardener.ts';
 import { connectClient } from '../temporal/connection.ts';
@@ -47,8 +46,10 @@ export async function readDeployment(subject: Subject): Promise<MachineDeploymen
 export function refuseDeleted(subject: Subject, deployment: MachineDeployment): void {
   const { metadata } = deployment;
   if (metadata.deletionTimestamp === undefined) return;
-  const advice = isOrphaning(deployment) ? releaseWait('what it owns') : 'what is to stay needs another name';
-  throw new Error(`${nameOf(subject)} is being deleted since ${metadata.deletionTimestamp}: ${advice}`);
+  const [how, advice] = isOrphaning(deployment)
+    ? [' with --cascade=orphan', 'wait until the Kubernetes garbage collector has released what it owns']
+    : ['', 'create a deployment with another name'];
+  throw new Error(`${nameOf(subject)} is being deleted${how} since ${metadata.deletionTimestamp}: ${advice}`);
 }
 
 /** By which the workflow of the deployment, or of one of its machines, is found. */

@@ -1,4 +1,4 @@
-/** A sweep out of turn, watched until it is over. */
+/** A sweep on demand, watched until it is over. */
 import { Client } from '@temporalio/client';
 import { hasWorkers, listServedClusters } from '../temporal/clusters.ts';
 import { connectClient, type TemporalServer } from '../temporal/connection.ts';
@@ -25,7 +25,7 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
 
 /**
  * Starts a sweep, or joins one that somebody started so, and prints its report; how far it is goes to standard error.
- * Throws an Error when something could not be listed or deleted, when it waits at its brake, and before it starts one that
+ * Throws an Error when something could not be listed or deleted, when it waits for approval, and before it starts one that
  * no worker would take up.
  */
 export async function sweep(options: SweepOptions, given: Given): Promise<void> {
@@ -43,33 +43,33 @@ export async function sweep(options: SweepOptions, given: Given): Promise<void> 
       if (held === undefined) return tell(progress);
       console.log(output === 'json' ? JSON.stringify({ held }) : heldText(held));
       const line = lineOf(['sweep', 'approve', '<id>...'], namespace, given);
-      throw new Error(`nothing was deleted: the sweep waits until somebody names what may go, with ${line}`);
+      throw new Error(`nothing was deleted: the sweep waits for approval; to approve: ${line}`);
     });
     conclude(report, output);
   });
 }
 
 /**
- * Approves what is named at every sweep that waits at its brake and lists it, and prints their reports. Throws an Error
+ * Approves what is named at every waiting sweep that lists some of it, and prints the reports of those. Throws an Error
  * when none lists it, or something could not be listed or deleted.
  */
-export async function approve(options: SweepOptions, vms: readonly string[]): Promise<void> {
+export async function approve(options: SweepOptions, named: readonly string[]): Promise<void> {
   const { namespace, installation = namespace, output } = options;
   await withInstallation(options, async (to, server) => {
     const waiting = await findHeldSweeps(to);
-    const lists = ({ held }: HeldSweep, vm: string) =>
-      held.orphans.some(({ named }) => named.some(({ id, name }) => id === vm || name === vm));
+    const lists = ({ held }: HeldSweep, given: string) =>
+      held.orphans.some((orphan) => orphan.named.some(({ id, name }) => id === given || name === given));
     if (waiting.length === 0)
       throw new Error(`no sweep of installation '${installation}' waits for approval, as far as its workers answer`);
-    const unknown = vms.filter((vm) => !waiting.some((each) => lists(each, vm)));
+    const unknown = named.filter((given) => !waiting.some((each) => lists(each, given)));
     if (unknown.length > 0) {
-      throw new Error(`no sweep that waits lists ${unknown.join(', ')}: give ids as in\n${heldText(waiting[0]!.held)}`);
+      throw new Error(`no waiting sweep lists ${unknown.join(', ')}: give ids as in\n${heldText(waiting[0]!.held)}`);
     }
     for (const each of waiting) {
-      const own = vms.filter((vm) => lists(each, vm));
+      const own = named.filter((given) => lists(each, given));
       if (own.length > 0) console.error(`sweep ${each.id}: ${await approveOrphans(to, each, own)} approved`);
     }
-    for (const { id } of waiting.filter((each) => vms.some((vm) => lists(each, vm)))) {
+    for (const { id } of waiting.filter((each) => named.some((given) => lists(each, given)))) {
       conclude(await followSweep(to.client, id, toldOnce(id, installation, server)), output);
     }
   });
@@ -100,7 +100,7 @@ function conclude(report: SweepReport, output: SweepOptions['output']): void {
 function heldText({ reasons, count, orphans }: Held): string {
   const more = count - orphans.length;
   return [
-    ...reasons.map((reason) => `the brake holds: ${reason}`),
+    ...reasons.map((reason) => `waits for approval: ${reason}`),
     ...orphans.map(({ named }) => named.map(nameOf).join(' with ')),
     ...(more > 0 ? [`and ${more} more, which wait for the next sweep`] : []),
   ].join('\n');
@@ -126,8 +126,8 @@ function progressText({ doing, until, groups, listed, candidates, lastError, ...
   const { seen, deleted, failed } = counts;
   const parts = [
     until === undefined ? doing : `${doing}, until ${new Date(until).toTimeString().slice(0, 8)}`,
-    ...(groups > 0 ? [`${listed} of ${plural(groups, 'group')} listed, ${plural(seen, 'resource')}`] : []),
-    ...(candidates > 0 ? [`${candidates} without a Machine`] : []),
+    ...(groups > 0 ? [`${listed} of ${plural(groups, 'class group')} listed, ${plural(seen, 'resource')}`] : []),
+    ...(candidates > 0 ? [plural(candidates, 'orphan')] : []),
     ...(deleted > 0 ? [`${deleted} deleted`] : []),
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(lastError === undefined ? [] : [`last error ${lastError.code}: ${lastError.message}`]),
@@ -157,9 +157,9 @@ function toText(report: SweepReport): string {
     ...(named.length > 0 ? ['', ...named] : []),
     ...(releasedClasses.length > 0 ? ['', `let go of deleted classes: ${releasedClasses.join(', ')}`] : []),
     ...(braked.length > 0
-      ? ['', ...braked.map((reason) => `the brake ${dryRun ? 'would hold' : 'held'}: ${reason}`)]
+      ? ['', ...braked.map((reason) => `${dryRun ? 'would wait' : 'waited'} for approval: ${reason}`)]
       : []),
-    ...unanswered.map((reason) => `the next sweep that finds an orphan waits at the brake: ${reason}`),
+    ...unanswered.map((reason) => `the next sweep that finds an orphan also waits for approval: ${reason}`),
     ...(dryRun ? ['', 'this was a dry run: nothing was deleted'] : []),
   ].join('\n');
 }
@@ -188,7 +188,7 @@ function problemOf({ groups }: SweepReport): string | undefined {
   const unlisted = groups.filter(({ error }) => error !== undefined).length;
   const failed = groups.reduce((sum, { failedCount }) => sum + failedCount, 0);
   const problems = [
-    ...(unlisted > 0 ? [`${plural(unlisted, 'group')} of classes could not be listed`] : []),
+    ...(unlisted > 0 ? [`${plural(unlisted, 'class group')} could not be listed`] : []),
     ...(failed > 0 ? [`${plural(failed, 'resource')} could not be deleted`] : []),
   ];
   return problems.length > 0 ? `${problems.join(', and ')}: see above` : undefined;

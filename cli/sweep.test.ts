@@ -7,8 +7,8 @@ describe('millwright sweep', () => {
     sweepCommand.run(parseOptions(sweepCommand.flags, given, {}), words, given);
 
   it.each([
-    [['aprove', 'vm-1'], {}, "action is 'aprove': give approve, or nothing to sweep"],
-    [['approve'], {}, 'vm is missing: name the VMs that may go'],
+    [['aprove', 'vm-1'], {}, "action is 'aprove': give approve, or leave it out to start a sweep"],
+    [['approve'], {}, 'orphan is missing: name the orphans that may be deleted'],
     [['approve', 'vm-1'], { dryRun: 'true' }, "--dry-run is no option of 'sweep approve': give it to 'sweep' alone"],
   ])('refuses %j with %j', async (words, given, problem) => {
     await expect(run(words, given)).rejects.toThrow(new UsageError(problem));

@@ -64,9 +64,9 @@ async function findOtherCluster(connection: ConnectionLike, check: ClusterCheck)
     const other = clusterOf(identity);
     if (other === undefined || other === clusterId) continue;
     return (
-      `installation '${installation}' in the Temporal namespace '${namespace}' is served for another cluster: its process ` +
-      `'${identity}' was there in the last 5 minutes, and this cluster is ${clusterId}. Give each its own --installation; ` +
-      'after a move from one cluster to another, stop the processes of the first and wait'
+      `installation '${installation}' in the Temporal namespace '${namespace}' is served by another cluster: process ` +
+      `'${identity}' with namespace UID ${other} was seen in the last 5 minutes; ours is ${clusterId}. Give each cluster ` +
+      'its own --installation. After a move to this cluster, stop the old processes and start this one 5 minutes later'
     );
   }
   return undefined;

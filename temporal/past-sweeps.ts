@@ -29,7 +29,7 @@ export function createSweepMemory({ client, name }: Installation): SweepMemory {
   };
 }
 
-const heldReason = 'another sweep waits at the brake, or nobody has answered it there';
+const heldReason = 'an earlier sweep waits for approval, or ended without it';
 
 /** The last sweep with a report that was no dry run. Lists begin with what has closed last. */
 async function lastCompleted(client: Client, sweeps: string) {

@@ -40,7 +40,9 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
   let workers: Workers | undefined;
 
   const refusal = () =>
-    holder && `the workers pause: the Lease ${holder.lease} is held by ${holder.holder}, which is no Millwright`;
+    holder &&
+    `the workers pause: the Lease ${holder.lease} is held by ${holder.holder}, which is not a Millwright process; ` +
+      'they go on when it is released or expires. Stop that process if Millwright should work';
 
   async function look(): Promise<void> {
     try {
@@ -58,10 +60,10 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
   }
 
   async function pause(running: Workers): Promise<void> {
-    logger.warn(holder ?? {}, 'pausing: somebody else holds a Lease');
+    logger.warn(holder ?? {}, 'workers pause: a process other than Millwright holds a Lease');
     await running.stop();
     workers = undefined;
-    logger.info({}, 'paused');
+    logger.info({}, 'workers paused');
   }
 
   async function keepLooking(): Promise<void> {
@@ -71,7 +73,7 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
       await look();
       if (holder !== undefined && workers !== undefined) await pause(workers);
       if (holder === undefined && workers === undefined) {
-        logger.info({}, 'going on: nobody else holds a Lease');
+        logger.info({}, 'workers resume: no other process holds a Lease');
         await resume().catch((err) => logger.warn({ err }, 'starting the workers failed: trying again'));
       }
     }
@@ -79,7 +81,7 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
 
   await look();
   if (holder === undefined) await resume();
-  else logger.warn(holder, 'not starting to work: somebody else holds a Lease');
+  else logger.warn(holder, 'workers pause: a process other than Millwright holds a Lease');
   const looking = keepLooking();
   looking.catch(fail);
 

@@ -1,4 +1,4 @@
-/** The Schedule of the orphan sweep, and sweeps out of turn: their ids, and the only calls that are made for them. */
+/** The Schedule of the orphan sweep, and sweeps on demand: their ids, and the only calls that are made for them. */
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Client,
@@ -44,10 +44,10 @@ export function sweepScheduleId(installation: string): string {
   return `${installation}/orphan-sweep`;
 }
 
-/** Which sweep out of turn: somebody's, a dry one, or one that deleted classes wait for. */
+/** Which sweep on demand: somebody's, a dry one, or one that deleted classes wait for. */
 type Turn = 'now' | 'dry-run' | 'classes';
 
-/** Workflow id of a sweep out of turn. */
+/** Workflow id of a sweep on demand. */
 export function sweepIdFor(installation: string, turn: Turn): string {
   return `${sweepScheduleId(installation)}/${turn}`;
 }
@@ -149,7 +149,7 @@ function startOptions(to: Installation, input: SweepInput) {
 }
 
 /**
- * Starts a sweep out of turn, beside others: they do each other no harm. One that was started for the same and is not over
+ * Starts a sweep on demand, beside others: they do each other no harm. One that was started for the same and is not over
  * yet is taken as it is. A person's is none that deleted classes wait for, which may have looked before they asked.
  * @returns its workflow id
  */

@@ -37,5 +37,5 @@ export async function reportRun(failed: FailedRun, about?: Parameters<typeof rep
 
 /** The run as a line for people. */
 export function failedRunText({ at, reason, message }: FailedRun): string {
-  return `failed at ${at}, this one goes on: ${reason}: ${message}`;
+  return `at ${at} (${reason}: ${message}); a new run took over`;
 }

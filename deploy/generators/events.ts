@@ -19,7 +19,7 @@ ${rowsOf(machineEvents)}
 
 ## On a MachineClass
 
-\`kubectl describe machineclass <name>\` shows them. That a deleted class is in use is told again every half hour.
+\`kubectl describe machineclass <name>\` shows them. The Event \`ClassInUse\` is repeated every half hour while objects use the class.
 
 | reason | type | when |
 |---|---|---|

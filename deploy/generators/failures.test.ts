@@ -18,7 +18,7 @@ describe('failuresDoc', () => {
 
   it('tells what may be tried again and what may have left a VM', () => {
     expect(failuresDoc()).toContain(
-      '| 14 | `Unavailable` | The cloud cannot be reached or throttles. | yes | yes |  | CloudApi | 5 s | 5 s |',
+      '| 14 | `Unavailable` | The cloud cannot be reached or throttles, or the worker may not act now: it pauses, or serves another cluster. | yes | yes |  | CloudApi | 5 s | 5 s |',
     );
     expect(failuresDoc()).toContain(
       '| 3 | `InvalidArgument` | The providerSpec or a Secret is not valid. |  |  | yes | Class | 3 min | 10 min |',

@@ -54,7 +54,8 @@ export const mcm: readonly { row: number; title: string }[] = [
   },
   {
     row: 23,
-    title: 'A Machine that has not joined within its creation timeout, counted from its making, fails and is replaced',
+    title:
+      'A Machine that has not joined within its creation timeout, counted from when its workflow first saw it, fails and is replaced',
   },
   { row: 24, title: 'The annotation for the creation timeout on a deployment holds for the machines made after it' },
   {
@@ -110,7 +111,11 @@ export const mcm: readonly { row: number; title: string }[] = [
       'Pods with volumes go one at a time by priority, each waiting for its volumes to detach and attach elsewhere',
   },
   { row: 52, title: 'Shared volumes and those unknown to the driver are not waited for' },
-  { row: 53, title: 'Past the drain timeout, counted from the deletion, the drain is forced and the VM goes' },
+  {
+    row: 53,
+    title:
+      'Past the drain timeout, counted from when the workflow first saw the deletion, the drain is forced and the VM goes',
+  },
   { row: 54, title: 'The force-deletion label takes effect even in the middle of a drain (better than the original)' },
   { row: 55, title: 'On a Node that was unhealthy or read-only for 5 min, pods are force-deleted without a wait' },
   { row: 56, title: 'After a forced drain the volume attachments of the Node go before its VM' },
@@ -189,7 +194,7 @@ export const mcm: readonly { row: number; title: string }[] = [
     title:
       'The sweep needs a reachable API, a minimum age and small numbers, else it stops and raises an alarm (better than the original)',
   },
-  { row: 90, title: 'Of two VMs for one Machine the surplus one goes at once' },
+  { row: 90, title: 'Of two VMs for one Machine the next sweep deletes the surplus one' },
   {
     row: 91,
     title: 'A Node without a Machine is marked as not managed and loses our finalizer, until a Machine appears',

@@ -52,20 +52,20 @@ describe('many orphans', () => {
     const dry = await heldSweep(millwright, '--dry-run');
     expect(dry).toMatchObject({
       code: 0,
-      output: expect.stringContaining('the brake would hold: there are 4 orphans'),
+      output: expect.stringContaining('would wait for approval: there are 4 orphans'),
     });
 
     const { code, output } = await heldSweep(millwright);
     expect(code).toBe(1);
     for (const id of ids) expect(output).toContain(`vm ${id}`);
-    expect(output).toContain(`with millwright sweep approve <id>... -n ${namespace}`);
+    expect(output).toContain(`to approve: millwright sweep approve <id>... -n ${namespace}`);
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
     await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1 || undefined);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
 
     const wrong = await approve(millwright, ids[0]!, 'simulated:///here/another');
     expect(wrong).toMatchObject({ code: 1, report: undefined });
-    expect(wrong.output).toContain('no sweep that waits lists simulated:///here/another');
+    expect(wrong.output).toContain('no waiting sweep lists simulated:///here/another');
     expect(await vmIds(millwright)).toEqual(ids.toSorted());
 
     const { code: approved, report } = await approve(millwright, ids[0]!, 'b', ids[2]!);
@@ -74,7 +74,7 @@ describe('many orphans', () => {
     expect(await vmIds(millwright)).toEqual([ids[3]]);
 
     const next = await heldSweep(millwright);
-    expect(next).toMatchObject({ code: 1, output: expect.stringContaining('not all that the sweep of') });
+    expect(next).toMatchObject({ code: 1, output: expect.stringContaining('some orphans of the sweep of') });
     expect(await vmIds(millwright)).toEqual([ids[3]]);
     expect((await approve(millwright, ids[3]!)).code).toBe(0);
     expect(await vmIds(millwright)).toEqual([]);
@@ -99,12 +99,12 @@ describe('Machines that are missing', () => {
     const dry = await heldSweep(millwright, '--dry-run');
     expect(dry).toMatchObject({
       code: 0,
-      output: expect.stringContaining('the brake would hold: there are 0 Machines'),
+      output: expect.stringContaining('would wait for approval: there are 0 Machines'),
     });
     const { code, output } = await heldSweep(millwright);
     expect(code).toBe(1);
     expect(output).toMatch(
-      /the brake holds: there are 0 Machines, fewer than half of those .* saw 3, and 0 were deleted/,
+      /waits for approval: there are 0 Machines, but a sweep read 3 at .*, and only 0 were deleted/,
     );
     expect(await vmIds(millwright)).toEqual(before);
 
@@ -250,7 +250,7 @@ describe('a control cluster that was restored from a backup', () => {
     const { code, output } = await heldSweep(millwright, '--temporal-address', temporalAddress);
 
     expect(code).toBe(1);
-    expect(output).toMatch(/the brake holds: the list of Machines has resourceVersion \d+, lower than at/);
+    expect(output).toMatch(/waits for approval: the list of Machines has resourceVersion \d+, but a sweep read \d+ at/);
     expect(output).toContain(`after-${namespace}`);
     expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 2 });
   }, 240_000);

@@ -80,10 +80,12 @@ describe('an owner of three machines that is deleted', () => {
 
     await withoutGarbageCollector(async () => {
       await control.delete(machineDeployments, key(), { propagationPolicy: 'Orphan' });
-      const releases =
-        /the garbage collector of Kubernetes has to release what it owns, after a deletion with --cascade=or/;
-      expect(await untilItWaits('machinedeployment')).toMatch(releases);
-      expect(await command('rollout', 'status', 'pool')).toMatch(releases);
+      expect(await untilItWaits('machinedeployment')).toMatch(
+        /the garbage collector of Kubernetes has to release what it owns, after a deletion with --cascade=or/,
+      );
+      expect(await command('rollout', 'status', 'pool')).toMatch(
+        /is being deleted with --cascade=orphan since .*: wait until the Kubernetes garbage collector has released/,
+      );
       await expectThreeRunning(before);
     });
     await until('the deployment is gone', async () => ((await deployment()) === undefined ? true : undefined));

@@ -169,7 +169,7 @@ describe('a rollout that cannot move on', () => {
     expect([trying.code, trying.output]).toEqual([
       0,
       expect.stringMatching(
-        /the progress deadline has passed: 1 of 2 .*; told to retry at .*Z, it has until .*Z\n +pool-/,
+        /the progress deadline has passed: 1 of 2 .*; retry was signalled at .*Z; it has until .*Z\n +pool-/,
       ),
     ]);
 
@@ -309,7 +309,7 @@ describe('a rollout that cannot move on', () => {
     const outcomes = await Promise.all([rollout('undo'), rollout('status'), command('rollout', 'pause', 'poool')]);
     await hold(((await read()).metadata.finalizers ?? []).filter((finalizer) => finalizer !== held));
 
-    const gone = expect.stringMatching(/pool is being deleted since .*: what is to stay needs another name/);
+    const gone = expect.stringMatching(/pool is being deleted since .*: create a deployment with another name/);
     expect(outcomes).toEqual([
       { code: 1, output: gone },
       { code: 1, output: gone },

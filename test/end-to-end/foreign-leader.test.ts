@@ -76,7 +76,10 @@ async function readiness({ url }: MillwrightProcess) {
 const working = { status: 200, missing: [], paused: '0' };
 const pausedBy = (lease: string) => ({
   status: 503,
-  missing: [`the workers pause: the Lease ${lease} is held by ${mcm}, which is no Millwright`],
+  missing: [
+    `the workers pause: the Lease ${lease} is held by ${mcm}, which is not a Millwright process; ` +
+      'they go on when it is released or expires. Stop that process if Millwright should work',
+  ],
   paused: '1',
 });
 

@@ -41,7 +41,7 @@ describe('an installation', () => {
     const refused = startMillwright({ namespace: another, installation, command });
 
     await expect(refused).rejects.toThrow(
-      /installation '.*' in the Temporal namespace .* is served for another cluster/,
+      /installation '.*' in the Temporal namespace .* is served by another cluster/,
     );
   });
 
@@ -114,13 +114,17 @@ describe('two clusters that serve one installation at the same time', () => {
     const [process] = processes;
     const exit = await process?.exited;
     expect(exit).toEqual({ code: 1, signal: null });
-    expect(process?.logs()).toMatch(/installation '.*' .* is served for another cluster: its process '.*' was there/);
+    expect(process?.logs()).toMatch(
+      /installation '.*' .* is served by another cluster: process '.*' with namespace UID .* was seen/,
+    );
 
     const late = await one.createMachine(`late-${namespace}`);
     refs.push(late);
     await startWorkflow(to, 'Machine', late);
     const sweepId = await startSweep(to, { dialect: 'gardener', namespace, dryRun: false }, 'person');
-    const said = expect.stringMatching(/this worker serves cluster .*, and the call is for cluster .* --installation/);
+    const said = expect.stringMatching(
+      /this worker serves the cluster with namespace UID .*, but the call is for UID .* --installation/,
+    );
     const waiting = await until('the machine waits', async () => {
       const described = await one.describe(late);
       return described.lastError && described;

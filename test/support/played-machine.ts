@@ -264,7 +264,7 @@ function playCluster(
     readPlaces: noted('readPlaces', () => {
       const { reading, places, nodeNames } = cluster;
       const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
-      const problem = known === undefined ? `${reading.problem}: the VM cannot be found without it` : undefined;
+      const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
       return { places: known ?? [], nodeNames, reading, ...(problem !== undefined && { problem }) };
     }),
     storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>

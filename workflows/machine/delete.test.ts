@@ -207,8 +207,8 @@ describe('the deletion of a VM', () => {
     await observe();
     await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
 
-    expect((await described()).unblock).toContain(
-      'made by provider played from MachineClass small, generation 1, as the annotation millwright.dev/places',
+    expect((await described()).unblock).toMatch(
+      /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
     );
     expect(cluster.steps).not.toContain('removeFinalizer');
   });
@@ -290,7 +290,7 @@ describe('the deletion of a machine without a VM', () => {
     await deleteWithoutClass();
     await eventually(async () => {
       const { blockedOn, lastError } = await described();
-      return blockedOn === 'Class' && lastError?.message.includes('cannot be found without it') === true;
+      return blockedOn === 'Class' && lastError?.message.includes('without it Millwright cannot find the VM') === true;
     });
     expect(cloud.deletions).toEqual([]);
     expect(cluster.steps).not.toContain('removeFinalizer');

@@ -1,6 +1,6 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
 import type { Place } from '../../api/model.ts';
-import { names } from '../../api/names.ts';
+import { type Blocker, names } from '../../api/names.ts';
 import { deleteVm } from './cloud.ts';
 import { type Failure, toOperationText } from './failure.ts';
 import { kubernetes, type Life, look, Outdated, takeMachine, untilAnswered } from './life.ts';
@@ -67,7 +67,8 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   if (refusal !== undefined) {
     const { place, failure } = refusal;
     const isPresent = JSON.stringify(place) === JSON.stringify(reading.cloud);
-    return refused(life, doing, failure, toOperationText(failure), isPresent ? undefined : movedRemedy(place));
+    const unblock = isPresent ? undefined : movedRemedy(place, failure.blockedOn);
+    return refused(life, doing, failure, toOperationText(failure), unblock);
   }
   forgetError(life);
   if (!isLeft) return undefined;
@@ -76,11 +77,13 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
 }
 
 /** The class that the VM was made from has changed since: correcting it does not help. */
-function movedRemedy({ provider, class: { name, generation } }: Place): string {
+function movedRemedy({ provider, class: { name, generation } }: Place, blockedOn: Blocker): string {
+  const first = blockedOn === 'Class' ? undefined : remedy[blockedOn];
   return (
-    `The VM was made by provider ${provider} from MachineClass ${name}, generation ${generation}, as the annotation ` +
-    `${names.places} of the Machine says: make that cloud accept its deletion, or correct the annotation. Without it the ` +
-    'class as it is now says where the VM is. Then send the signal retryNow.'
+    `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from MachineClass ${name}, generation ` +
+    `${generation}, which has changed since: the annotation ${names.places} of the Machine says where, and with which ` +
+    'Secrets. Correct the annotation only if you know that it is wrong; without it Millwright looks where the class says ' +
+    'now. Then send the signal retryNow.'
   );
 }
 

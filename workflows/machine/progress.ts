@@ -110,7 +110,7 @@ function toMarkdown(shown: MachineDescription): string {
     ['To unblock', shown.unblock],
     ['Provider ID', shown.providerID],
     ['Node', shown.nodeName],
-    ['Last run', failedRun && failedRunText(failedRun)],
+    ['Last failed run', failedRun && failedRunText(failedRun)],
   ];
   return rows
     .filter(([, value]) => value)

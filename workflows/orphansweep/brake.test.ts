@@ -106,14 +106,18 @@ describe('approvedKeys', () => {
     },
   ];
 
-  it('takes ids, and names that one alone has', () => {
+  it('takes ids, and names that only one has', () => {
     expect(approvedKeys(held, ['c:///1', 'b', 'c'])).toEqual({ keys: ['one', 'twins'] });
   });
 
   it.each([
-    ['what nobody holds', ['c:///9'], "'c:///9' is none of what waits"],
-    ['a name of several', ['a'], "'a' is the name of several: give one of c:///1, c:///2"],
-    ['one of two VMs that go together', ['c:///3'], 'u is the UID of several VMs, which go together: name c:///4, too'],
+    ['what nobody holds', ['c:///9'], "'c:///9' does not wait for approval"],
+    ['a name of several', ['a'], "'a' is the name of several resources: give one of the ids c:///1, c:///2"],
+    [
+      'one of two VMs that go together',
+      ['c:///3'],
+      'several VMs carry the UID u and are deleted together: name c:///4, too',
+    ],
   ])('refuses %s', (_, given, problem) => {
     expect(approvedKeys(held, given)).toEqual({ problem: expect.stringContaining(problem) });
   });

@@ -37,18 +37,17 @@ export function hasFallen({ least }: Census, last: SeenMachines | undefined, del
 export function doubtsOf(census: Census | undefined, last: SeenMachines | undefined, deleted: number): string[] {
   if (census === undefined || last === undefined) return [];
   const { oldest, least } = census;
-  const since = `${last.at}, when a sweep completed that saw`;
   return [
     ...(isNewer(last.resourceVersion, oldest)
       ? [
-          `the list of Machines has resourceVersion ${oldest}, lower than at ${since} ${last.resourceVersion}: ` +
-            'the control cluster was restored from a backup, or is another one',
+          `the list of Machines has resourceVersion ${oldest}, but a sweep read ${last.resourceVersion} at ${last.at}: ` +
+            'the control cluster was restored from a backup, or this is another cluster',
         ]
       : []),
     ...(hasFallen(census, last, deleted)
       ? [
-          `there are ${least} Machines, fewer than half of those at ${since} ${last.count}, and ${deleted} were deleted ` +
-            'since: objects were lost, or the namespace is another one',
+          `there are ${least} Machines, but a sweep read ${last.count} at ${last.at}, and only ${deleted} ` +
+            `${deleted === 1 ? 'was' : 'were'} deleted since: Machines were lost, or this is another namespace or cluster`,
         ]
       : []),
   ];
@@ -67,18 +66,18 @@ export function brake(
   const free = brakeRate === 0 ? 0 : Math.max(brakeCount, Math.floor((vms * brakeRate) / 100));
   const bound =
     brakeRate === 0
-      ? 'with --orphan-brake-rate 0 none goes without approval'
-      : `of ${vms} listed VMs up to ${free} go without approval: the larger of --orphan-brake-count ${brakeCount} and ` +
-        `--orphan-brake-rate ${brakeRate} %`;
+      ? 'and with --orphan-brake-rate 0 every deletion needs approval'
+      : `but only ${free} may be deleted without approval: the larger of --orphan-brake-count ${brakeCount} and ` +
+        `${brakeRate} % of ${vms} listed VMs (--orphan-brake-rate)`;
   const reasons = [
-    ...(orphans > free ? [`there ${orphans === 1 ? 'is 1 orphan' : `are ${orphans} orphans`}, and ${bound}`] : []),
+    ...(orphans > free ? [`there ${orphans === 1 ? 'is 1 orphan' : `are ${orphans} orphans`}, ${bound}`] : []),
     ...doubts,
   ];
   return reasons.length === 0 ? decision : { kind: 'hold', reasons, groups };
 }
 
 /**
- * The keys of the orphans that a person has named by ids, or by names that one alone has; else what is wrong, with the fix.
+ * The keys of the orphans that a person has named by ids, or by names that only one has; else what is wrong, with the fix.
  */
 export function approvedKeys(
   held: readonly HeldOrphan[],
@@ -88,8 +87,11 @@ export function approvedKeys(
   const ids = new Set<string>();
   for (const each of given) {
     const found = new Set(resources.filter(({ id, name }) => id === each || name === each).map(({ id }) => id));
-    if (found.size === 0) return { problem: `'${each}' is none of what waits: give ids or names that the sweep lists` };
-    if (found.size > 1) return { problem: `'${each}' is the name of several: give one of ${[...found].join(', ')}` };
+    if (found.size === 0)
+      return { problem: `'${each}' does not wait for approval: give an id or name that the sweep lists` };
+    if (found.size > 1) {
+      return { problem: `'${each}' is the name of several resources: give one of the ids ${[...found].join(', ')}` };
+    }
     for (const id of found) ids.add(id);
   }
   const approved = held.filter(({ named }) => named.some(({ id }) => ids.has(id)));
@@ -97,7 +99,7 @@ export function approvedKeys(
     const missing = named.filter(({ id }) => !ids.has(id)).map(({ id }) => id);
     if (missing.length > 0) {
       return {
-        problem: `${named[0]?.uid} is the UID of several VMs, which go together: name ${missing.join(', ')}, too`,
+        problem: `several VMs carry the UID ${named[0]?.uid} and are deleted together: name ${missing.join(', ')}, too`,
       };
     }
   }

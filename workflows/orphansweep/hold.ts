@@ -18,7 +18,7 @@ export async function holdAtBrake(
   const byKey = new Map(groups.flatMap(({ remove }) => remove).map((orphan) => [orphan.key, toHeld(orphan)]));
   const held = { reasons, count: byKey.size, orphans: [...byKey.values()].slice(0, maxHeld) };
   const until = new Date(Date.now() + seconds * 1_000).toISOString();
-  show(sweep, { doing: 'waiting for approval of what would go', candidates: held.count, until, held });
+  show(sweep, { doing: 'waiting for approval', candidates: held.count, until, held });
   showBlocker('Brake');
   if (!(await condition(() => sweep.approved !== undefined, seconds * 1_000))) {
     // The search attribute stays: the next sweep sees by it that nobody has answered.
@@ -26,11 +26,11 @@ export async function holdAtBrake(
       type: notApprovedFailure,
       nonRetryable: true,
       message: [
-        `nobody has approved within ${seconds / 3_600} h what would go, so nothing was deleted`,
+        `nobody approved the deletions within ${seconds / 3_600} h, so nothing was deleted`,
         ...reasons,
         ...held.orphans.slice(0, 20).map(nameOf),
         ...(held.count > 20 ? [`and ${held.count - 20} more`] : []),
-        `the next sweep looks again; while it waits: ${approvalLine(sweep.input)}`,
+        `the next sweep looks again and waits for approval; then run: ${approvalLine(sweep.input)}`,
       ].join('\n'),
     });
   }

@@ -60,14 +60,14 @@ export const notApprovedFailure = 'NotApproved';
 /** Why something is kept. An orphan has no Machine, or is a VM with the UID of a Machine that names another. */
 export const keptReasons = {
   machine: 'has a Machine',
-  cameBack: 'was an orphan at first and is none now',
-  gone: 'was an orphan at first and has gone by itself',
-  seenOnce: 'was no orphan at first and is one now: the next sweep looks again',
+  cameBack: 'was an orphan in the first look, but not in the second',
+  gone: 'disappeared by itself',
+  seenOnce: 'was not an orphan in the first look: the next sweep checks it',
   young: 'is younger than the minimum age',
   unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
-  notApproved: 'is an orphan, and nobody has approved that it goes',
+  notApproved: 'is an orphan, but was not approved',
   deleting: 'is an orphan, and the cloud is still deleting it',
-  dryRun: 'is an orphan, and would go but for the dry run',
+  dryRun: 'is an orphan and would be deleted without the dry run',
 } as const;
 export type KeptReason = keyof typeof keptReasons;
 

@@ -71,7 +71,7 @@ export function startSweep(input: SweepInput): Sweep {
     sweep.approved = new Set(approve(given));
     return sweep.approved.size;
   };
-  const description = 'Name the VMs that may go, by id or name. All others are kept.';
+  const description = 'Name the orphans that may be deleted, by id or name. All others are kept.';
   setHandler(approveUpdate, accept, { validator: (given) => void approve(given), description });
   return sweep;
 }
@@ -159,9 +159,8 @@ function heldLines({ input, progress: { held } }: Sweep): string[] {
   const more = held.count - maxShown;
   return [
     `- **Blocked on**: Brake: ${blockers.Brake}`,
-    ...held.reasons.map((reason) => `- **Held, as** ${reason}`),
+    ...held.reasons.map((reason) => `- **Waits because** ${reason}`),
     `- **To approve**: \`${approvalLine(input)}\`; what is not named is kept`,
-    `- **Orphans**: ${held.count}`,
     ...held.orphans.slice(0, maxShown).map((orphan) => `  - ${nameOf(orphan)}`),
     ...(more > 0 ? [`  - and ${more} more`] : []),
   ];
@@ -173,8 +172,8 @@ function toMarkdown(sweep: Sweep): string {
   const rows: [string, string | undefined][] = [
     ['Doing', `${doing}, since ${since}${until === undefined ? '' : `, until ${until}`}`],
     ['Blocked on', blocked > 0 ? 'KubernetesApi: it has to tell which Machines there are' : undefined],
-    ['Groups of classes', `${groups}, of which ${listed} are listed; ${seen} resources seen`],
-    ['Without a Machine', `${candidates}; ${deleted} deleted, ${failed} could not be deleted`],
+    ['Class groups', `${groups}, of which ${listed} are listed; ${seen} resources seen`],
+    ['Orphans', `${candidates}; ${deleted} deleted, ${failed} could not be deleted`],
     ['Last error', lastError && `${lastError.code} at ${lastError.at}: ${lastError.message}`],
     ['Dry run', input.dryRun ? 'nothing is deleted' : undefined],
   ];

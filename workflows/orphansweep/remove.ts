@@ -118,7 +118,5 @@ function nameOf({ resources }: Orphan): string {
 
 function whyOf({ resources }: Orphan, verb: 'has' | 'had'): string {
   const machine = leadingOf(resources)?.surplusOf;
-  return machine === undefined
-    ? `${verb} no Machine`
-    : `carries the UID of Machine ${machine} and is not the VM that it names`;
+  return machine === undefined ? `${verb} no Machine` : `carries the UID of Machine ${machine}, which names another VM`;
 }

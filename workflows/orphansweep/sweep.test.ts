@@ -200,7 +200,7 @@ describe('orphanSweep', () => {
     const named = { kind: 'vm', id: 'c://a/second', uid, name, surplusOf: 'machine-u1' };
     expect(groups[0]?.deleted).toEqual({ count: 1, resources: [named] });
     expect(groups[0]?.kept).toMatchObject([{ reason: 'machine', count: 3 }]);
-    expect(notices[0]?.note).toContain('which carries the UID of Machine machine-u1 and is not the VM that it names');
+    expect(notices[0]?.note).toContain('which carries the UID of Machine machine-u1, which names another VM');
   });
 
   it('[mcm 90] [invariant 4] keeps a surplus VM whose Machine names another VM right before it would go', async () => {
@@ -395,7 +395,7 @@ describe('the brake of a sweep', () => {
     expect(metadata).toContain('millwright sweep approve <id>... -n n');
 
     await expect(approve('c://a/0', 'unknown')).rejects.toMatchObject({
-      cause: { message: expect.stringContaining("'unknown' is none of what waits") },
+      cause: { message: expect.stringContaining("'unknown' does not wait for approval") },
     });
     expect(deletions).toEqual([]);
     expect(await approve('c://a/0', 'name-2')).toBe(2);
@@ -406,7 +406,10 @@ describe('the brake of a sweep', () => {
       { reason: 'notApproved', resources: [{ id: 'c://a/1' }, { id: 'c://a/3' }] },
     ]);
     expect(deletions.map(({ machine }) => machine.uid).toSorted()).toEqual(['u0', 'u2']);
-    expect([braked?.length, unanswered]).toEqual([1, [expect.stringContaining('not all that')]]);
+    expect([braked?.length, unanswered]).toEqual([
+      1,
+      [expect.stringMatching(/some orphans of the sweep of .* were not approved/)],
+    ]);
     await eventually(async () => !(await blockedOnBrake()), 30_000);
   });
 
@@ -481,8 +484,8 @@ describe('the brake of a sweep', () => {
 
     expect((await held())?.reasons).toEqual([
       'before',
-      expect.stringMatching(/resourceVersion 100, lower than .* saw 200: the control cluster was restored/),
-      expect.stringMatching(/there are 2 Machines, fewer than half of those .* saw 6, and 0 were deleted/),
+      expect.stringMatching(/resourceVersion 100, but a sweep read 200 at .*: the control cluster was restored/),
+      expect.stringMatching(/there are 2 Machines, but a sweep read 6 at .*, and only 0 were deleted/),
     ]);
     expect(deletions).toEqual([]);
     await approve('c://a/0');
@@ -506,7 +509,7 @@ describe('the brake of a sweep', () => {
     expect([groups[0]?.deleted.count, braked, unanswered]).toEqual([1, undefined, []]);
   });
 
-  it('[mcm 89] says in a dry run that the brake would hold', async () => {
+  it('[mcm 89] says in a dry run why a sweep would wait for approval', async () => {
     cloud = orphans(4);
 
     const { groups, braked } = await sweep(true);

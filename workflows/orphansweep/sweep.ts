@@ -87,7 +87,7 @@ function seenMachines({ census }: Sweep, past: PastSweeps): Pick<SweepReport, 'm
 
 function notApproved({ startedAt }: Sweep, { groups }: SweepDecision): string[] {
   const isPartial = groups.some(({ kept }) => kept.some(({ reason }) => reason === 'notApproved'));
-  return isPartial ? [`not all that the sweep of ${startedAt} held was approved`] : [];
+  return isPartial ? [`some orphans of the sweep of ${startedAt} were not approved`] : [];
 }
 
 /** Why the Machines are not believed. Asks how many were deleted only where many are missing. */

@@ -62,7 +62,7 @@ export function toMarkdown(described: OwnerDescription): string {
   if (heldUpBy !== undefined) lines.push(...toLines(heldUpBy).map((line) => `- ${line}`));
   if (lastError !== undefined)
     lines.push(`- **Last error**: ${lastError.code} at ${lastError.at}: ${lastError.message}`);
-  if (failedRun !== undefined) lines.push(`- **Last run**: ${failedRunText(failedRun)}`);
+  if (failedRun !== undefined) lines.push(`- **Last failed run**: ${failedRunText(failedRun)}`);
   return lines.join('\n');
 }
 

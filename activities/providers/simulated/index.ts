@@ -200,7 +200,10 @@ async function deleteOnly(
   const isOurs = Object.entries(tags).every(([key, value]) => vm.tags[key] === value);
   if (!isOurs || vm.tags[names.machineUid] !== uid) {
     const wanted = uid === undefined ? 'no UID tag' : `the UID tag ${uid}`;
-    throw new ProviderError('FailedPrecondition', `the VM ${id} has not the tags of this class and ${wanted} any more`);
+    throw new ProviderError(
+      'FailedPrecondition',
+      `the VM ${id} was changed: it must have the tags of its class and ${wanted}`,
+    );
   }
   if (vm.state !== 'deleting') await deleteVm(access, vm.id, signal);
   return { state: 'deleting', nodeNames: [vm.name] };

@@ -82,7 +82,7 @@ export const tour: readonly Stop[] = [
     missing: async (_, output) => expectIn(output, 'complete'),
   },
   {
-    title: 'What a sweep for VMs without a Machine would delete',
+    title: 'What a sweep would delete',
     command: 'millwright sweep --dry-run',
     missing: async (_, output) => expectIn(output, 'nothing'),
   },

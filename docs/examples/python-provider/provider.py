@@ -114,7 +114,7 @@ def find_vms(cloud, request):
         return [*vms, vm] if vm else vms
     vm = cloud("GET", "/v1/vms/" + only["id"].rsplit("/", 1)[1])
     if vm and (vm["tags"].get(UID_TAG) != only.get("uid") or not tags_of(request).items() <= vm["tags"].items()):
-        raise failure("FailedPrecondition", f"the VM {vm['id']} has not the tags of its class and the UID tag any more")
+        raise failure("FailedPrecondition", f"the VM {vm['id']} was changed: it must have the tags of its class and the UID tag of the request")
     return [vm] if vm else []
 
 
