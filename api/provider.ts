@@ -156,6 +156,13 @@ export const CloudResource = z.object({
   uid: z.string().optional().describe('Machine UID from the tags. Left out where there is none.'),
   name: z.string().describe('Name in the cloud, empty where it has none.'),
   createdAt: z.iso.datetime({ offset: true }).describe('When the cloud created it.'),
+  alive: z
+    .boolean()
+    .optional()
+    .describe(
+      'Whether a VM is being created or runs; false for one that is stopped, ending or has ended. Left out: unknown. ' +
+        'Another VM of the Machine is surplus only while this is true of the one that the Machine names.',
+    ),
   tags: z.record(z.string(), z.string()),
 });
 export type CloudResource = z.infer<typeof CloudResource>;

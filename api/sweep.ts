@@ -58,13 +58,13 @@ export interface SweepScope {
 }
 
 /** What a sweep keeps of a listed resource. */
-export interface ListedResource extends Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt'> {
+export interface ListedResource extends Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt' | 'alive'> {
   /** Name of the Machine whose UID a surplus VM carries. */
   readonly surplusOf?: string;
 }
 
 /** What it takes to tell whose a resource is. */
-export type ResourceKey = Omit<ListedResource, 'createdAt' | 'surplusOf'>;
+export type ResourceKey = Omit<ListedResource, 'createdAt' | 'alive' | 'surplusOf'>;
 
 /** Whose Machines a sweep asks for. */
 export interface SweepNamespace {

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { deleteVm } from '../../activities/providers/simulated/client.ts';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { names } from '../../api/names.ts';
 import { events, nodes } from '../../kube/core.ts';
@@ -136,6 +137,29 @@ describe('two VMs of one Machine', () => {
     expect(phaseOf(await control.get(machines, { namespace, name }))).toBe('Running');
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ seen: 1, deleted: { count: 0 } });
   }, 180_000);
+
+  it('[mcm 90] [invariant 4] stay while the one that the Machine names is being deleted in the cloud', async () => {
+    millwright = await startInstallation({ flags: short, cloud: { deleteMs: 600_000 } });
+    const { cloud, namespace } = millwright;
+    const { name, uid } = await millwright.createMachine(`replaced-${namespace}`);
+    await millwright.untilMachines(1, 'Running');
+    const [named] = await cloud.vms();
+    const other = await makeVm(millwright, name, { uid });
+    await deleteVm({ endpoint: cloud.url, token: plainSecret.token }, named!.id, AbortSignal.timeout(10_000));
+    await untilOld(millwright);
+
+    const { code, report } = await sweep(millwright);
+
+    expect(report.groups[0]).toMatchObject({
+      ...{ seen: 2, deleted: { count: 0 } },
+      kept: [
+        { reason: 'machine', count: 1 },
+        { reason: 'keeperNotAlive', count: 1, resources: [{ id: other, surplusOf: name }] },
+      ],
+    });
+    expect(code).toBe(0);
+    expect((await cloud.vms()).map(({ state }) => state).toSorted()).toEqual(['deleting', 'running']);
+  }, 120_000);
 });
 
 describe('millwright sweep', () => {

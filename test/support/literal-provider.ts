@@ -114,7 +114,7 @@ export function createLiteralProvider(name: string) {
     async listVms({ providerSpec, page = '0' }) {
       const rest = listed(providerSpec).slice(Number(page));
       const items = rest.slice(0, pageSize).map((vm) => ({
-        ...{ kind: 'vm' as const, id: providerIDOf(vm), name: vm.name, tags: {} },
+        ...{ kind: 'vm' as const, id: providerIDOf(vm), name: vm.name, alive: true, tags: {} },
         ...{ ...(vm.uid !== undefined && { uid: vm.uid }), createdAt: new Date(vm.createdMs).toISOString() },
       }));
       return { items, ...(rest.length > pageSize && { nextPage: String(Number(page) + pageSize) }) };

@@ -31,18 +31,20 @@ export function readPage(answer: unknown, page: string | undefined): ListedPage 
 }
 
 function problemOf(item: unknown): { field: string; value: unknown; accepted: string } | undefined {
-  const { kind, id, uid, name, createdAt }: Partial<Record<string, unknown>> = Object(item);
+  const { kind, id, uid, name, createdAt, alive }: Partial<Record<string, unknown>> = Object(item);
   if (!kinds.includes(kind)) return { field: 'kind', value: kind, accepted: kinds.join(', ') };
   if (typeof id !== 'string' || id === '') return { field: 'id', value: id, accepted: 'a text' };
   const isUid = uid === undefined || uid === null || typeof uid === 'string';
   if (!isUid) return { field: 'uid', value: uid, accepted: 'a text' };
   if (typeof name !== 'string') return { field: 'name', value: name, accepted: 'a text' };
+  const isAlive = alive === undefined || alive === null || typeof alive === 'boolean';
+  if (!isAlive) return { field: 'alive', value: alive, accepted: 'true or false' };
   if (typeof createdAt === 'string' && !Number.isNaN(Date.parse(createdAt))) return undefined;
   return { field: 'createdAt', value: createdAt, accepted: 'a time such as 2026-01-02T03:04:05Z' };
 }
 
-function toListed({ kind, id, uid, name, createdAt }: CloudResource): ListedResource {
-  return { kind, id, ...(uid && { uid }), name, createdAt };
+function toListed({ kind, id, uid, name, createdAt, alive }: CloudResource): ListedResource {
+  return { kind, id, ...(uid && { uid }), name, createdAt, ...(alive && { alive }) };
 }
 
 function unusable(field: string, value: unknown, accepted: string): Failure {

@@ -14,7 +14,8 @@ function vm(id: string, fields: Partial<ListedResource> = {}): ListedResource {
 /** A group in which all of these had no Machine in both looks. */
 function groupOf(ownerless: readonly ListedResource[], vms: number) {
   const atMs = Date.parse('2026-01-02T00:00:00Z');
-  const look: Look = { atMs, seen: vms, vms, ownerless, adopted: [], surplus: [], present: ownerless.map(keyOf) };
+  const nothing = { adopted: [], surplus: [], alive: new Set<string>() };
+  const look: Look = { atMs, seen: vms, vms, ownerless, ...nothing, present: ownerless.map(keyOf) };
   return { first: look, second: look };
 }
 

@@ -64,6 +64,7 @@ export const keptReasons = {
   gone: 'disappeared by itself',
   seenOnce: 'was not an orphan in the first look: the next sweep checks it',
   young: 'is younger than the minimum age',
+  keeperNotAlive: 'carries the UID of a Machine that names another VM, which is not listed as alive',
   unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
   notApproved: 'is an orphan, but was not approved',
   deleting: 'is an orphan, and the cloud is still deleting it',

@@ -19,6 +19,7 @@ function look(ownerless: readonly ListedResource[], fields: Partial<Look> = {}):
     ownerless,
     adopted: [],
     surplus: [],
+    alive: new Set(),
     present: ownerless.map(keyOf),
     ...fields,
   };
@@ -82,9 +83,10 @@ describe('planSweep', () => {
   it('[mcm 90] removes a surplus VM alone, once it was surplus in both looks and is old enough', () => {
     const second = vm('second', { uid: 'u', surplusOf: 'm' });
     const surplus = [{ resource: second, keeper: 'cloud first' }];
-    const seen = look([], { seen: 3, surplus });
+    const alive = new Set(['cloud first']);
+    const seen = look([], { seen: 3, surplus, alive });
     const young = { ...second, createdAt: '2026-01-01T11:55:00Z' };
-    const seenYoung = look([], { seen: 3, surplus: [{ resource: young, keeper: 'cloud first' }] });
+    const seenYoung = look([], { seen: 3, surplus: [{ resource: young, keeper: 'cloud first' }], alive });
 
     expect(planSweep([{ first: seen, second: seen }], minimumAgeMs).groups).toEqual([
       { remove: [{ key: 'surplus second', uid: 'u', resources: [second], keeper: 'cloud first' }], owned: 2, kept: [] },
@@ -94,6 +96,25 @@ describe('planSweep', () => {
     expect(keptFor({ first: seen, second: look([], { seen: 3, present: ['surplus second'] }) })).toEqual([
       ['cameBack', ['second']],
     ]);
+  });
+
+  it('[invariant 4] removes a surplus VM only if the VM of its Machine was alive in both looks', () => {
+    const second = vm('second', { uid: 'u', surplusOf: 'm' });
+    const seen = (isAlive: boolean, present: readonly string[] = []) =>
+      look([], {
+        ...{ seen: 3, surplus: [{ resource: second, keeper: 'cloud first' }], present },
+        alive: new Set(isAlive ? ['cloud first'] : []),
+      });
+
+    for (const first of [true, false]) {
+      for (const last of [true, false]) {
+        const looks = { first: seen(first), second: seen(last, first ? ['surplus second'] : []) };
+        expect(removed(looks)).toEqual(first && last ? [second] : []);
+        expect(planSweep([looks], minimumAgeMs).groups[0]?.owned).toBe(2);
+        const reason = last ? 'seenOnce' : 'keeperNotAlive';
+        expect(keptFor(looks)).toEqual(first && last ? [] : [[reason, ['second']]]);
+      }
+    }
   });
 
   /** A thing in a cloud: when it is there, when it has a Machine, and how old it is. */
@@ -132,6 +153,7 @@ describe('planSweep', () => {
           ownerless: seen(at).flatMap((each) => (isOwned(at, each) ? [] : each.resource)),
           adopted,
           surplus: [],
+          alive: new Set(),
           present: seen(at).map(({ resource }) => keyOf(resource)),
         });
 

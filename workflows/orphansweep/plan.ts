@@ -31,8 +31,10 @@ export interface Look {
   readonly ownerless: readonly ListedResource[];
   /** UIDs that belong to a Machine all the same, see `Ownership`. */
   readonly adopted: readonly string[];
-  /** Surplus VMs of which the keeper was listed, too. */
+  /** VMs of Machines that name others. */
   readonly surplus: readonly Surplus[];
+  /** VMs that were listed as alive, as `vmOf` their ids. */
+  readonly alive: ReadonlySet<string>;
   /** Keys of listed resources of which the look before this one was suspicious, one for each resource. */
   readonly present: readonly string[];
 }
@@ -43,6 +45,8 @@ export interface JudgedLook {
   readonly owned: number;
   readonly orphans: readonly Orphan[];
   readonly young: readonly Orphan[];
+  /** Surplus VMs that may be all that their Machines have: the ones that those name are not known to be alive. */
+  readonly needed: readonly Orphan[];
   /** No VM, and no UID tag: nobody can tell whose they are. */
   readonly unattributed: readonly ListedResource[];
 }
@@ -66,13 +70,18 @@ export function judge(look: Look, minimumAgeMs: number): JudgedLook {
     ...{ key: surplusKeyOf(resource), resources: [resource], keeper },
     ...(resource.uid !== undefined && { uid: resource.uid }),
   }));
-  const things: Orphan[] = [...groupByKey(ownerless.filter(isAttributed)), ...surplus];
+  const isNeeded = ({ keeper }: Pick<Surplus, 'keeper'>) => !look.alive.has(keeper);
+  const things: Orphan[] = [
+    ...groupByKey(ownerless.filter(isAttributed)),
+    ...surplus.filter((each) => !isNeeded(each)),
+  ];
   const isOld = ({ resources }: Orphan) =>
     resources.every(({ createdAt }) => look.atMs - Date.parse(createdAt) >= minimumAgeMs);
   return {
     owned: look.seen - ownerless.length - surplus.length,
     orphans: things.filter(isOld),
     young: things.filter((thing) => !isOld(thing)),
+    needed: surplus.filter(isNeeded),
     unattributed: ownerless.filter((resource) => !isAttributed(resource)),
   };
 }
@@ -135,7 +144,7 @@ function planGroup({ first, second }: GroupLooks, minimumAgeMs: number, approved
   const certain = second === undefined ? [] : now.orphans.filter(({ key }) => suspects.has(key));
   const mayGo = ({ key }: Orphan) => approved === undefined || approved.has(key);
   const seenOnce = now.orphans.filter(({ key }) => second !== undefined && !suspects.has(key));
-  const still = new Set([...now.orphans, ...now.young].map(({ key }) => key));
+  const still = new Set([...now.orphans, ...now.young, ...now.needed].map(({ key }) => key));
   const present = new Set(second?.present);
   const changed = second === undefined ? [] : before.orphans.filter(({ key }) => !still.has(key));
   const cameBack = changed.filter(({ key }) => present.has(key));
@@ -146,6 +155,7 @@ function planGroup({ first, second }: GroupLooks, minimumAgeMs: number, approved
     { reason: 'gone', resources: resourcesOf(changed.filter(({ key }) => !present.has(key))) },
     { reason: 'seenOnce', resources: resourcesOf(seenOnce) },
     { reason: 'young', resources: resourcesOf(now.young) },
+    { reason: 'keeperNotAlive', resources: resourcesOf(now.needed) },
     { reason: 'unattributed', resources: now.unattributed },
     { reason: 'notApproved', resources: resourcesOf(certain.filter((orphan) => !mayGo(orphan))) },
   ];

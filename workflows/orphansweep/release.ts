@@ -5,7 +5,7 @@ import { type GroupReport, type KeptReason, keptReasons, type SweepReport } from
 import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
 
 /** What is kept for one of these needs no class of its own. */
-const settledReasons = new Set<KeptReason>(['machine', 'cameBack', 'gone']);
+const settledReasons = new Set<KeptReason>(['machine', 'cameBack', 'gone', 'keeperNotAlive']);
 
 /** Lets go of deleted classes once all that their group can see has a Machine. Answers with the names of those that have gone. */
 export async function releaseClasses(

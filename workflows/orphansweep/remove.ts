@@ -49,7 +49,8 @@ async function stillOrphans(sweep: Sweep, batch: readonly Orphan[], minimumAgeMs
   const answer = await withoutMachine(sweep, resources);
   const keepers = new Map(batch.map(({ key, keeper }) => [key, keeper]));
   const surplus = answer.surplus.filter(({ resource, keeper }) => keepers.get(surplusKeyOf(resource)) === keeper);
-  const look = { ...answer, surplus, atMs: Date.now(), seen: resources.length, vms: 0, present: [] };
+  const alive = new Set(surplus.map(({ keeper }) => keeper)); // as the last list of the cloud says
+  const look = { ...answer, surplus, alive, atMs: Date.now(), seen: resources.length, vms: 0, present: [] };
   const complete = new Map(batch.map(({ key, resources: { length } }) => [key, length]));
   const { orphans } = judge(look, minimumAgeMs);
   return new Set(orphans.filter(({ key, resources: left }) => left.length === complete.get(key)).map(({ key }) => key));

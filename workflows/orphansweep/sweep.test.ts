@@ -182,14 +182,20 @@ describe('orphanSweep', () => {
     expect(notices.some(({ note }) => note.includes('vm orphan') && note.includes('and 1 more of its UID'))).toBe(true);
   });
 
-  it('[mcm 90] deletes the surplus VM of a Machine alone, and none while the VM of the Machine is not listed', async () => {
-    machines = new Set(['u1', 'u2']);
+  it('[mcm 90] [invariant 4] deletes the surplus VM of a Machine alone, and none while the VM of the Machine is not listed as alive', async () => {
+    machines = new Set(['u1', 'u2', 'u3', 'u4']);
     keepers = new Map([
       ['u1', 'c://a/first'],
       ['u2', 'c://a/not-listed'],
+      ['u3', 'c://a/ending'],
+      ['u4', 'c://a/unknown'],
     ]);
-    const [first, second] = [vm('c://a/first', { uid: 'u1' }), vm('c://a/second', { uid: 'u1' })];
-    cloud = [first, second, vm('disk', { kind: 'disk', uid: 'u1' }), vm('c://a/lone', { uid: 'u2' })];
+    const [first, second] = [vm('c://a/first', { uid: 'u1', alive: true }), vm('c://a/second', { uid: 'u1' })];
+    cloud = [
+      ...[first, second, vm('disk', { kind: 'disk', uid: 'u1' }), vm('c://a/lone', { uid: 'u2' })],
+      ...[vm('c://a/ending', { uid: 'u3', alive: false }), vm('c://a/serves', { uid: 'u3', alive: true })],
+      ...[vm('c://a/unknown', { uid: 'u4' }), vm('c://a/maybe', { uid: 'u4' })],
+    ];
 
     const { groups } = await sweep();
 
@@ -199,14 +205,19 @@ describe('orphanSweep', () => {
     const { name, uid } = second;
     const named = { kind: 'vm', id: 'c://a/second', uid, name, surplusOf: 'machine-u1' };
     expect(groups[0]?.deleted).toEqual({ count: 1, resources: [named] });
-    expect(groups[0]?.kept).toMatchObject([{ reason: 'machine', count: 3 }]);
+    expect(
+      groups[0]?.kept.map(({ reason, count, resources }) => [reason, count, resources.map(({ id }) => id)]),
+    ).toEqual([
+      ['machine', 4, []],
+      ['keeperNotAlive', 3, ['c://a/lone', 'c://a/serves', 'c://a/maybe']],
+    ]);
     expect(notices[0]?.note).toContain('which carries the UID of Machine machine-u1, which names another VM');
   });
 
   it('[mcm 90] [invariant 4] keeps a surplus VM whose Machine names another VM right before it would go', async () => {
     machines = new Set(['u1']);
     keepers = new Map([['u1', 'c://a/first']]);
-    cloud = [vm('c://a/first', { uid: 'u1' }), vm('c://a/second', { uid: 'u1' })];
+    cloud = [vm('c://a/first', { uid: 'u1', alive: true }), vm('c://a/second', { uid: 'u1' })];
     onRead = (count) => {
       if (count === 3) keepers.set('u1', 'c://a/third');
     };
@@ -449,7 +460,7 @@ describe('the brake of a sweep', () => {
     classes = [swept('a'), swept('b')];
     machines = new Set(['u1']);
     keepers = new Map([['u1', 'c://a/first']]);
-    const [first, second] = [vm('c://a/first', { uid: 'u1' }), vm('c://a/second', { uid: 'u1' })];
+    const [first, second] = [vm('c://a/first', { uid: 'u1', alive: true }), vm('c://a/second', { uid: 'u1' })];
     const disk = vm('disk', { kind: 'disk', uid: 'u3' });
     listVms = (request) => ({
       items: request.class.name === 'a' ? [first, second] : [vm('x', { uid: 'u2' }), disk, vm('y')],

@@ -159,8 +159,8 @@ async function lookAt(
     adopted: [],
     surplus: [],
     present: [],
-  } as Mutable<Look>;
-  const present = new Set<string>();
+  } as Mutable<Omit<Look, 'alive'>>;
+  const alive = new Set<string>();
   let waiting: ListedResource[] = [];
   let page: string | undefined;
   do {
@@ -176,7 +176,7 @@ async function lookAt(
     if (which === 'first') show(sweep, { seen: sweep.progress.seen + listed.items.length });
     const keys = listed.items.flatMap((item) => [keyOf(item), surplusKeyOf(item)]);
     look.present.push(...keys.filter((key) => suspects.has(key)));
-    for (const { kind, id } of listed.items) if (kind === 'vm') present.add(vmOf(id));
+    for (const item of listed.items) if (item.kind === 'vm' && item.alive === true) alive.add(vmOf(item.id));
     waiting.push(...listed.items);
     page = listed.nextPage;
     if (waiting.length > 0 && (page === undefined || waiting.length >= maxAsked)) {
@@ -187,8 +187,7 @@ async function lookAt(
       waiting = [];
     }
   } while (page !== undefined);
-  look.surplus = look.surplus.filter(({ keeper }) => present.has(keeper));
-  group[which] = look;
+  group[which] = { ...look, alive };
   if (which === 'first') show(sweep, { listed: sweep.progress.listed + 1 });
 }
 

@@ -510,7 +510,11 @@ describe('listVms', () => {
     expect(first.items.length).toBeGreaterThan(second.items.length);
     const items = [...first.items, ...second.items];
     expect(new Set(items.map(({ uid }) => uid))).toEqual(new Set(requests.map(({ machine }) => machine.uid)));
-    expect(items[0]).toMatchObject({ kind: 'vm', id: expect.stringMatching(/^simulated:\/\/\/local\/vm-/) });
+    expect(items[0]).toMatchObject({
+      kind: 'vm',
+      id: expect.stringMatching(/^simulated:\/\/\/local\/vm-/),
+      alive: true,
+    });
     expect(items.every((item) => CloudResource.safeParse(item).success)).toBe(true);
   });
 });

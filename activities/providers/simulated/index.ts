@@ -162,7 +162,7 @@ async function findSurvivor(access: CloudAccess, request: EnsureVmRequest, signa
   const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
   const isFirst = (vm: CloudVm) => providerID !== undefined && isNamed(vm, providerID);
   const [survivor, ...surplus] = [...listed, ...unlisted]
-    .filter(({ state }) => state === 'creating' || state === 'running')
+    .filter(isAlive)
     .toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || Date.parse(a.createdAt) - Date.parse(b.createdAt));
   await Promise.all(surplus.map(({ id }) => deleteVm(access, id, signal)));
   return survivor;
@@ -234,8 +234,13 @@ function toResource(vm: CloudVm): CloudResource {
     ...(uid !== undefined && { uid }),
     name: vm.name,
     createdAt: vm.createdAt,
+    alive: isAlive(vm),
     tags: vm.tags,
   };
+}
+
+function isAlive({ state }: CloudVm): boolean {
+  return state === 'creating' || state === 'running';
 }
 
 function toProviderID({ region, id }: CloudVm): string {

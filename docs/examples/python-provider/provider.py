@@ -184,7 +184,10 @@ def list_vms(request):
     answer = open_cloud(request)("GET", "/v1/vms?" + urlencode(query))
     fields = ("name", "createdAt", "tags")
     items = [
-        {"kind": "vm", "id": provider_id(vm), "uid": vm["tags"].get(UID_TAG), **{field: vm[field] for field in fields}}
+        {
+            **{"kind": "vm", "id": provider_id(vm), "uid": vm["tags"].get(UID_TAG), "alive": vm["state"] in ALIVE},
+            **{field: vm[field] for field in fields},
+        }
         for vm in answer["items"]
     ]
     return {"items": items, "nextPage": answer.get("nextPage")}
