@@ -1,8 +1,11 @@
 /** What Temporal remembers of the sweeps and machines of an installation, for the next sweep to compare with. */
 import type { Client } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import type { SweepMemory } from '../activities/sweep.ts';
+import type { FailureCode } from '../api/failures.ts';
 import { searchAttributes } from '../api/names.ts';
 import type { SweepReport } from '../workflows/orphansweep/messages.ts';
+import { reasonOf } from './connection.ts';
 import { sweepIdFor } from './schedules.ts';
 import type { Installation } from './workflows.ts';
 
@@ -12,21 +15,34 @@ export function createSweepMemory({ client, name }: Installation): SweepMemory {
   const sweeps = `${own} AND WorkflowType = 'orphanSweep' AND WorkflowId != '${sweepIdFor(name, 'dry-run')}'`;
 
   return {
-    async readPast() {
-      const last = await lastCompleted(client, sweeps);
-      const since = last === undefined ? '' : ` AND (ExecutionStatus = 'Running' OR CloseTime > '${last.closedAt}')`;
-      const { count } = await client.workflow.count(`${sweeps} AND ${searchAttributes.blockedOn} = 'Brake'${since}`);
-      const { machines, unanswered = [] } = last?.report ?? {};
-      return { ...(machines && { machines }), unanswered: [...unanswered, ...(count > 0 ? [heldReason] : [])] };
-    },
+    readPast: () =>
+      orSay(client, async () => {
+        const last = await lastCompleted(client, sweeps);
+        const since = last === undefined ? '' : ` AND (ExecutionStatus = 'Running' OR CloseTime > '${last.closedAt}')`;
+        const { count } = await client.workflow.count(`${sweeps} AND ${searchAttributes.blockedOn} = 'Brake'${since}`);
+        const { machines, unanswered = [] } = last?.report ?? {};
+        return { ...(machines && { machines }), unanswered: [...unanswered, ...(count > 0 ? [heldReason] : [])] };
+      }),
 
-    async countDeletions(since) {
-      const { phase } = searchAttributes;
-      // One whose Machine has vanished completes, too, in the phase that it was in.
-      const deleted = `${own} AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND ${phase} = 'Terminating'`;
-      return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
-    },
+    countDeletions: (since) =>
+      orSay(client, async () => {
+        const { phase } = searchAttributes;
+        // One whose Machine has vanished completes, too, in the phase that it was in.
+        const deleted = `${own} AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND ${phase} = 'Terminating'`;
+        return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
+      }),
   };
+}
+
+/** Asks Temporal. A failure says what did not answer, why, and where to look. */
+async function orSay<T>({ options: { namespace } }: Client, ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    const fix = `see whether \`temporal workflow list -n ${namespace}\` answers, and correct what it says`;
+    const message = `Temporal does not answer the list of workflows: ${reasonOf(error)}; ${fix}`;
+    throw ApplicationFailure.create({ type: 'Unavailable' satisfies FailureCode, message });
+  }
 }
 
 const heldReason = 'an earlier sweep waits for approval, or ended without it';

@@ -171,7 +171,7 @@ function toMarkdown(sweep: Sweep): string {
   const { doing, since, until, groups, listed, seen, candidates, deleted, failed, lastError } = progress;
   const rows: [string, string | undefined][] = [
     ['Doing', `${doing}, since ${since}${until === undefined ? '' : `, until ${until}`}`],
-    ['Blocked on', blocked > 0 ? 'KubernetesApi: it has to tell which Machines there are' : undefined],
+    ['Blocked on', blocked > 0 ? 'KubernetesApi, or Temporal: the last error says what does not answer' : undefined],
     ['Class groups', `${groups}, of which ${listed} are listed; ${seen} resources seen`],
     ['Orphans', `${candidates}; ${deleted} deleted, ${failed} could not be deleted`],
     ['Last error', lastError && `${lastError.code} at ${lastError.at}: ${lastError.message}`],
