@@ -51,6 +51,10 @@ export const classEvents = {
     type: 'Warning',
     when: 'The class was deleted, but a sweep could not let it go: what is left in its cloud, or who refused.',
   },
+  OrphansHeld: {
+    type: 'Warning',
+    when: 'A sweep waits until a person has approved which orphans go: how many, the command, and why.',
+  },
   OrphanDeleted: {
     type: 'Warning',
     when: 'A sweep has deleted something in the cloud that had no Machine, or a VM that its Machine does not name.',

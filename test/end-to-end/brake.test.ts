@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { namespaces, secrets } from '../../kube/core.ts';
+import { events, namespaces, secrets } from '../../kube/core.ts';
 import { machineClasses, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
@@ -44,7 +44,7 @@ async function loseMachines({ control, machines: list, namespace }: Installation
 describe('many orphans', () => {
   it('[mcm 89] [invariant 4] stay until a person has named them, in every sweep until that', async () => {
     millwright = await startInstallation({ flags });
-    const { namespace, temporal, cloud } = millwright;
+    const { namespace, temporal, cloud, control } = millwright;
     const ids: string[] = [];
     for (const name of ['a', 'b', 'c', 'd']) ids.push(await makeVm(millwright, name));
     await untilOld(millwright);
@@ -62,6 +62,15 @@ describe('many orphans', () => {
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
     await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1 || undefined);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
+    const [told, ...more] = await until('an Event says so', async () => {
+      const { items } = await control.list(events, { namespace });
+      const found = items.filter(({ reason }) => reason === 'OrphansHeld');
+      return found.length > 0 ? found : undefined;
+    });
+    expect(more).toEqual([]);
+    expect(told).toMatchObject({ type: 'Warning', regarding: { kind: 'MachineClass', name: 'small' } });
+    expect(told?.note).toContain(`delete 4 orphans here: millwright sweep approve <id>... -n ${namespace}`);
+    expect(told?.note).toContain('there are 4 orphans, and of 4 listed VMs up to 3 go without approval');
 
     const wrong = await approve(millwright, ids[0]!, 'simulated:///here/another');
     expect(wrong).toMatchObject({ code: 1, report: undefined });

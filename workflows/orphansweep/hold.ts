@@ -1,22 +1,29 @@
 /** The brake: a sweep waits until a person has named what goes, and fails when nobody does. */
 import { ApplicationFailure, condition } from '@temporalio/workflow';
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource, SweepNotice } from '../../api/sweep.ts';
+import type { Group } from './groups.ts';
 import { type HeldOrphan, notApprovedFailure } from './messages.ts';
 import type { GroupPlan, Orphan } from './plan.ts';
-import { approvalLine, nameOf, type Sweep, show, showBlocker } from './progress.ts';
+import { approvalLine, kubernetes, nameOf, type Sweep, show, showBlocker, untilAnswered } from './progress.ts';
 import { toNamed } from './report.ts';
 
 /** Orphans that are listed; what is not cannot be approved. */
 const maxHeld = 500;
 
-/** Waits for approval and answers with the keys of what may go. Fails when there is none in time: nothing goes then. */
+/**
+ * Waits for approval and answers with the keys of what may go. Fails when there is none in time: nothing goes then.
+ * @param listed the groups that the plans are of
+ */
 export async function holdAtBrake(
   sweep: Sweep,
+  listed: readonly Group[],
   { reasons, groups }: { readonly reasons: readonly string[]; readonly groups: readonly GroupPlan[] },
   seconds: number,
 ): Promise<ReadonlySet<string>> {
   const byKey = new Map(groups.flatMap(({ remove }) => remove).map((orphan) => [orphan.key, toHeld(orphan)]));
   const held = { reasons, count: byKey.size, orphans: [...byKey.values()].slice(0, maxHeld) };
+  const notices = groups.flatMap(({ remove }, i) => noticeOf(sweep, listed[i], remove.length, reasons));
+  await untilAnswered(sweep, () => kubernetes.tellSweep(sweep.input, notices));
   const until = new Date(Date.now() + seconds * 1_000).toISOString();
   show(sweep, { doing: 'waiting for approval', candidates: held.count, until, held });
   showBlocker('Brake');
@@ -36,6 +43,19 @@ export async function holdAtBrake(
   }
   showBlocker(undefined);
   return sweep.approved ?? new Set();
+}
+
+function noticeOf(
+  { input }: Sweep,
+  group: Group | undefined,
+  count: number,
+  reasons: readonly string[],
+): readonly SweepNotice[] {
+  const [listing] = group?.classes ?? [];
+  if (listing === undefined || count === 0) return [];
+  const orphans = count === 1 ? '1 orphan' : `${count} orphans`;
+  const note = [`a sweep waits for approval to delete ${orphans} here: ${approvalLine(input)}`, ...reasons].join('; ');
+  return [{ class: { name: listing.class.name, uid: listing.uid }, reason: 'OrphansHeld', note }];
 }
 
 function toHeld({ key, resources }: Orphan): HeldOrphan {

@@ -404,6 +404,10 @@ describe('the brake of a sweep', () => {
     const metadata = JSON.stringify(await handle.query('__temporal_workflow_metadata'));
     expect(metadata).toContain('vm c://a/3 (name-3)');
     expect(metadata).toContain('millwright sweep approve <id>... -n n');
+    const note = expect.stringMatching(
+      /^a sweep waits for approval to delete 4 orphans here: millwright sweep approve <id>... -n n.*; there are 4 orphans, and of 4 listed/,
+    );
+    expect(notices).toEqual([{ class: { name: 'small', uid: 'uid-of-small' }, reason: 'OrphansHeld', note }]);
 
     await expect(approve('c://a/0', 'unknown')).rejects.toMatchObject({
       cause: { message: expect.stringContaining("'unknown' does not wait for approval") },
@@ -454,6 +458,21 @@ describe('the brake of a sweep', () => {
       ['gone', ['c://a/2']],
       ['notApproved', ['c://a/3', 'c://a/4']],
     ]);
+  });
+
+  it('[invariant 4] leaves a doubt to the next sweep when the cloud cannot be listed again after approval', async () => {
+    cloud = orphans(4);
+    await start();
+    await untilHeld();
+    listVms = () => {
+      throw refusal('Unauthenticated');
+    };
+
+    await approve(...cloud.map(({ id }) => id));
+    const { groups, unanswered } = (await handle.result()) as SweepReport;
+
+    expect([groups[0]?.error?.code, deletions]).toEqual(['Unauthenticated', []]);
+    expect(unanswered).toEqual([expect.stringContaining('could be listed again after approval')]);
   });
 
   it('counts surplus VMs, and disks by themselves, with the orphans of all groups', async () => {

@@ -50,11 +50,12 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   await lookAgain(sweep, suspects, limits.confirmAfterSeconds);
 
   const doubts = [...new Set([...past.unanswered, ...(await doubtsAbout(sweep, past))])];
-  const vms = groups.filter(wasListed).reduce((sum, { first, second = first }) => sum + second.vms, 0);
-  const decision = brake(planSweep(groups.filter(wasListed), minimumAgeMs), vms, limits, doubts);
+  const listed = groups.filter(wasListed);
+  const vms = listed.reduce((sum, { first, second = first }) => sum + second.vms, 0);
+  const decision = brake(planSweep(listed, minimumAgeMs), vms, limits, doubts);
   const isHeld = decision.kind === 'hold' && !input.dryRun;
-  const approved = isHeld ? await holdAtBrake(sweep, decision, limits.approvalSeconds) : undefined;
-  if (approved !== undefined) await lookAtApproved(sweep, suspects, approved);
+  const approved = isHeld ? await holdAtBrake(sweep, listed, decision, limits.approvalSeconds) : undefined;
+  const lost = approved === undefined ? [] : await lookAtApproved(sweep, suspects, approved);
 
   const judged = groups.filter(wasListed);
   const plan = planSweep(judged, minimumAgeMs, approved);
@@ -69,7 +70,7 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
     {
       ...(decision.kind === 'hold' && { braked: decision.reasons }),
       ...seenMachines(sweep, past),
-      unanswered: approved === undefined ? doubts.slice(0, maxDoubts) : notApproved(sweep, plan),
+      unanswered: approved === undefined ? doubts.slice(0, maxDoubts) : [...notApproved(sweep, plan), ...lost],
     },
   );
   const releasedClasses = input.dryRun ? [] : await releaseClasses(sweep, groups, report);
@@ -127,15 +128,17 @@ async function lookAgain(sweep: Sweep, suspects: Suspects, pauseSeconds: number)
   await lookAtAll(sweep, suspects, [...suspects.keys()]);
 }
 
-/** A second look in place of the one that may be a day old by now. */
-async function lookAtApproved(sweep: Sweep, suspects: Suspects, approved: ReadonlySet<string>): Promise<void> {
+/**
+ * A second look in place of the one that may be a day old by now. Answers with what the next sweep has to doubt: that a
+ * group could not be listed again.
+ */
+async function lookAtApproved(sweep: Sweep, suspects: Suspects, approved: ReadonlySet<string>): Promise<string[]> {
   show(sweep, { doing: 'looking again at what was approved' });
-  const concerned = [...suspects].filter(([, keys]) => [...keys].some((key) => approved.has(key)));
-  await lookAtAll(
-    sweep,
-    suspects,
-    concerned.map(([group]) => group),
-  );
+  const isConcerned = (group: Group) => [...(suspects.get(group) ?? [])].some((key) => approved.has(key));
+  const concerned = [...suspects.keys()].filter(isConcerned);
+  await lookAtAll(sweep, suspects, concerned);
+  const isLost = concerned.some(({ failure }) => failure !== undefined);
+  return isLost ? [`not all that the sweep of ${sweep.startedAt} held could be listed again after approval`] : [];
 }
 
 async function lookAtAll(sweep: Sweep, suspects: Suspects, groups: readonly Group[]): Promise<void> {
