@@ -176,6 +176,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     provider.make(provider.vmNameOf('nobody'), 'here', old);
     provider.make(provider.vmNameOf('nobody'), 'here', { uid: randomUUID(), ...old });
     provider.make(own!.name, 'here', { uid: ref.uid, ...old });
+    await untilTrue('the VM of the Machine is listed', () => provider.isListed(own!));
 
     const { report } = await sweep(millwright);
 
