@@ -405,7 +405,7 @@ describe('the brake of a sweep', () => {
     expect(metadata).toContain('vm c://a/3 (name-3)');
     expect(metadata).toContain('millwright sweep approve <id>... -n n');
     const note = expect.stringMatching(
-      /^a sweep waits for approval to delete 4 orphans here: millwright sweep approve <id>... -n n.*; there are 4 orphans, and of 4 listed/,
+      /^a sweep waits for approval to delete 4 orphans here: millwright sweep approve <id>... -n n.*; there are 4 orphans, but only 3 may be deleted/,
     );
     expect(notices).toEqual([{ class: { name: 'small', uid: 'uid-of-small' }, reason: 'OrphansHeld', note }]);
 
