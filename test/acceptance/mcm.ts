@@ -194,7 +194,10 @@ export const mcm: readonly { row: number; title: string }[] = [
     title:
       'The sweep needs a reachable API, a minimum age and small numbers, else it stops and raises an alarm (better than the original)',
   },
-  { row: 90, title: 'Of two VMs for one Machine the next sweep deletes the surplus one' },
+  {
+    row: 90,
+    title: 'Of two VMs for one Machine the surplus one goes: at once in creation, after it with the next sweep',
+  },
   {
     row: 91,
     title: 'A Node without a Machine is marked as not managed and loses our finalizer, until a Machine appears',

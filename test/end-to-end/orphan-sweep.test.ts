@@ -138,7 +138,7 @@ describe('two VMs of one Machine', () => {
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ seen: 1, deleted: { count: 0 } });
   }, 180_000);
 
-  it('[mcm 90] [invariant 4] stay while the one that the Machine names is being deleted in the cloud', async () => {
+  it('[invariant 4] stay while the one that the Machine names is being deleted in the cloud', async () => {
     millwright = await startInstallation({ flags: short, cloud: { deleteMs: 600_000 } });
     const { cloud, namespace } = millwright;
     const { name, uid } = await millwright.createMachine(`replaced-${namespace}`);

@@ -173,7 +173,7 @@ describe('ensureVm', () => {
     expect(await vmsOf(request.machine, true)).toHaveLength(1);
   });
 
-  it('[invariant 1] keeps the oldest VM and deletes the others', async () => {
+  it('[mcm 90] [invariant 1] keeps the oldest VM and deletes the others', async () => {
     await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
     const request = creation();
     await Promise.all([1, 2, 3].map(() => provider.ensureVm(request, call())));
