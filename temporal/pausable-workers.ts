@@ -25,7 +25,8 @@ export interface PausableWorkers extends Workers {
 
 /**
  * Starts workers, and stops them while there is a foreign holder: they poll no more, and what there is to do waits in
- * Temporal. What is under way may end. Where nobody can tell who holds the Leases nothing changes.
+ * Temporal. What is under way may end. Where nobody can tell who holds the Leases nothing changes. Workers that cannot go
+ * on after a pause reject `failed`, as those that end by themselves.
  */
 export async function startPausableWorkers(options: PausableOptions): Promise<PausableWorkers> {
   const { findForeignHolder, lookEveryMs, start, logger } = options;
@@ -74,7 +75,7 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
       if (holder !== undefined && workers !== undefined) await pause(workers);
       if (holder === undefined && workers === undefined) {
         logger.info({}, 'workers resume: no other process holds a Lease');
-        await resume().catch((err) => logger.warn({ err }, 'starting the workers failed: trying again'));
+        await resume();
       }
     }
   }

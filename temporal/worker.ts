@@ -82,7 +82,7 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
   } satisfies Partial<WorkerOptions>;
 }
 
-/** Starts the workers; resolves when all of them poll. The connection stays the caller's. */
+/** Starts the workers; resolves when all of them poll, or leaves none. The connection stays the caller's. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger } = options;
   const clouds = options.providers.map((name) => ({ name, provider: createProvider(name, control) }));
@@ -93,11 +93,17 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     logger,
   });
   const setBack = watchForSetBack({ ...options, lookEveryMs });
-  const workers = [
-    await createInstallationWorker(options, events, setBack),
-    await createDrainWorker(options),
-    ...(await Promise.all(clouds.map((cloud) => createProviderWorker(options, cloud)))),
-  ];
+  const workers: Worker[] = [];
+  try {
+    workers.push(await createInstallationWorker(options, events, setBack));
+    workers.push(await createDrainWorker(options));
+    for (const cloud of clouds) workers.push(await createProviderWorker(options, cloud));
+  } catch (error) {
+    setBack.stop();
+    // Only one that has run gives its task queue back.
+    await Promise.allSettled(workers.map((worker) => worker.runUntil(Promise.resolve())));
+    throw error;
+  }
 
   let stopping = false;
   const runs = workers.map(async (worker) => {

@@ -220,6 +220,14 @@ describe('startWorkers', () => {
     await expect(validate()).resolves.toBeDefined();
   });
 
+  it('leaves none of them running when one is refused, so that all can be started on the same connection', async () => {
+    await expect(start({ providers: ['simulated', 'simulated'] })).rejects.toThrow('overlapping worker task types');
+
+    await start({ installation: namespace });
+
+    expect(workers?.missing()).toEqual([]);
+  });
+
   it('names the providers that there are when it is asked for another', async () => {
     await expect(start({ providers: ['aws'] })).rejects.toThrow("provider 'aws' is not known: there are simulated");
   });
