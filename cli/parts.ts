@@ -41,8 +41,10 @@ export async function startControllersPart(
     logger,
   });
   const otherClusters = watchForOtherClusters(connection, check, {
-    logger,
+    control,
+    namespace: options.namespace,
     show: () => showControllers(connection, check),
+    logger,
   });
   return {
     missing: () => [...leadership.missing(), ...controllers.missing()],
@@ -109,7 +111,11 @@ export async function startWorkersPart(
       this.set(workers.isPaused() ? 1 : 0);
     },
   });
-  const otherClusters = watchForOtherClusters(connection, check, { logger });
+  const otherClusters = watchForOtherClusters(connection, check, {
+    control,
+    namespace: options.namespace,
+    logger,
+  });
   const failed = Promise.race([workers.failed, otherClusters.found]);
   failed.catch(() => undefined); // whoever looks at it later still sees it
   return {

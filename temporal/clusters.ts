@@ -24,7 +24,7 @@ export async function findClusterId(
   logger: Logger,
 ): Promise<string | undefined> {
   try {
-    return (await control.find(namespaces, { name: namespace }))?.metadata.uid;
+    return await readUid(control, namespace);
   } catch (err) {
     if (isUnreachable(err)) throw err;
     const message =
@@ -32,6 +32,10 @@ export async function findClusterId(
     logger.warn({ err, namespace }, message);
     return undefined;
   }
+}
+
+async function readUid(control: KubeClient, namespace: string): Promise<string | undefined> {
+  return (await control.find(namespaces, { name: namespace }))?.metadata.uid;
 }
 
 /** How a process that serves a cluster names itself to Temporal. */
@@ -94,32 +98,58 @@ export async function showControllers(connection: ConnectionLike, check: Cluster
 }
 
 export interface ClusterWatch {
-  /** Rejects when processes of another cluster serve the installation. Never resolves. */
+  /** Rejects when processes of another cluster serve the installation, or its own is another one now. Never resolves. */
   readonly found: Promise<never>;
   stop(): void;
 }
 
+export interface ClusterWatchOptions {
+  readonly control: KubeClient;
+  /** The watched one, in Kubernetes. */
+  readonly namespace: string;
+  /** Called before each look for others. */
+  readonly show?: () => Promise<void>;
+  readonly everyMs?: number;
+  readonly logger: Logger;
+}
+
 /**
- * Looks again and again: two that start at the same moment do not see each other at first, and a server that was restarted
- * has forgotten whom it knew.
- * @param options.show is called before each look
+ * Looks again and again: two that start at the same moment do not see each other at first, a server that was restarted
+ * has forgotten whom it knew, and a namespace that was made again has another UID.
  */
 export function watchForOtherClusters(
   connection: ConnectionLike,
   check: ClusterCheck,
-  options: { readonly logger: Logger; readonly everyMs?: number; readonly show?: () => Promise<void> },
+  options: ClusterWatchOptions,
 ): ClusterWatch {
-  const { logger, everyMs = 60_000, show } = options;
+  const { control, namespace, show, everyMs = 60_000, logger } = options;
   const stopping = new AbortController();
 
-  async function look(): Promise<string | undefined> {
+  async function findChange(): Promise<string | undefined> {
+    const { clusterId } = check;
+    if (clusterId === undefined) return undefined;
+    const now = await readUid(control, namespace);
+    if (now === undefined || now === clusterId) return undefined;
+    return (
+      `the namespace '${namespace}' was made again: its UID was ${clusterId} and is ${now}. This process ends, as its ` +
+      'workflows are for the first one; start it again 5 minutes after all others have ended'
+    );
+  }
+
+  async function tryTo<T>(doing: string, step: () => Promise<T>): Promise<T | undefined> {
     try {
-      await show?.();
-      return await findOtherCluster(connection, check);
+      return await step();
     } catch (err) {
-      logger.debug({ err }, 'cannot ask Temporal for processes of another cluster');
+      logger.debug({ err }, `cannot ${doing}`);
       return undefined;
     }
+  }
+
+  async function look(): Promise<string | undefined> {
+    const change = await tryTo('read the UID of the namespace', findChange);
+    if (change !== undefined) return change;
+    await tryTo('show Temporal the controllers', async () => show?.());
+    return tryTo('ask Temporal for processes of another cluster', () => findOtherCluster(connection, check));
   }
 
   async function watch(): Promise<never> {

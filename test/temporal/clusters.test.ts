@@ -1,0 +1,103 @@
+/** What a running process finds out about its own cluster and others, on real servers. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Connection } from '@temporalio/client';
+import type { KubeClient } from '../../kube/client.ts';
+import { namespaces } from '../../kube/core.ts';
+import {
+  type ClusterWatch,
+  type ClusterWatchOptions,
+  showControllers,
+  watchForOtherClusters,
+} from '../../temporal/clusters.ts';
+import { connectClient } from '../../temporal/connection.ts';
+import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
+import { until } from '../support/until.ts';
+
+let connection: Connection;
+let proxy: FaultProxy;
+let control: KubeClient;
+let namespace: string;
+let watch: ClusterWatch;
+
+beforeAll(async () => {
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  connection = await connectClient({ address, namespace: 'default', tls: false });
+  proxy = await startFaultProxy(testKubeconfig());
+  control = testClient(proxy.access);
+});
+beforeEach(async () => {
+  namespace = await newNamespace(control);
+});
+afterEach(() => {
+  watch.stop();
+  proxy.setRule();
+});
+afterAll(async () => {
+  await connection?.close();
+  await control?.close();
+  await proxy?.close();
+});
+
+const uidOf = async (name: string) => (await control.get(namespaces, { name })).metadata.uid;
+const checkOf = (clusterId: string) => ({ namespace: 'default', installation: namespace, clusterId });
+
+async function startWatch(options: Partial<ClusterWatchOptions> = {}): Promise<string> {
+  const own = await uidOf(namespace);
+  const settings = { control, namespace, everyMs: 50, logger: recordingLogger(), ...options };
+  watch = watchForOtherClusters(connection, checkOf(own), settings);
+  return own;
+}
+
+/** Waits until the watch has asked for the namespace so often. Rejects where it has found something. */
+async function untilRead(times: number): Promise<void> {
+  const before = proxy.seen.length;
+  const read = until('it has read the namespace', async () => proxy.seen.length >= before + times || undefined);
+  await Promise.race([read, watch.found]);
+}
+
+/** As the controllers of namespaces do, which this cluster has not. */
+async function deleteNamespace(): Promise<void> {
+  await control.delete(namespaces, { name: namespace });
+  const { spec: _, ...left } = await control.get(namespaces, { name: namespace });
+  const answer = await fetch(`${proxy.server}/api/v1/namespaces/${namespace}/finalize`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...left, spec: { finalizers: [] } }),
+  });
+  expect(answer.status).toBe(200);
+  await until('it is gone', async () => ((await control.find(namespaces, { name: namespace })) ? undefined : true));
+}
+
+describe('watchForOtherClusters', () => {
+  it('rejects when the namespace was made again, and not while it cannot be read or is gone', async () => {
+    const own = await startWatch();
+    await untilRead(3);
+    const isOwn = ({ pathname }: URL) => pathname.endsWith(`/namespaces/${namespace}`);
+    for (const [status, reason] of [
+      [403, 'Forbidden'],
+      [503, 'ServiceUnavailable'],
+    ] as const) {
+      proxy.setRule(({ url }) =>
+        isOwn(url) ? { kind: 'answer', status, body: statusBody(status, reason) } : undefined,
+      );
+      await untilRead(3);
+    }
+    proxy.setRule();
+    await deleteNamespace();
+    await untilRead(3);
+
+    await control.create(namespaces, { metadata: { name: namespace } });
+
+    await expect(watch.found).rejects.toThrow(
+      `the namespace '${namespace}' was made again: its UID was ${own} and is ${await uidOf(namespace)}`,
+    );
+  });
+
+  it('looks for others although it cannot show itself', async () => {
+    await showControllers(connection, checkOf('00000000-0000-4000-8000-000000000001'));
+    await startWatch({ show: () => Promise.reject(new Error('Temporal is busy')) });
+
+    await expect(watch.found).rejects.toThrow('is served for another cluster');
+  });
+});
