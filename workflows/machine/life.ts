@@ -251,8 +251,8 @@ async function readLive(life: Life): Promise<MachineReading> {
 
 /**
  * Runs a step against a Kubernetes API until it is answered. While it fails it waits, longer each time and as long as the
- * API server asks for, and says so; news is picked up between the tries, and deletion ends them. A step answers null when
- * the Machine is gone.
+ * API server asks for, but no longer than 30 s, and says so; news is picked up between the tries, and deletion ends them. A
+ * step answers null when the Machine is gone.
  */
 export async function untilAnswered<T>(life: Life, doing: string, step: () => Promise<T | null>): Promise<T> {
   const firstPauseMs = 1_000;
