@@ -60,7 +60,7 @@ async function drainUntilWish(life: Life, request: DrainRequest): Promise<PhaseO
   };
   life.onNews(); // what has come in since the drain was decided
   try {
-    const outcome = await scope.run(() => drainActivities(life).drainNode(request));
+    const outcome = await scope.run(() => drainActivities(life, request).drainNode(request));
     forgetError(life);
     if (outcome.kind === 'drained') {
       life.drained = true;
@@ -98,9 +98,10 @@ export async function stay(life: Life): Promise<void> {
   life.mayBeCordoned = false;
 }
 
-function drainActivities(life: Life) {
+function drainActivities(life: Life, { force }: DrainRequest) {
   return proxyActivities<DrainActivities>({
     taskQueue: drainTaskQueue(workflowInfo().taskQueue),
+    priority: { priorityKey: force ? 1 : 3 }, // a forced one ends at once: it goes before those that wait for their turn
     startToCloseTimeout: (life.machine.limits.drainSeconds + 600) * 1_000, // its own deadline comes first
     heartbeatTimeout: '10 seconds',
     retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
