@@ -70,7 +70,7 @@ describe('many orphans', () => {
     expect(more).toEqual([]);
     expect(told).toMatchObject({ type: 'Warning', regarding: { kind: 'MachineClass', name: 'small' } });
     expect(told?.note).toContain(`delete 4 orphans here: millwright sweep approve <id>... -n ${namespace}`);
-    expect(told?.note).toContain('there are 4 orphans, and of 4 listed VMs up to 3 go without approval');
+    expect(told?.note).toContain('there are 4 orphans, but only 3 may be deleted without approval');
 
     const wrong = await approve(millwright, ids[0]!, 'simulated:///here/another');
     expect(wrong).toMatchObject({ code: 1, report: undefined });
