@@ -77,13 +77,14 @@ export async function ensureSweepSchedule(
 
 /**
  * A run that cannot be replayed ends in the first attempt of a task alone, and only with an event is a later attempt a
- * first one again. Nobody else sends a sweep any, and no other begins while it is open.
+ * first one again. Nobody else sends a sweep any, and no other begins while it is open. The longer the history, the more
+ * attempts in between: Temporal takes 10,000 signals of a run.
  */
 async function nudge(client: Client, workflowId: string): Promise<void> {
   try {
     const handle = client.workflow.getHandle(workflowId);
-    const { raw } = await handle.describe();
-    if ((raw.pendingWorkflowTask?.attempt ?? 1) > 1) await handle.signal(retryNowSignal);
+    const { raw, historyLength } = await handle.describe();
+    if ((raw.pendingWorkflowTask?.attempt ?? 1) > 1 + historyLength / 100) await handle.signal(retryNowSignal);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }

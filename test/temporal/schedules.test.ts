@@ -78,7 +78,13 @@ describe('ensureSweepSchedule', () => {
     }
   });
 
-  it('nudges a sweep whose task fails again and again', async () => {
+  /** Starts a sweep that has these many signals, and a worker whose tasks of it fail. */
+  async function startBroken(signals: number) {
+    await ensure(900);
+    await schedule.trigger();
+    const { action } = await until('a sweep runs', async () => (await schedule.describe()).info.recentActions[0]);
+    const sweep = client.workflow.getHandle(action.workflow.workflowId);
+    for (let i = 0; i < signals; i++) await sweep.signal('retryNow');
     const broken = await bundleChanged((source) =>
       source.replace("show(sweep, { doing: 'reading the classes' });", "throw new Error('broken');"),
     );
@@ -86,13 +92,22 @@ describe('ensureSweepSchedule', () => {
     const taskQueue = installation.name;
     const worker = await Worker.create({ connection, taskQueue, workflowBundle: broken, sinks });
     const running = worker.run();
-    await ensure(900);
-    await schedule.trigger();
-    const { action } = await until('a sweep runs', async () => (await schedule.describe()).info.recentActions[0]);
-    const sweep = client.workflow.getHandle(action.workflow.workflowId);
     await until('its task has failed', async () =>
       ((await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1 ? true : undefined,
     );
+    return {
+      sweep,
+      async end(): Promise<void> {
+        await sweep.terminate();
+        worker.shutdown();
+        await running;
+        await connection.close();
+      },
+    };
+  }
+
+  it('nudges a sweep whose task fails again and again', async () => {
+    const { sweep, end } = await startBroken(0);
 
     await ensure(900);
 
@@ -101,11 +116,18 @@ describe('ensureSweepSchedule', () => {
       return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
         ?.workflowExecutionSignaledEventAttributes?.signalName;
     });
-    await sweep.terminate();
-    worker.shutdown();
-    await running;
-    await connection.close();
+    await end();
     expect(signal).toBe('retryNow');
+  }, 120_000);
+
+  it('waits for more tries of a sweep with a long history, as Temporal takes 10,000 signals for it', async () => {
+    const { sweep, end } = await startBroken(400);
+
+    await ensure(900);
+
+    await end();
+    const { events = [] } = await sweep.fetchHistory();
+    expect(events?.filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(400);
   }, 120_000);
 
   it('makes it again when it is lost, also twice at once, and has none without a period', async () => {
