@@ -277,6 +277,7 @@ describe('without anybody at work', () => {
     const sweep = ['sweep', '-n', namespace, '--temporal-address', temporalAddress];
     const refused = await outcomeOf(sweep);
     const worker = await start({ command: 'worker' });
+    await eventually(async () => (await outcomeOf([...sweep, '--dry-run'])).code === 0, 40_000); // Temporal knows of it
     await worker.kill('SIGKILL');
     const waiting = startProcess(sweep);
     running.push(waiting);
