@@ -161,7 +161,7 @@ describe('Machines that are missing', () => {
     await sweep(millwright);
     for (const ref of refs.slice(1)) await control.delete(machines, ref);
     await millwright.untilMachines(1, 'Running');
-    const ended = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed'`;
+    const ended = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND MillwrightPhase = 'Terminating'`;
     await until('their workflows have ended', async () =>
       (await temporal.workflow.count(ended)).count === 3 ? true : undefined,
     );

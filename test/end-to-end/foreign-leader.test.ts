@@ -117,7 +117,10 @@ describe('the workers', () => {
     await leader.kill('SIGKILL');
     for (const name of names) await hold(name, mcm);
     await untilReadiness(worker, pausedBy(names[0]));
-    await until('what was under way has ended', async () => worker.logs().includes('"msg":"workers paused"') || undefined);
+    await until(
+      'what was under way has ended',
+      async () => worker.logs().includes('"msg":"workers paused"') || undefined,
+    );
     const seen = proxy.seen.length;
     const calls = (await cloud.calls()).length;
     await millwright.scale('coming', 9);
