@@ -19,8 +19,8 @@ const Places = z.array(
 export interface PlacesReading {
   /** The last one is that of the latest creation. One that the class still describes has its present generation. */
   readonly places: readonly Place[];
-  /** Nodes whose VMs may be gone already. */
-  readonly nodeNames: readonly string[];
+  /** Nodes whose VMs may be gone already; left out where there are none. */
+  readonly nodeNames?: readonly string[];
   readonly reading: ClassReading;
   /** Why the places are not known: names the object, the field and the fix. */
   readonly problem?: string;
@@ -49,17 +49,18 @@ export function withNodes(machine: Machine, nodeNames: readonly string[]): Reado
  */
 export function placesOf(machine: Machine, reading: ClassReading): PlacesReading {
   const nodeNames = nodesOf(machine);
+  const known = { reading, ...(nodeNames.length > 0 && { nodeNames }) };
   const { places, problem } = readAnnotation(machine);
-  if (problem !== undefined) return { places: [], nodeNames, reading, problem };
+  if (problem !== undefined) return { ...known, places: [], problem };
   const { cloud } = reading;
   if (places !== undefined && (places.length > 0 || !machine.spec?.providerID)) {
     const present = places.map((place) => (cloud !== undefined && isSamePlace(place, cloud) ? cloud : place));
-    return { places: present, nodeNames, reading };
+    return { ...known, places: present };
   }
-  if (cloud !== undefined) return { places: [cloud], nodeNames, reading };
+  if (cloud !== undefined) return { ...known, places: [cloud] };
   const missing = reading.problem ?? 'the MachineClass is missing';
   const fix = 'without it Millwright cannot find the VM. Create or correct the MachineClass';
-  return { places: [], nodeNames, reading, problem: `${missing}: ${fix}` };
+  return { ...known, places: [], problem: `${missing}: ${fix}` };
 }
 
 function nodesOf({ metadata }: Machine): string[] {

@@ -35,7 +35,7 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
 
   const { name } = life.machine.class;
   const read = () => kubernetes.readPlaces(life.ref, name);
-  const { places, nodeNames, reading, problem } = await untilAnswered(life, doing, read);
+  const { places, nodeNames = [], reading, problem } = await untilAnswered(life, doing, read);
   life.reading = reading;
   life.leftNodes = [...new Set([...life.leftNodes, ...nodeNames])];
   if (problem !== undefined) {
