@@ -113,7 +113,7 @@ function toldOnce(
   { address, namespace }: TemporalServer,
 ): (progress: SweepProgress | undefined) => void {
   const end = `temporal workflow terminate --address ${address} --namespace ${namespace} --workflow-id ${id}`;
-  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}`;
+  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}; /readyz of a worker says whether it pauses`;
   let last = '';
   return (progress) => {
     const told = progress === undefined ? noWorker : progressText(progress);
