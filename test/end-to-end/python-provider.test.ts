@@ -10,12 +10,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { finalizers, labels } from '../../api/gardener/names.ts';
 import type { ObjectRef } from '../../api/model.ts';
 import { names } from '../../api/names.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
+import { nodes } from '../../kube/core.ts';
 import { machineClasses, machines } from '../../kube/gardener.ts';
+import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
@@ -124,6 +127,26 @@ describe('a provider in Python', () => {
 
     expect(await vmsOf(ref)).toHaveLength(1);
     await remove(ref);
+  }, 60_000);
+
+  it('[invariant 2] deletes the VM of a Machine that machine-controller-manager made, however that is spelled', async () => {
+    const { control, namespace } = millwright;
+    const name = `taken-over-${namespace}`;
+    const id = (await makeVm(millwright, name)).split('/').at(-1) ?? '';
+    await until('its node has registered', () => millwright.target.find(nodes, { name }));
+    const { metadata } = await control.create(machines, {
+      metadata: { namespace, name, finalizers: [finalizers.machine], labels: { [labels.node]: name } },
+      spec: {
+        class: { kind: 'MachineClass', name: 'python' },
+        providerID: `simulated:///elsewhere/${id.toUpperCase()}`,
+      },
+    });
+    const status = { currentStatus: { phase: 'Running' } };
+    await control.patch(machines, metadata, mergePatch({ status }), { subresource: 'status' });
+    await remove({ dialect: 'gardener', namespace, name, uid: metadata.uid });
+
+    expect((await millwright.cloud.vms()).map((vm) => vm.id)).not.toContain(id);
+    expect(await millwright.target.find(nodes, { name })).toBeUndefined();
   }, 60_000);
 
   it('[mcm 88] [mcm 90] lists and deletes what has no Machine, with and without a UID tag, and a surplus VM alone', async () => {
