@@ -214,7 +214,7 @@ describe('startWorkers', () => {
       });
 
     await expect(validate('another')).rejects.toMatchObject({
-      cause: { type: 'Unavailable', message: expect.stringContaining('serves cluster mine'), nonRetryable: false },
+      cause: { type: 'Unavailable', message: expect.stringContaining('namespace UID mine'), nonRetryable: false },
     });
     await expect(validate('mine')).resolves.toBeDefined();
     await expect(validate()).resolves.toBeDefined();
