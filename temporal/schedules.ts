@@ -44,8 +44,9 @@ export function sweepScheduleId(installation: string): string {
   return `${installation}/orphan-sweep`;
 }
 
-/** Which sweep on demand: somebody's, a dry one, or one that deleted classes wait for. */
-type Turn = 'now' | 'dry-run' | 'classes';
+/** Sweeps on demand: somebody's, a dry one, and one that deleted classes wait for. */
+const turns = ['now', 'dry-run', 'classes'] as const;
+type Turn = (typeof turns)[number];
 
 /** Workflow id of a sweep on demand. */
 export function sweepIdFor(installation: string, turn: Turn): string {
@@ -53,8 +54,8 @@ export function sweepIdFor(installation: string, turn: Turn): string {
 }
 
 /**
- * Makes sure that the Schedule is there and is as wanted, and that no sweep of it stands still; reads alone when that is
- * so. Somebody may have paused it, which it stays. Without a period there is none.
+ * Makes sure that the Schedule is there and is as wanted, and that no sweep stands still; reads alone when that is so.
+ * Somebody may have paused it, which it stays. Without a period there is none.
  * @param of.namespace of the control cluster whose Machines count
  */
 export async function ensureSweepSchedule(
@@ -63,6 +64,7 @@ export async function ensureSweepSchedule(
 ): Promise<void> {
   const handle = to.client.schedule.getHandle(sweepScheduleId(to.name));
   const wanted = scheduleOf(to, namespace, periodSeconds);
+  await Promise.all(turns.map((turn) => nudge(to.client, sweepIdFor(to.name, turn))));
   try {
     const present = await handle.describe();
     if (periodSeconds === 0) await handle.delete();

@@ -79,11 +79,18 @@ describe('ensureSweepSchedule', () => {
   });
 
   /** Starts a sweep that has these many signals, and a worker whose tasks of it fail. */
-  async function startBroken(signals: number) {
+  async function startScheduled(): Promise<string> {
     await ensure(900);
     await schedule.trigger();
     const { action } = await until('a sweep runs', async () => (await schedule.describe()).info.recentActions[0]);
-    const sweep = client.workflow.getHandle(action.workflow.workflowId);
+    return action.workflow.workflowId;
+  }
+
+  const startOnDemand = () =>
+    startSweep(installation, { dialect: 'gardener', namespace: 'none', dryRun: false }, 'person');
+
+  async function startBroken(begin: () => Promise<string>, signals: number) {
+    const sweep = client.workflow.getHandle(await begin());
     for (let i = 0; i < signals; i++) await sweep.signal('retryNow');
     const broken = await bundleChanged((source) =>
       source.replace("show(sweep, { doing: 'reading the classes' });", "throw new Error('broken');"),
@@ -106,22 +113,29 @@ describe('ensureSweepSchedule', () => {
     };
   }
 
-  it('nudges a sweep whose task fails again and again', async () => {
-    const { sweep, end } = await startBroken(0);
+  it.each([
+    ['of the Schedule', startScheduled],
+    ['on demand', startOnDemand],
+  ])(
+    'nudges a sweep %s whose task fails again and again',
+    async (_, begin) => {
+      const { sweep, end } = await startBroken(begin, 0);
 
-    await ensure(900);
+      await ensure(900);
 
-    const signal = await until('it has a signal', async () => {
-      const { events } = await sweep.fetchHistory(); // which has it once the try under way is over
-      return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
-        ?.workflowExecutionSignaledEventAttributes?.signalName;
-    });
-    await end();
-    expect(signal).toBe('retryNow');
-  }, 120_000);
+      const signal = await until('it has a signal', async () => {
+        const { events } = await sweep.fetchHistory(); // which has it once the try under way is over
+        return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
+          ?.workflowExecutionSignaledEventAttributes?.signalName;
+      });
+      await end();
+      expect(signal).toBe('retryNow');
+    },
+    120_000,
+  );
 
   it('waits for more tries of a sweep with a long history, as Temporal takes 10,000 signals for it', async () => {
-    const { sweep, end } = await startBroken(400);
+    const { sweep, end } = await startBroken(startScheduled, 400);
 
     await ensure(900);
 
