@@ -98,6 +98,6 @@ describe('watchForOtherClusters', () => {
     await showControllers(connection, checkOf('00000000-0000-4000-8000-000000000001'));
     await startWatch({ show: () => Promise.reject(new Error('Temporal is busy')) });
 
-    await expect(watch.found).rejects.toThrow('is served for another cluster');
+    await expect(watch.found).rejects.toThrow('is served by another cluster');
   });
 });
