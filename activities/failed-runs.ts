@@ -2,7 +2,7 @@
 import { Context } from '@temporalio/activity';
 import { type MachineEvent, machineEvents } from '../api/events.ts';
 import { apiVersion } from '../api/gardener/names.ts';
-import type { FailedRun, ObjectRef } from '../api/model.ts';
+import type { FailedRun, ObjectRef } from '../api/model/ref.ts';
 import type { EventRecorder } from '../kube/events.ts';
 
 export interface FailedRunDeps {

@@ -1,16 +1,16 @@
 /** What a sweep reads of a real API server, and what it does there. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { finalizers, labels } from '../api/gardener/names.ts';
-import { isNewer } from '../api/model.ts';
-import type { ResourceKey, SweepNamespace } from '../api/sweep.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
+import { isNewer } from '../api/model/ref.ts';
+import type { ResourceKey, SweepNamespace } from '../api/model/sweep.ts';
 import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
-import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { startFaultProxy, statusBody } from '../test/faults/proxy.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/kube/setup.ts';
+import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { createSweepActivities } from './sweep.ts';
 
 const nowhere = { server: 'http://127.0.0.1:1', credentials: async () => ({ headers: {}, tls: {} }) };

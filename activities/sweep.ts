@@ -1,10 +1,10 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
 import { asyncLocalStorage } from '@temporalio/activity';
 import { type ClassEvent, classEvents } from '../api/events.ts';
-import type { Machine } from '../api/gardener/machine.ts';
+import { secretRefsOf } from '../api/gardener/machine/snapshot.ts';
 import { apiVersion, finalizers, labels, resources } from '../api/gardener/names.ts';
-import { secretRefsOf } from '../api/gardener/to-model.ts';
-import { vmOf } from '../api/provider-id.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
 import type {
   Ownership,
   PastSweeps,
@@ -14,13 +14,13 @@ import type {
   SweepNamespace,
   SweepNotice,
   SweepScope,
-} from '../api/sweep.ts';
+} from '../api/model/sweep.ts';
+import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
-import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
-import { removeFinalizer } from './owner-finalizers.ts';
+import { removeFinalizer } from './owner/finalizers.ts';
 
 export interface SweepDeps {
   /** Cluster of the classes and Machines. */

@@ -3,14 +3,16 @@ import fc from 'fast-check';
 import {
   type Attention,
   attention,
-  deploymentNeeds,
   isHealthy,
   type OwnerNeed,
+  ownerNeeds,
   phaseByNode,
   rolloutComplete,
   sameConditions,
 } from './attention.ts';
-import type { MachinePhase, MachineSnapshot, NodeSnapshot, NodeView, OwnerView, SetView } from './model.ts';
+import type { MachinePhase, MachineSnapshot } from './model/machine.ts';
+import type { NodeSnapshot, NodeView } from './model/node.ts';
+import type { OwnerView, SetView } from './model/owner.ts';
 
 const watched = ['KernelDeadlock', 'DiskPressure'];
 const machine: MachineSnapshot = {
@@ -333,7 +335,7 @@ describe('deploymentNeeds', () => {
     ],
     ['a set that only others hold back', { ...owner, sets: [{ ...older, deleting: true, managed: false }, set] }],
   ])('are none for %s', (_, view) => {
-    expect(deploymentNeeds(view)).toEqual([]);
+    expect(ownerNeeds(view)).toEqual([]);
   });
 
   const { progress: _, ...unreported } = owner;
@@ -375,10 +377,10 @@ describe('deploymentNeeds', () => {
       ['deletion', 'template'],
     ],
   ])('name %s', (_name, view, needs) => {
-    expect(deploymentNeeds(view)).toEqual(needs);
+    expect(ownerNeeds(view)).toEqual(needs);
   });
 
   it('ask nothing about the progress of a set without a deployment', () => {
-    expect(deploymentNeeds({ ...unreported, kind: 'MachineSet' })).toEqual([]);
+    expect(ownerNeeds({ ...unreported, kind: 'MachineSet' })).toEqual([]);
   });
 });

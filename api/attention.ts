@@ -2,8 +2,10 @@
  * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close. While
  * they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
  */
-import type { ConditionStatuses, MachinePhase, MachineSnapshot, NodeView, OwnerView, SetView } from './model.ts';
-import { desiredReplicas } from './surplus.ts';
+import type { ConditionStatuses, MachinePhase, MachineSnapshot } from './model/machine.ts';
+import type { NodeView } from './model/node.ts';
+import type { OwnerView, SetView } from './model/owner.ts';
+import { desiredReplicas } from './owner/replicas.ts';
 
 /** Why a machine needs its workflow to act or to wait for something. */
 export type Attention =
@@ -72,7 +74,7 @@ export function sameConditions(a: ConditionStatuses, b: ConditionStatuses): bool
 }
 
 /** Why a MachineDeployment, or a MachineSet without one, needs its workflow: what is to be done, in words for people. */
-const ownerNeeds = {
+const needTexts = {
   /** Ours is not on the owner or on one of its sets. */
   finalizer: 'put a finalizer on',
   /** It, or one of its sets, is to go. */
@@ -88,15 +90,15 @@ const ownerNeeds = {
   /** The rollout of the present template is not complete, or it is not said that it is paused. */
   progress: 'complete the rollout',
 } as const;
-export type OwnerNeed = keyof typeof ownerNeeds;
+export type OwnerNeed = keyof typeof needTexts;
 
 /** What is to be done, as one text. */
 export function toTasks(needs: readonly OwnerNeed[]): string {
-  return needs.length === 0 ? 'nothing' : needs.map((need) => ownerNeeds[need]).join(', ');
+  return needs.length === 0 ? 'nothing' : needs.map((need) => needTexts[need]).join(', ');
 }
 
 /** What has to be done for, or waited for by, the owner of machines. One that is not valid has to be told so. */
-export function deploymentNeeds(owner: OwnerView): OwnerNeed[] {
+export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
   if (owner.deleting) return owner.managed || owner.sets.some((set) => set.managed) ? ['deletion'] : [];
   if (owner.problem !== undefined) return owner.observed ? [] : ['observed'];
 

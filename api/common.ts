@@ -3,36 +3,6 @@ import { z } from 'zod';
 import { withValue } from './crds.ts';
 import { durationPattern } from './duration.ts';
 
-/** Owner of an object, in the same namespace or cluster-scoped. */
-export interface OwnerReference {
-  apiVersion: string;
-  kind: string;
-  name: string;
-  uid: string;
-  controller?: boolean;
-  blockOwnerDeletion?: boolean;
-}
-
-/** `metadata` of an object that exists on a server. The client drops `managedFields` when an object comes in. */
-export interface ObjectMeta {
-  name: string;
-  namespace?: string;
-  uid: string;
-  resourceVersion: string;
-  generation?: number;
-  creationTimestamp: string;
-  deletionTimestamp?: string;
-  deletionGracePeriodSeconds?: number;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  finalizers?: string[];
-  ownerReferences?: OwnerReference[];
-  generateName?: string;
-}
-
-/** A custom resource as the server sends it: what its schema says, and what every object has. */
-export type CustomResource<Fields> = Fields & { apiVersion?: string; kind?: string; metadata: ObjectMeta };
-
 /** RFC 3339 time. */
 export const Time = z.iso.datetime({ offset: true });
 

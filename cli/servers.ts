@@ -11,7 +11,7 @@ type Cluster = 'control' | 'target';
 type ClusterOptions = Options<(typeof clusterFlags)[number]>;
 
 /** How long an API server may take to answer when a process starts, ms. */
-const patienceMs = 5_000;
+const timeoutMs = 5_000;
 
 /** Whether Machines and Nodes are in the same cluster. */
 export function isOneCluster({ controlKubeconfig }: ClusterOptions): boolean {
@@ -50,7 +50,7 @@ export async function connectCluster(
     onRequest,
   });
   try {
-    await client.getRaw('/version', { timeoutMs: patienceMs, failFast: true });
+    await client.getRaw('/version', { timeoutMs, failFast: true });
     return client;
   } catch (cause) {
     await client.close();

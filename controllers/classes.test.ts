@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
-import type { Machine } from '../api/gardener/machine.ts';
-import type { MachineClass } from '../api/gardener/machine-class.ts';
 import { finalizers } from '../api/gardener/names.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { createStore } from '../kube/store.ts';

@@ -1,13 +1,13 @@
 /** The finalizer of classes: on while somebody uses one, and off by a sweep when nothing of a deleted one is left. */
 
 import { type ClassEvent, classEvents } from '../api/events.ts';
-import type { MachineClass } from '../api/gardener/machine-class.ts';
 import { apiVersion, finalizers, resources } from '../api/gardener/names.ts';
+import { machineClasses } from '../api/gardener/resources.ts';
+import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
-import { machineClasses } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { unlessChanged } from '../kube/update.ts';
+import { ignoreGoneOrChanged } from '../kube/update.ts';
 import { startSweep } from '../temporal/schedules.ts';
 import type { Installation } from '../temporal/workflows.ts';
 import { byClass, type Watches } from './watches.ts';
@@ -82,7 +82,7 @@ export function createClassKeeper({
   async function protect({ metadata }: MachineClass): Promise<void> {
     const { name, resourceVersion, finalizers: present = [] } = metadata;
     const patch = mergePatch({ metadata: { resourceVersion, finalizers: [...present, finalizers.machine] } });
-    await unlessChanged(() => control.patch(machineClasses, { namespace, name }, patch));
+    await ignoreGoneOrChanged(() => control.patch(machineClasses, { namespace, name }, patch));
   }
 
   async function sweepFor(uid: string): Promise<void> {

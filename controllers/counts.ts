@@ -1,10 +1,11 @@
 /** Writes the counts of machines to the status of their sets and deployments: pure functions of the caches. */
-import { toDeploymentCounts, toSetCounts } from '../api/gardener/counts.ts';
+
+import { machineDeployments, machineSets } from '../api/gardener/resources.ts';
+import type { KubeObject, Resource } from '../api/objects.ts';
+import { toDeploymentCounts, toSetCounts } from '../api/owner/counts.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { isConflict, isNotFound } from '../kube/errors.ts';
-import { machineDeployments, machineSets } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
-import type { KubeObject, Resource } from '../kube/types.ts';
 import { byController, byUid, type Watches } from './watches.ts';
 
 /**

@@ -1,10 +1,11 @@
 /** Wakes the workflows of machines. Nothing is decided here: `attention` says who needs one, the workflow does the rest. */
 import { attention } from '../api/attention.ts';
-import type { Machine } from '../api/gardener/machine.ts';
-import { controllerOf } from '../api/gardener/owner.ts';
-import { classVersion, secretRefsOf, toMachineSnapshot, toNodeView } from '../api/gardener/to-model.ts';
-import type { MachineLimits, MachineObservation, MachineSnapshot, NodeView } from '../api/model.ts';
-import { wishes } from '../api/model.ts';
+import { classVersion, secretRefsOf, toMachineSnapshot, toNodeView } from '../api/gardener/machine/snapshot.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineLimits, MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import { desiredState } from '../api/model/machine.ts';
+import type { NodeView } from '../api/model/node.ts';
+import { controllerOf } from '../api/owner/view.ts';
 import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf, toObjectKey } from './objects.ts';
 import { createReminders } from './reminders.ts';
@@ -34,7 +35,7 @@ export interface MachineWaker {
 /** What a workflow was told last. Unequal parts are news; a part that nobody can see now is not. */
 interface Told {
   readonly uid: string;
-  readonly wishes: string;
+  readonly desiredState: string;
   readonly managed: boolean;
   readonly node: string | undefined;
   readonly classVersion: string | undefined;
@@ -124,7 +125,7 @@ function versionOf(watches: Watches, { metadata, spec }: Machine): string {
 function toTold({ machine, node, classVersion: version }: MachineObservation, before: Told | undefined): Told {
   return {
     uid: machine.uid,
-    wishes: wishes(machine),
+    desiredState: desiredState(machine),
     managed: machine.managed,
     node: node.state === 'unknown' ? before?.node : nodeText(node),
     classVersion: version ?? before?.classVersion,
@@ -139,7 +140,8 @@ function nodeText(node: NodeView): string {
 }
 
 function isNews(before: Told, now: Told): boolean {
-  const isEqual = before.wishes === now.wishes && before.node === now.node && before.classVersion === now.classVersion;
+  const isEqual =
+    before.desiredState === now.desiredState && before.node === now.node && before.classVersion === now.classVersion;
   // Our own finalizer is no news to the workflow that puts it there; that somebody took it off is.
   return !isEqual || (before.managed && !now.managed);
 }

@@ -1,15 +1,15 @@
 /** The controllers: watches, and what follows from them. Of all replicas one acts; the others only watch. */
 import { hostname } from 'node:os';
-import type { Machine } from '../api/gardener/machine.ts';
-import { controllerOf } from '../api/gardener/owner.ts';
-import type { MachineLimits } from '../api/model.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineLimits } from '../api/model/machine.ts';
+import type { KubeObject } from '../api/objects.ts';
+import { controllerOf } from '../api/owner/view.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { StoreEvent } from '../kube/store.ts';
-import type { KubeObject } from '../kube/types.ts';
 import { ensureSweepSchedule } from '../temporal/schedules.ts';
-import { type Installation, lookLive, type WorkflowKind, workflowId } from '../temporal/workflows.ts';
+import { type Installation, requestRefresh, type WorkflowKind, workflowId } from '../temporal/workflows.ts';
 import { createClassKeeper } from './classes.ts';
 import { createCountsWriter } from './counts.ts';
 import { createMachineWaker } from './machines.ts';
@@ -74,15 +74,15 @@ export function startControllers(options: ControllersOptions): Controllers {
   const sweepSchedule = { namespace, periodSeconds: options.sweepPeriodSeconds };
   const scheduleQueue = queue(() => ensureSweepSchedule(installation, sweepSchedule), 0, 1);
   const straySearch = queue(createStraySearch({ watches, installation, look }), lookDelayMs, 1);
-  const looks = queue((id) => lookLive(installation, id), lookDelayMs, 5);
+  const looks = queue((id) => requestRefresh(installation, id), lookDelayMs, 5);
   let isStarted = false;
-  let wasSetBack = false;
+  let wasRestored = false;
 
   function dispatch(kind: string, event: StoreEvent<KubeObject>): void {
-    if (event.kind === 'synced') wasSetBack ||= event.isSetBack;
+    if (event.kind === 'synced') wasRestored ||= event.isRestored;
     if (!isStarted) return;
     if (event.kind === 'synced') {
-      if (wasSetBack) lookAtEverything();
+      if (wasRestored) lookAtEverything();
       else if (kind === 'Node') wake(watches.machines.list()); // until now all Nodes were unknown
       return;
     }
@@ -139,7 +139,7 @@ export function startControllers(options: ControllersOptions): Controllers {
 
   /** After a restore from a backup: statuses, identities and finalizers may be older than what the workflows know. */
   function lookAtEverything(): void {
-    wasSetBack = false;
+    wasRestored = false;
     logger.warn({ namespace, machines: watches.machines.size }, 'a cluster was set back: all workflows look live');
     machineWaker.forget();
     ownerWaker.forget();
@@ -152,7 +152,7 @@ export function startControllers(options: ControllersOptions): Controllers {
   async function begin(): Promise<void> {
     await Promise.all([leading, watches.waitForSync()]);
     isStarted = true;
-    if (wasSetBack) lookAtEverything();
+    if (wasRestored) lookAtEverything();
     else wakeEverything();
     straySearch.add('open workflows');
     classQueue.add('all');

@@ -1,6 +1,6 @@
 /** Small conversions that the wakers share. */
-import type { ObjectRef } from '../api/model.ts';
-import type { KubeObject, ObjectKey } from '../kube/types.ts';
+import type { ObjectRef } from '../api/model/ref.ts';
+import type { KubeObject, ObjectKey } from '../api/objects.ts';
 
 /** What a workflow is told about its object. */
 export function refOf({ metadata }: KubeObject): ObjectRef {

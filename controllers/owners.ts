@@ -1,8 +1,9 @@
 /** Wakes the workflows of MachineDeployments, and of MachineSets that have none. */
-import { deploymentNeeds } from '../api/attention.ts';
-import type { MachineSet } from '../api/gardener/machine-set.ts';
-import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/gardener/owner.ts';
-import type { ObjectRef, OwnerView } from '../api/model.ts';
+import { ownerNeeds } from '../api/attention.ts';
+import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { OwnerView } from '../api/model/owner.ts';
+import type { ObjectRef } from '../api/model/ref.ts';
+import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { type Installation, startWorkflow, wakeOwner, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf } from './objects.ts';
 import { createReminders } from './reminders.ts';
@@ -36,7 +37,7 @@ export function createOwnerWaker({ watches, installation, look }: OwnerWakerOpti
   async function handle(uid: string): Promise<void> {
     const owner = viewOwner(watches, uid);
     const last = told.get(uid);
-    if (owner === undefined || deploymentNeeds(owner.view).length === 0) {
+    if (owner === undefined || ownerNeeds(owner.view).length === 0) {
       told.delete(uid);
       reminders.forget(uid);
       // A run that waits for an owner that is gone or was adopted, or for what has come about by itself, would not learn
@@ -53,7 +54,7 @@ export function createOwnerWaker({ watches, installation, look }: OwnerWakerOpti
 
   async function recheck(uid: string): Promise<void> {
     const owner = viewOwner(watches, uid);
-    if (owner === undefined || deploymentNeeds(owner.view).length === 0) return;
+    if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
     if (reminders.isDue(uid, text)) await wakeOwner(installation, owner.ref, owner.view);
     else await startWorkflow(installation, owner.view.kind, owner.ref);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
-import { eventually, recordingLogger } from '../test/kube/setup.ts';
+import { eventually, recordingLogger } from '../test/support/kube.ts';
 import { createQueue } from './queue.ts';
 
 const logger = recordingLogger();

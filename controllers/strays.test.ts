@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
-import type { Machine } from '../api/gardener/machine.ts';
-import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
-import type { MachineSet } from '../api/gardener/machine-set.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import { createStore } from '../kube/store.ts';
 import { createStraySearch } from './strays.ts';
 import type { Watches } from './watches.ts';

@@ -1,5 +1,5 @@
 /** Finds open workflows that nobody tells of: their object is gone, or in another phase than they think. */
-import type { KubeObject } from '../kube/types.ts';
+import type { KubeObject } from '../api/objects.ts';
 import {
   countOpenMachines,
   type Installation,

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { Machine } from '../api/gardener/machine.ts';
-import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
-import type { MachineSet } from '../api/gardener/machine-set.ts';
 import { finalizers, labels } from '../api/gardener/names.ts';
-import { controllerOf } from '../api/gardener/owner.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { KubeObject } from '../api/objects.ts';
+import { controllerOf } from '../api/owner/view.ts';
 import type { Node } from '../kube/core.ts';
 import { createStore } from '../kube/store.ts';
-import type { KubeObject } from '../kube/types.ts';
-import { lookLive } from '../temporal/workflows.ts';
+import { requestRefresh } from '../temporal/workflows.ts';
 import { validDeploymentSpec, validSetSpec } from '../test/support/valid.ts';
 import { createMachineWaker, type MachineWaker } from './machines.ts';
 import { createOwnerWaker, type OwnerWaker } from './owners.ts';
@@ -259,9 +259,9 @@ describe('the waker of owners', () => {
 describe('having a workflow look', () => {
   it('is nothing where none is open, and fails for any other reason', async () => {
     refuse = new WorkflowNotFoundError('none', 'x', undefined);
-    await lookLive(installation, 'x');
+    await requestRefresh(installation, 'x');
     refuse = new Error('no answer');
 
-    await expect(lookLive(installation, 'x')).rejects.toThrow('no answer');
+    await expect(requestRefresh(installation, 'x')).rejects.toThrow('no answer');
   });
 });

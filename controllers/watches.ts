@@ -1,16 +1,17 @@
 /** What the controllers watch, each kind once, and how its objects are found. */
-import type { MachineDeployment } from '../api/gardener/machine-deployment.ts';
-import type { MachineSet } from '../api/gardener/machine-set.ts';
+
+import { secretRefsOf } from '../api/gardener/machine/snapshot.ts';
 import { labels } from '../api/gardener/names.ts';
-import { controllerOf } from '../api/gardener/owner.ts';
-import { secretRefsOf } from '../api/gardener/to-model.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
+import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { KubeObject, Resource } from '../api/objects.ts';
+import { controllerOf } from '../api/owner/view.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, secrets } from '../kube/core.ts';
-import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import type { Logger } from '../kube/logger.ts';
 import { type Reflector, startReflector } from '../kube/reflector.ts';
 import type { StoreEvent } from '../kube/store.ts';
-import type { KubeObject, Resource } from '../kube/types.ts';
 
 export interface WatchOptions {
   readonly control: KubeClient;

@@ -1,5 +1,6 @@
 /** Typed REST verbs of one Kubernetes API server. */
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { apiVersionOf, type KubeObject, type NewObject, type ObjectKey, type Resource } from '../api/objects.ts';
 import type { KubeconfigAccess } from './config.ts';
 import { pods } from './core.ts';
 import { ConnectionError, isGone, isNotFound, StatusError } from './errors.ts';
@@ -16,7 +17,6 @@ import {
 } from './protocol.ts';
 import { createRateLimiter } from './rate-limit.ts';
 import { createTransport, type HttpRequest, isIdleTimeout, toConnectionError } from './transport.ts';
-import { apiVersionOf, type KubeObject, type NewObject, type ObjectKey, type Resource } from './types.ts';
 
 /** Options of every request. */
 export interface RequestOptions {
@@ -193,7 +193,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
   async function call<R>(request: Call): Promise<R> {
     const { method, path } = request;
     const { signal: outer, timeoutMs = defaultTimeoutMs, failFast = false } = request.options;
-    const deadline = { signal: outer, timeoutMs, onTimeout: transport.distrustConnections };
+    const deadline = { signal: outer, timeoutMs, onTimeout: transport.replaceConnections };
     const answer = await withDeadline(`${method} ${path}`, deadline, async (signal, leftMs) => {
       for (let attempts = 1; ; attempts += 1) {
         await waitForToken({ signal, failFast });
@@ -300,7 +300,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
       yield* watchEvents<T>(`WATCH ${path}`, body);
     } catch (error) {
       if (signal.aborted) return;
-      if (isIdleTimeout(error)) transport.distrustConnections();
+      if (isIdleTimeout(error)) transport.replaceConnections();
       if (error instanceof StatusError || error instanceof ConnectionError) throw error;
       throw toConnectionError(`WATCH ${path}`, error);
     }

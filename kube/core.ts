@@ -18,7 +18,16 @@ import type {
   V1VolumeAttachmentSpec,
   V1VolumeAttachmentStatus,
 } from '@kubernetes/client-node';
-import { defineResource, type Json, type KubeObject } from './types.ts';
+import { defineResource, type KubeObject } from '../api/objects.ts';
+
+/** A type of `@kubernetes/client-node` as the wire has it: what it makes a Date is a string. */
+type Json<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Json<Item>[]
+    : T extends object
+      ? { [Key in keyof T]: Json<T[Key]> }
+      : T;
 
 export interface Node extends KubeObject {
   spec?: Json<V1NodeSpec>;

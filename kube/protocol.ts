@@ -1,8 +1,8 @@
 /** How requests and answers of the Kubernetes API are written: paths, Status, watch lines, deadlines. */
 import type { Dispatcher } from 'undici';
+import type { KubeObject, Resource } from '../api/objects.ts';
 import { ConnectionError, type Status, StatusError } from './errors.ts';
 import { toConnectionError } from './transport.ts';
-import type { KubeObject, Resource } from './types.ts';
 
 /** What a watch reports. ERROR events are thrown as StatusError. */
 export type WatchEvent<T> =

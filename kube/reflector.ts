@@ -1,11 +1,11 @@
 /** Keeps a store equal to what an API server holds, whatever happens to the connection. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeObject, Resource } from '../api/objects.ts';
 import { backoffMs } from './backoff.ts';
 import type { KubeClient, Selection } from './client.ts';
 import { isGone, StatusError } from './errors.ts';
 import type { Logger } from './logger.ts';
 import { createStore, type Indexes, type Store, type StoreEvent } from './store.ts';
-import type { KubeObject, Resource } from './types.ts';
 
 export interface ReflectorOptions<T extends KubeObject> extends Selection {
   readonly client: KubeClient;
@@ -67,7 +67,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   /** The place until which everything was known last. */
   let known = '';
   /** The server was found behind that place, and nobody was told yet. */
-  let isSetBack = false;
+  let isRestored = false;
 
   function report(events: readonly StoreEvent<T>[]): void {
     for (const event of events) {
@@ -89,19 +89,19 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       for (const item of page.items) {
         const { uid, resourceVersion: present } = item.metadata;
         const before = store.get(item.metadata)?.metadata;
-        if (before?.uid === uid && isBehind(present, before.resourceVersion)) isSetBack = true;
+        if (before?.uid === uid && isBehind(present, before.resourceVersion)) isRestored = true;
         uids.add(uid);
         report(put(transform(item)));
       }
       listed = page.resourceVersion;
     }
     report(retain(uids));
-    isSetBack ||= isBehind(listed, known);
+    isRestored ||= isBehind(listed, known);
     resourceVersion = known = listed;
     setSynced();
     setReachable(true);
-    report([{ kind: 'synced', isSetBack }]);
-    isSetBack = false;
+    report([{ kind: 'synced', isRestored }]);
+    isRestored = false;
     onFirstSync();
   }
 
@@ -136,7 +136,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   async function listOrResume(): Promise<string> {
     if (resourceVersion !== undefined && (await isAheadOfServer(resourceVersion))) {
       logger.warn({ ...context, resourceVersion }, 'the server is behind the watch: listing again');
-      isSetBack = true;
+      isRestored = true;
       resourceVersion = undefined;
     }
     if (resourceVersion === undefined) await list();

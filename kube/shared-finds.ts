@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import type { KubeObject, ObjectKey, Resource } from '../api/objects.ts';
 import type { KubeClient, RequestOptions } from './client.ts';
-import type { KubeObject, ObjectKey, Resource } from './types.ts';
 
 /** `find` of a client, with options that are the same for all callers. */
 export type SharedFind = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => Promise<T | undefined>;
@@ -17,7 +17,7 @@ interface Read {
  * Reads an object once for all who ask at the same time. Whoever asks when a read has been sent shares the one after it,
  * so that no answer is older than its question: a hundred machines that begin at once read their class some times.
  */
-export function shareFinds(client: KubeClient, options: Omit<RequestOptions, 'signal'> = {}): SharedFind {
+export function coalesceReads(client: KubeClient, options: Omit<RequestOptions, 'signal'> = {}): SharedFind {
   const underWay = new Map<string, Read>();
 
   function start<T extends KubeObject>(id: string, resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {

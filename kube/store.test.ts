@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import type { KubeObject } from '../api/objects.ts';
 import { createStore } from './store.ts';
-import type { KubeObject } from './types.ts';
 
 function object(name: string, uid: string, resourceVersion: string, labels: Record<string, string> = {}): KubeObject {
   return { metadata: { name, namespace: 'n', uid, resourceVersion, creationTimestamp: '', labels } };

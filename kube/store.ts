@@ -1,5 +1,5 @@
 /** The newest known state of a set of objects, in memory, with indexes. Filled by a reflector. */
-import type { KubeObject, ObjectKey } from './types.ts';
+import type { KubeObject, ObjectKey } from '../api/objects.ts';
 
 /** A change of the store. `previous` is the state before; after UID changes an object is deleted, then added. */
 export type StoreEvent<T extends KubeObject> =
@@ -7,10 +7,10 @@ export type StoreEvent<T extends KubeObject> =
   | { readonly kind: 'updated'; readonly object: T; readonly previous: T }
   | { readonly kind: 'deleted'; readonly object: T; readonly previous: T }
   /**
-   * The store holds what a full list held; comes after every list. `isSetBack`: the server knows less than was known
+   * The store holds what a full list held; comes after every list. `isRestored`: the server knows less than was known
    * before, as after a restore of its etcd from a backup. So whatever was written since may be lost.
    */
-  | { readonly kind: 'synced'; readonly isSetBack: boolean };
+  | { readonly kind: 'synced'; readonly isRestored: boolean };
 
 /** Read access. Objects are shared: never change them. */
 export interface Store<T extends KubeObject> {

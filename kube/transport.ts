@@ -22,7 +22,7 @@ export interface Transport {
    * Opens new connections from now on: where one has died without a word, the idle ones may be dead as well.
    * Requests in flight finish. Does nothing when it did so within the last 10 s.
    */
-  distrustConnections(): void;
+  replaceConnections(): void;
   /** Ends all connections; requests in flight fail. */
   close(): Promise<void>;
 }
@@ -167,7 +167,7 @@ export function createTransport(options: {
       await response.body.dump();
       return sendWith(second, request);
     },
-    distrustConnections() {
+    replaceConnections() {
       if (session === undefined || closed || performance.now() - distrustedAt < distrustedMs) return;
       distrustedAt = performance.now();
       const previous = session;

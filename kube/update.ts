@@ -1,8 +1,9 @@
 /** Read-modify-write with an optimistic lock. */
+
+import type { KubeObject, ObjectKey, Resource } from '../api/objects.ts';
 import type { KubeClient, RequestOptions } from './client.ts';
 import { isConflict, isNotFound } from './errors.ts';
 import { mergePatch } from './patch.ts';
-import type { KubeObject, ObjectKey, Resource } from './types.ts';
 
 /**
  * Patches an object by what `change` makes of its present state: a merge patch, or undefined for nothing to do. When
@@ -34,7 +35,7 @@ export async function update<T extends KubeObject>(
 }
 
 /** Does a request under preconditions. An object that is gone, or was changed since it was read, is left as it is. */
-export async function unlessChanged(request: () => Promise<unknown>): Promise<void> {
+export async function ignoreGoneOrChanged(request: () => Promise<unknown>): Promise<void> {
   try {
     await request();
   } catch (error) {

@@ -32,14 +32,14 @@ export interface TemporalTls {
 }
 
 /** How long a server may take to answer when a process starts, ms. */
-const patienceMs = 5_000;
+const timeoutMs = 5_000;
 
 /** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
   return connect(server, async () => {
     const connection = Connection.lazy({
       ...common(server),
-      connectTimeout: patienceMs,
+      connectTimeout: timeoutMs,
       // By default the pauses grow to two minutes, in which a server that is back is not noticed.
       channelArgs: { 'grpc.max_reconnect_backoff_ms': 5_000 },
       // The default tries in silence for 20 s. Callers try again by themselves, with what is true by then.
@@ -83,14 +83,14 @@ async function connect<C extends ConnectionLike>(server: TemporalServer, open: (
   const opening = open();
   let connection: C;
   try {
-    connection = await within(patienceMs, opening);
+    connection = await within(timeoutMs, opening);
   } catch (cause) {
     void opening.then((late) => late.close()).catch(() => undefined);
     const problem = `Temporal does not answer at ${address} (${reasonOf(cause)})`;
     throw new Error(`${problem}: start it, or correct --temporal-address and the TLS flags`, { cause });
   }
   try {
-    await connection.withDeadline(Date.now() + patienceMs, () =>
+    await connection.withDeadline(Date.now() + timeoutMs, () =>
       connection.workflowService.describeNamespace({ namespace }),
     );
     return connection;

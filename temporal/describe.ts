@@ -33,7 +33,7 @@ export interface Retry {
 }
 
 /** How long a worker may take to answer, ms. It may have to replay the workflow first. */
-const patienceMs = 5_000;
+const timeoutMs = 5_000;
 
 /** Asks the open workflow of this id, if there is one. What keeps it from answering is an answer, too. */
 export async function describeWorkflow<D extends MachineDescription | OwnerDescription>(
@@ -42,7 +42,7 @@ export async function describeWorkflow<D extends MachineDescription | OwnerDescr
 ): Promise<WorkflowAnswer<D>> {
   try {
     const handle = client.workflow.getHandle(workflowId);
-    const [description, { raw }] = await client.withDeadline(Date.now() + patienceMs, () =>
+    const [description, { raw }] = await client.withDeadline(Date.now() + timeoutMs, () =>
       Promise.all([handle.query<D>('describe'), handle.describe()]),
     );
     return { state: 'open', description, retries: (raw.pendingActivities ?? []).flatMap(toRetry) };
@@ -50,7 +50,7 @@ export async function describeWorkflow<D extends MachineDescription | OwnerDescr
     if (error instanceof WorkflowNotFoundError || error instanceof QueryRejectedError) return { state: 'none' };
     if (!(error instanceof ServiceError)) throw error;
     const isLate = grpcCodeOf(error) === grpcCodes.cancelled || grpcCodeOf(error) === grpcCodes.deadlineExceeded;
-    return { state: 'silent', reason: isLate ? `no worker within ${patienceMs / 1000} s` : reasonOf(error) };
+    return { state: 'silent', reason: isLate ? `no worker within ${timeoutMs / 1000} s` : reasonOf(error) };
   }
 }
 

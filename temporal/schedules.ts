@@ -22,7 +22,7 @@ import {
   type SweepProgress,
   type SweepReport,
 } from '../workflows/orphansweep/messages.ts';
-import { knowingSearchAttributes } from './search-attributes.ts';
+import { withSearchAttributes } from './search-attributes.ts';
 import { anotherRun, type Installation, ofInstallation } from './workflows.ts';
 
 export type {
@@ -95,7 +95,7 @@ async function nudge(client: Client, workflowId: string): Promise<void> {
 async function create(client: Client, installation: string, wanted: ReturnType<typeof scheduleOf>): Promise<void> {
   try {
     const scheduleId = sweepScheduleId(installation);
-    await knowingSearchAttributes(client, () => client.schedule.create({ scheduleId, ...wanted }));
+    await withSearchAttributes(client, () => client.schedule.create({ scheduleId, ...wanted }));
   } catch (error) {
     if (!(error instanceof ScheduleAlreadyRunning)) throw error;
   }
@@ -171,7 +171,7 @@ export async function startSweep(to: Installation, input: SweepInput, asker: 'pe
 /** How often a sweep that somebody watches is asked how far it is, ms. */
 const askEveryMs = 1_000;
 /** How long a worker may take to tell, ms. */
-const patienceMs = 5_000;
+const timeoutMs = 5_000;
 
 /**
  * Resolves with the report of the sweep with this id, and rejects with the failure of one that fails. What it says
@@ -207,7 +207,7 @@ export async function followSweep(
 async function askProgress(client: Client, workflowId: string): Promise<SweepProgress | undefined> {
   try {
     const handle = client.workflow.getHandle(workflowId);
-    return await client.withDeadline(Date.now() + patienceMs, () => handle.query(progressQuery));
+    return await client.withDeadline(Date.now() + timeoutMs, () => handle.query(progressQuery));
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) throw error;
     return undefined;
@@ -239,7 +239,7 @@ export async function approveOrphans(
 ): Promise<number> {
   try {
     const handle = client.workflow.getHandle(id);
-    return await client.withDeadline(Date.now() + patienceMs, () =>
+    return await client.withDeadline(Date.now() + timeoutMs, () =>
       handle.executeUpdate(approveUpdate, { args: [named] }),
     );
   } catch (error) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { recordingLogger } from '../test/kube/setup.ts';
+import { recordingLogger } from '../test/support/kube.ts';
 import { toSdkLogger } from './sdk-logger.ts';
 
 describe('toSdkLogger', () => {

@@ -8,14 +8,14 @@ const names = Object.values(searchAttributes);
 /** Number of the type Keyword in Temporal's API. */
 const keyword = 2;
 /** A server takes a moment until it uses an attribute that was added, ms. */
-const patienceMs = 15_000;
+const timeoutMs = 15_000;
 
 /**
  * Makes sure that the namespace has our search attributes, and returns when they can be used. Safe to repeat and to run
  * in several processes at once. Throws an Error that names the attributes and the fix where that cannot be done.
  */
 export async function ensureSearchAttributes(connection: ConnectionLike, namespace: string): Promise<void> {
-  await connection.withDeadline(Date.now() + patienceMs, async () => {
+  await connection.withDeadline(Date.now() + timeoutMs, async () => {
     await addMissing(connection, namespace);
     while (!(await areUsable(connection, namespace))) await sleep(100);
   });
@@ -25,7 +25,7 @@ export async function ensureSearchAttributes(connection: ConnectionLike, namespa
  * Starts what has search attributes. A server whose database was lost knows them no more and refuses it: they are added
  * again.
  */
-export async function knowingSearchAttributes<T>({ connection, options }: Client, start: () => Promise<T>): Promise<T> {
+export async function withSearchAttributes<T>({ connection, options }: Client, start: () => Promise<T>): Promise<T> {
   try {
     return await start();
   } catch (error) {

@@ -3,28 +3,28 @@ import { hostname } from 'node:os';
 import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { boundary } from '../activities/boundary.ts';
-import { createDrainActivities } from '../activities/drain.ts';
 import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
-import { createMachineActivities } from '../activities/machines.ts';
+import { createDrainActivities } from '../activities/machine/drain.ts';
+import { createMachineActivities } from '../activities/machine/index.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
-import { createOwnerActivities } from '../activities/owners.ts';
+import { createOwnerActivities } from '../activities/owner/index.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
 import { providers } from '../activities/providers/registry.ts';
+import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
-import { createVmActivities } from '../activities/vms.ts';
-import type { MachineLimits } from '../api/model.ts';
+import type { MachineLimits } from '../api/model/machine.ts';
+import type { SweepLimits } from '../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../api/names.ts';
-import type { SweepLimits } from '../api/sweep.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
-import { shareFinds } from '../kube/shared-finds.ts';
+import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 import { createSweepMemory } from './past-sweeps.ts';
 import { type Refusal, refuseActivities } from './pausable-workers.ts';
-import { type SetBackWatch, watchForSetBack } from './set-back.ts';
+import { type SetBackWatch, watchForSetBack } from './restore-detection.ts';
 
 export interface WorkersOptions {
   readonly connection: NativeConnection;
@@ -206,7 +206,7 @@ function createProvider(name: string, control: KubeClient): Provider {
 }
 
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
-  const find = shareFinds(control);
+  const find = coalesceReads(control);
   return async (key, signal) => {
     const secret = await find(secrets, key);
     signal.throwIfAborted();

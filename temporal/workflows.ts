@@ -1,12 +1,16 @@
 /** Starting and waking workflows: their ids, and the only calls that watchers make. */
+
 import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
-import type { MachineObservation, MachineSnapshot, ObjectRef, OwnerView } from '../api/model.ts';
+import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import type { OwnerView } from '../api/model/owner.ts';
+import type { ObjectRef } from '../api/model/ref.ts';
 import { searchAttributes } from '../api/names.ts';
-import { observedSignal, retryNowSignal } from '../workflows/machine/messages.ts';
-import { lookOwnerSignal, ownerObservedSignal } from '../workflows/rollout/messages.ts';
-import { knowingSearchAttributes } from './search-attributes.ts';
+import { observedSignal } from '../workflows/machine/messages.ts';
+import { refreshSignal, retryNowSignal } from '../workflows/messages.ts';
+import { ownerObservedSignal } from '../workflows/rollout/messages.ts';
+import { withSearchAttributes } from './search-attributes.ts';
 
 /** Where an installation's workflows are. */
 export interface Installation {
@@ -51,14 +55,14 @@ export function workflowId(installation: string, kind: WorkflowKind, { namespace
 
 /** Starts the workflow of an object unless one is open; that costs an open one nothing. */
 export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
-  await knowingSearchAttributes(to.client, () =>
+  await withSearchAttributes(to.client, () =>
     to.client.workflow.start(types[kind].workflow, startOptions(to, kind, ref, about)),
   );
 }
 
 /** Tells the workflow of a machine what was seen, and starts it if none is open. */
 export async function wakeMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
-  await knowingSearchAttributes(to.client, () =>
+  await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types.Machine.workflow, {
       ...startOptions(to, 'Machine', ref, seen.machine),
       signal: observedSignal,
@@ -69,7 +73,7 @@ export async function wakeMachine(to: Installation, ref: ObjectRef, seen: Machin
 
 /** Tells the workflow of an owner what was seen, and starts it if none is open. */
 export async function wakeOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
-  await knowingSearchAttributes(to.client, () =>
+  await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types[seen.kind].workflow, {
       ...startOptions(to, seen.kind, ref),
       signal: ownerObservedSignal,
@@ -79,9 +83,9 @@ export async function wakeOwner(to: Installation, ref: ObjectRef, seen: OwnerVie
 }
 
 /** Has the workflow with this id read its objects live, if it is open. */
-export async function lookLive(to: Installation, id: string): Promise<void> {
+export async function requestRefresh(to: Installation, id: string): Promise<void> {
   try {
-    await to.client.workflow.getHandle(id).signal(lookOwnerSignal);
+    await to.client.workflow.getHandle(id).signal(refreshSignal);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
@@ -99,7 +103,7 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
 }
 
 /** How long a history may take to be read, ms. */
-const patienceMs = 5_000;
+const timeoutMs = 5_000;
 
 /**
  * When somebody last had the newest run of an object's workflow try again; undefined when nobody has. Reads the history
@@ -108,7 +112,7 @@ const patienceMs = 5_000;
 export async function findRetry(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<Date | undefined> {
   try {
     const handle = to.client.workflow.getHandle(workflowId(to.name, kind, ref));
-    const { events } = await to.client.withDeadline(Date.now() + patienceMs, () => handle.fetchHistory());
+    const { events } = await to.client.withDeadline(Date.now() + timeoutMs, () => handle.fetchHistory());
     const isRetry = (event: NonNullable<typeof events>[number]) =>
       event.workflowExecutionSignaledEventAttributes?.signalName === retryNowSignal.name;
     return optionalTsToDate(events?.findLast(isRetry)?.eventTime);

@@ -3,17 +3,17 @@ import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type StructuralSchema, toStructuralSchema } from '../api/crds.ts';
-import { Machine } from '../api/gardener/machine.ts';
-import { MachineClass } from '../api/gardener/machine-class.ts';
-import { MachineDeployment } from '../api/gardener/machine-deployment.ts';
-import { MachineSet } from '../api/gardener/machine-set.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
+import { Machine } from '../api/gardener/schema/machine.ts';
+import { MachineClass } from '../api/gardener/schema/machine-class.ts';
+import { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
+import { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { KubeObject, NewObject, Resource } from '../api/objects.ts';
 import { findServer } from '../deploy/local/servers.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/config.ts';
 import { customResourceDefinitions, namespaces } from '../kube/core.ts';
-import { machineClasses, machineDeployments, machineSets, machines } from '../kube/gardener.ts';
 import { mergePatch } from '../kube/patch.ts';
-import type { KubeObject, NewObject, Resource } from '../kube/types.ts';
 import { installCrds } from './support/crds.ts';
 import {
   maximalClass,

@@ -1,8 +1,8 @@
 /** What a run knows of the one before it that has failed, from which the retry policy of the workflow has it take over. */
 import { ApplicationFailure, proxyLocalActivities, workflowInfo } from '@temporalio/workflow';
 import type { FailedRunActivities } from '../activities/failed-runs.ts';
-import type { FailedRun } from '../api/model.ts';
-import { isActivityFailure } from './machine/failure.ts';
+import type { FailedRun } from '../api/model/ref.ts';
+import { isActivityFailure } from './calls/failure.ts';
 
 const { reportFailedRun } = proxyLocalActivities<FailedRunActivities>({
   startToCloseTimeout: '3 seconds',

@@ -1,10 +1,10 @@
 /** deploy/crds, from the schemas of the API. */
 import { stringify } from 'yaml';
 import { type KindDefinition, toCrd } from '../../api/crds.ts';
-import { machineDefinition } from '../../api/gardener/machine.ts';
-import { machineClassDefinition } from '../../api/gardener/machine-class.ts';
-import { machineDeploymentDefinition } from '../../api/gardener/machine-deployment.ts';
-import { machineSetDefinition } from '../../api/gardener/machine-set.ts';
+import { machineDefinition } from '../../api/gardener/schema/machine.ts';
+import { machineClassDefinition } from '../../api/gardener/schema/machine-class.ts';
+import { machineDeploymentDefinition } from '../../api/gardener/schema/machine-deployment.ts';
+import { machineSetDefinition } from '../../api/gardener/schema/machine-set.ts';
 
 /** Every kind whose CRD comes from here. */
 export const kinds: readonly KindDefinition[] = [

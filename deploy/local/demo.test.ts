@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { eventually } from '../../test/kube/setup.ts';
+import { eventually } from '../../test/support/kube.ts';
 
 // The tour is a step of its own of `npm test`: `npm run demo -- --exit`.
 describe('npm run demo', () => {

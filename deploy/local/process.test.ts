@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { eventually } from '../../test/kube/setup.ts';
+import { eventually } from '../../test/support/kube.ts';
 import { startServer } from './process.ts';
 
 describe('startServer', () => {

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { eventually } from '../../test/kube/setup.ts';
+import { eventually } from '../../test/support/kube.ts';
 import { findServer } from './servers.ts';
 import { type Stack, startStack } from './stack.ts';
 

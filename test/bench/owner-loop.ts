@@ -4,16 +4,16 @@
  * 0010 have the figures. Compare rows of one run with each other: another machine, or a busy one, has other figures.
  */
 import { readFile } from 'node:fs/promises';
-import { createOwnerActivities } from '../../activities/owners.ts';
-import type { Machine } from '../../api/gardener/machine.ts';
-import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts';
-import { templateHash } from '../../api/gardener/template.ts';
+import { createOwnerActivities } from '../../activities/owner/index.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
+import { templateHash } from '../../api/owner/template.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { createKubeClient, type PagesQuery } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
-import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { planOwner } from '../../workflows/rollout/plan.ts';
 

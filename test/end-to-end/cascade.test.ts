@@ -1,11 +1,11 @@
 /** What a deletion of an owner leaves, with the real garbage collector. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Machine } from '../../api/gardener/machine.ts';
-import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { apiVersion } from '../../api/gardener/names.ts';
-import { isActive } from '../../api/gardener/owner.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
+import { isActive } from '../../api/owner/view.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers, labels } from '../../api/gardener/names.ts';
-import type { ObjectRef } from '../../api/model.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { nodes, pods } from '../../kube/core.ts';
-import { machines } from '../../kube/gardener.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import type { ObjectRef } from '../../api/model.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
+import type { NewObject } from '../../api/objects.ts';
 import { nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
-import { machines } from '../../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import type { NewObject } from '../../kube/types.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';

@@ -1,11 +1,11 @@
 /** A rollout that cannot move on fails where people look, says why, and goes on once the cause is away. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowExecutionInfo } from '@temporalio/client';
-import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import { annotations } from '../../api/gardener/names.ts';
+import { machineClasses, machineDeployments } from '../../api/gardener/resources.ts';
+import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { names, searchAttributes } from '../../api/names.ts';
 import { events as kubeEvents } from '../../kube/core.ts';
-import { machineClasses, machineDeployments } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';

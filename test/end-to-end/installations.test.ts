@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { machineDeployments } from '../../api/gardener/resources.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { nodes } from '../../kube/core.ts';
-import { machineDeployments } from '../../kube/gardener.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

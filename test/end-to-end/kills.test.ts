@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
+import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
 import { searchAttributes } from '../../api/names.ts';
 import type { ServerHandle } from '../../deploy/local/process.ts';
 import type { Stats } from '../../deploy/local/simulated-cloud/state.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { nodes, secrets } from '../../kube/core.ts';
-import { machineDeployments, machineSets } from '../../kube/gardener.ts';
 import { listOpenWorkflows } from '../../temporal/workflows.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { isLong } from '../support/long.ts';
@@ -19,7 +19,7 @@ import { until } from '../support/until.ts';
 /** The middle lasts so long that a kill on a busy machine is still in it. */
 const latency = { kind: 'latency', ms: 300, maxMs: 8_000 } as const;
 /** For each step, on a busy machine. */
-const patienceMs = 300_000;
+const conditionTimeoutMs = 300_000;
 
 /** An installation with its two processes as Deployments would have them. */
 interface Scene {
@@ -90,7 +90,7 @@ function describeKills(replicas: number): void {
     await server.kill('SIGKILL');
     return async () => {
       await until(`it is noticed that ${server.name} is gone`, async () => (isNoticed() ? true : undefined), {
-        timeoutMs: patienceMs,
+        timeoutMs: conditionTimeoutMs,
       });
       await server.restart();
     };
@@ -107,7 +107,7 @@ function describeKills(replicas: number): void {
     const { cloud } = millwright;
     const done = async () => countDone(await cloud.stats(), work);
     await until(`the ${work} of some VMs is done`, async () => ((await done()) >= 5 ? true : undefined), {
-      timeoutMs: patienceMs,
+      timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
 
@@ -156,7 +156,7 @@ function describeKills(replicas: number): void {
   }
 
   async function untilRunning(millwright: Installation): Promise<void> {
-    await millwright.untilMachines(replicas, 'Running', patienceMs);
+    await millwright.untilMachines(replicas, 'Running', conditionTimeoutMs);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: replicas, vmsNow: replicas });
   }
 
@@ -165,11 +165,11 @@ function describeKills(replicas: number): void {
     const leftovers = () => leftoversOf(millwright);
     // The cheap question first: to ask for everything ten times a second would keep the servers busy.
     await until('no VM is left', async () => ((await cloud.stats()).vmsNow === 0 ? true : undefined), {
-      timeoutMs: patienceMs,
+      timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
     await until('nothing is left', async () => ((await leftovers()).length === 0 ? true : undefined), {
-      timeoutMs: patienceMs,
+      timeoutMs: conditionTimeoutMs,
       describe: async () => [...(await leftovers()), await millwright.story()].join('\n'),
     });
     expect(await cloud.stats()).toMatchObject({ vmsEver: replicas, vmsNow: 0 });

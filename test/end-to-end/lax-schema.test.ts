@@ -1,8 +1,8 @@
 /** Owners of machines on CRDs that accept whatever those of machine-controller-manager do. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
+import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
+import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { customResourceDefinitions } from '../../kube/core.ts';
-import { machineDeployments, machineSets } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { machineDeployments } from '../../kube/gardener.ts';
+import { machineDeployments } from '../../api/gardener/resources.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

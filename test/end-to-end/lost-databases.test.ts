@@ -3,15 +3,15 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Machine } from '../../api/gardener/machine.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
 import { refOf } from '../../controllers/objects.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
-import { machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { unlessChanged } from '../../kube/update.ts';
+import { ignoreGoneOrChanged } from '../../kube/update.ts';
 import { listOpenWorkflows, workflowId } from '../../temporal/workflows.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { type Installation, isCached, phaseOf, startInstallation } from '../support/installation.ts';
@@ -29,12 +29,12 @@ interface Sizes {
   /** How often controllers look again; undefined: as people run them, in a process of their own. */
   readonly resyncMs?: number;
   /** The longest that anything may take, ms. */
-  readonly patienceMs: number;
+  readonly timeoutMs: number;
 }
 
 /** Defines the tests. They have a stack of their own, and each an installation. */
 function describeLostDatabases(sizes: Sizes): void {
-  const { running, creating, draining, gapMs, patienceMs } = sizes;
+  const { running, creating, draining, gapMs, timeoutMs } = sizes;
   let dir: string;
   let stack: Stack;
   let millwright: Installation;
@@ -56,8 +56,8 @@ function describeLostDatabases(sizes: Sizes): void {
 
   async function startAll(): Promise<void> {
     const { kubeconfig, temporalAddress } = stack;
-    const quick = { bootMs: 50, joinMs: 100, deleteMs: 50, maxGraceMs: 200 };
-    millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, cloud: quick });
+    const localRequest = { bootMs: 50, joinMs: 100, deleteMs: 50, maxGraceMs: 200 };
+    millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, cloud: localRequest });
     worker = await supervise(() => millwright.start('worker'));
     const stopControllers = await startThem();
     stopProcesses = async () => {
@@ -102,7 +102,7 @@ function describeLostDatabases(sizes: Sizes): void {
     });
 
   const untilSo = <T>(what: string, check: () => Promise<T | undefined>) =>
-    until(what, check, { timeoutMs: patienceMs, describe: story });
+    until(what, check, { timeoutMs, describe: story });
   async function story(): Promise<string> {
     const atWork = (await millwright.machines()).filter((machine) => phaseOf(machine) !== 'Running');
     const told = atWork.slice(0, 5).map(async (machine) => {
@@ -216,7 +216,7 @@ function describeLostDatabases(sizes: Sizes): void {
     const { items } = await control.list(machineDeployments, { namespace });
     for (const { metadata } of items) await control.delete(machineDeployments, metadata);
     for (const machine of await millwright.machines()) {
-      await unlessChanged(() => control.delete(machines, refOf(machine))); // its deployment may have been faster
+      await ignoreGoneOrChanged(() => control.delete(machines, refOf(machine))); // its deployment may have been faster
     }
     await untilGone('');
   }
@@ -249,7 +249,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await deleteAll();
         expect(await vms()).toEqual([]);
       },
-      10 * patienceMs,
+      10 * timeoutMs,
     );
 
     it(
@@ -309,7 +309,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await deleteAll();
         expect(await vms()).toEqual([]);
       },
-      10 * patienceMs,
+      10 * timeoutMs,
     );
 
     it(
@@ -380,13 +380,13 @@ function describeLostDatabases(sizes: Sizes): void {
         await deleteAll();
         expect(await vms()).toHaveLength(1); // that of the Machine that etcd has forgotten: the orphan sweep's
       },
-      10 * patienceMs,
+      10 * timeoutMs,
     );
   });
 }
 
 describeLostDatabases(
   isLong()
-    ? { running: 100, creating: 20, draining: 10, gapMs: 5 * 60_000, patienceMs: 600_000 }
-    : { running: 10, creating: 4, draining: 2, gapMs: 2_000, resyncMs: 2_000, patienceMs: 180_000 },
+    ? { running: 100, creating: 20, draining: 10, gapMs: 5 * 60_000, timeoutMs: 600_000 }
+    : { running: 10, creating: 4, draining: 2, gapMs: 2_000, resyncMs: 2_000, timeoutMs: 180_000 },
 );

@@ -1,8 +1,8 @@
 /** Drains last for hours: as many as there may be hold nothing else up. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { DrainRequest } from '../../activities/drain.ts';
+import type { DrainRequest } from '../../activities/machine/drain.ts';
+import { machines } from '../../api/gardener/resources.ts';
 import { nodes, pods } from '../../kube/core.ts';
-import { machines } from '../../kube/gardener.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';

@@ -8,10 +8,10 @@ import { startSweep } from '../../temporal/schedules.ts';
 import { startWorkers, type Workers } from '../../temporal/worker.ts';
 import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
 import { progressQuery } from '../../workflows/orphansweep/messages.ts';
-import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { installCrds } from '../support/crds.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { deleteVm } from '../../activities/providers/simulated/client.ts';
 import { finalizers, labels } from '../../api/gardener/names.ts';
+import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
 import { events, nodes } from '../../kube/core.ts';
-import { machineClasses, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
@@ -127,7 +127,7 @@ describe('two VMs of one Machine', () => {
 
     expect(report.groups[0]).toMatchObject({
       ...{ seen: 2, kept: [{ reason: 'machine', count: 1 }] },
-      deleted: { count: 1, resources: [{ uid, surplusOf: name, id: `simulated:///here/${surplus?.id}` }] },
+      deleted: { count: 1, resources: [{ uid, excessOf: name, id: `simulated:///here/${surplus?.id}` }] },
     });
     expect(code).toBe(0);
     const [kept, ...others] = await cloud.vms();
@@ -154,7 +154,7 @@ describe('two VMs of one Machine', () => {
       ...{ seen: 2, deleted: { count: 0 } },
       kept: [
         { reason: 'machine', count: 1 },
-        { reason: 'keeperNotAlive', count: 1, resources: [{ id: other, surplusOf: name }] },
+        { reason: 'keeperNotAlive', count: 1, resources: [{ id: other, excessOf: name }] },
       ],
     });
     expect(code).toBe(0);

@@ -7,13 +7,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, testClient, testKubeconfig } from '../kube/setup.ts';
 import { installCrds } from '../support/crds.ts';
+import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
 
 const temporalAddress = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';

@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import type { Machine } from '../../api/gardener/machine.ts';
 import { finalizers, labels } from '../../api/gardener/names.ts';
-import type { ObjectRef } from '../../api/model.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import type { DeleteVmRequest, EnsureVmRequest, Vm, VmDeletion } from '../../api/provider.ts';
 import { type Node, nodes } from '../../kube/core.ts';
-import { machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { serveProvider } from '../support/serve-provider.ts';

@@ -1,15 +1,15 @@
 /** Tests of rollouts, in two sizes: while requests meet conflicts and every watch is behind, with the bounds checked at each single change. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Machine } from '../../api/gardener/machine.ts';
-import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
 import { annotations, labels } from '../../api/gardener/names.ts';
-import { isActive, isAvailable } from '../../api/gardener/owner.ts';
-import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
+import { isActive, isAvailable } from '../../api/owner/view.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
-import { recordingLogger } from '../kube/setup.ts';
 import { phaseOf } from '../support/installation.ts';
+import { recordingLogger } from '../support/kube.ts';
 import { isLong } from '../support/long.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
@@ -28,11 +28,11 @@ interface RollingSizes {
   /** Machines of the deployment that rolls over. maxSurge is a tenth of them, maxUnavailable a twentieth. */
   readonly replicas: number;
   /** The longest that a rollout may take, ms. */
-  readonly patienceMs: number;
+  readonly timeoutMs: number;
 }
 
 /** Defines the tests. They have an installation. */
-function describeRolling({ replicas, patienceMs }: RollingSizes): void {
+function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
   describe('a MachineDeployment whose template changes', () => {
     let millwright: WatchedInstallation;
     let watch: Reflector<Machine>;
@@ -103,7 +103,7 @@ function describeRolling({ replicas, patienceMs }: RollingSizes): void {
           const isObserved = status?.observedGeneration === metadata.generation;
           return isCounted && isObserved && reason === 'NewMachineSetAvailable' ? now : undefined;
         },
-        { timeoutMs: patienceMs, describe: () => millwright.story() },
+        { timeoutMs, describe: () => millwright.story() },
       );
     }
 
@@ -163,7 +163,7 @@ function describeRolling({ replicas, patienceMs }: RollingSizes): void {
         ]).toEqual([most, least]);
         await untilNoneIsOpen();
       },
-      3 * patienceMs,
+      3 * timeoutMs,
     );
 
     it(
@@ -180,7 +180,7 @@ function describeRolling({ replicas, patienceMs }: RollingSizes): void {
             const updated = (await machinesOf('turned')).filter(({ spec }) => spec?.class?.name === 'large');
             return updated.filter(isAvailable).length >= 3 ? true : undefined;
           },
-          { timeoutMs: patienceMs },
+          { timeoutMs },
         );
 
         await useClass('turned', 'huge');
@@ -198,9 +198,9 @@ function describeRolling({ replicas, patienceMs }: RollingSizes): void {
         expect(taken.some(({ total }) => total === few + 2)).toBe(true);
         await untilNoneIsOpen();
       },
-      3 * patienceMs,
+      3 * timeoutMs,
     );
   });
 }
 
-describeRolling(isLong() ? { replicas: 100, patienceMs: 600_000 } : { replicas: 20, patienceMs: 180_000 });
+describeRolling(isLong() ? { replicas: 100, timeoutMs: 600_000 } : { replicas: 20, timeoutMs: 180_000 });

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { events, type Secret, secrets } from '../../kube/core.ts';
-import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets } from '../../kube/gardener.ts';
+import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

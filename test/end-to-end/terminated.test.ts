@@ -1,8 +1,8 @@
 /** What becomes of machines and their owners when somebody terminates their workflows in the Temporal UI. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import type { ObjectRef } from '../../api/model.ts';
-import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
 import { guardNode } from '../support/guarded-node.ts';
@@ -13,7 +13,7 @@ import { startWatchedInstallation, type WatchedInstallation } from '../support/w
 /** More than are created at once. */
 const owned = 24;
 
-const patienceMs = 180_000;
+const timeoutMs = 180_000;
 const ofOwners = '[invariant 5]';
 
 /** Controllers look again every 5 s here; people have 60 s. */
@@ -70,19 +70,19 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
         const description = await millwright.describe(ref).catch(() => undefined);
         return description && check(description) ? description : undefined;
       },
-      { timeoutMs: patienceMs },
+      { timeoutMs },
     );
   const untilPhase = (ref: ObjectRef, phase: string) =>
     until(
       `${ref.name} is ${phase}`,
       async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
-      { describe: () => millwright.story(), timeoutMs: patienceMs },
+      { describe: () => millwright.story(), timeoutMs },
     );
   const untilGone = (ref: ObjectRef) =>
     until(
       `${ref.name} is gone`,
       async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story(), timeoutMs: patienceMs },
+      { describe: () => millwright.story(), timeoutMs },
     );
   const vmsOf = async (ref: ObjectRef) =>
     (await millwright.cloud.vms({ all: true })).filter(({ name }) => name === ref.name);
@@ -97,7 +97,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
         const now = await handleOf(ref, kind).describe();
         return now.runId === runId ? undefined : true;
       },
-      { timeoutMs: patienceMs },
+      { timeoutMs },
     );
   }
 
@@ -233,12 +233,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     await until(
       `${replicas} machines run`,
       async () => ((await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas ? true : undefined),
-      { timeoutMs: patienceMs, describe: () => millwright.story() },
+      { timeoutMs, describe: () => millwright.story() },
     );
     expect(uids.size).toBe(replicas);
   }
 
   Object.keys(scenarios).forEach((name, i) => {
-    it(name, () => outcomes[i], 3 * patienceMs);
+    it(name, () => outcomes[i], 3 * timeoutMs);
   });
 });

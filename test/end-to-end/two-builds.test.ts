@@ -1,10 +1,10 @@
 /** What becomes of what is under way when an upgrade has changed the code of the workflows, without `patched()`. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels, taints } from '../../api/gardener/names.ts';
-import type { ObjectRef } from '../../api/model.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { names, searchAttributes } from '../../api/names.ts';
 import { events, nodes } from '../../kube/core.ts';
-import { machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
 import { type ChangedBuild, makeChangedBuild } from '../support/changed-build.ts';
@@ -14,7 +14,7 @@ import { type MillwrightProcess, startMillwright, startProcess } from '../suppor
 import { makeVm, startSweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 const flags = ['--leader-elect', 'false', '--orphan-confirm-after', '20s', '--orphan-minimum-age', '1s'];
 
 /** One activity more before each phase of a machine, each step of an owner, and the first look of a sweep. */
@@ -93,7 +93,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
         const isBlocked = (await millwright.describe(guarded)).blockedOn === 'PodDisruptionBudget';
         return isRefused && isJoining && isMade && isBlocked && sweep.logs().includes('look again') ? true : undefined;
       },
-      { timeoutMs: patienceMs, describe: () => millwright.story() },
+      { timeoutMs, describe: () => millwright.story() },
     );
     for (const [name, ref] of Object.entries(refs)) await note(name, idOf(ref));
     await note('sweep', `${namespace}/orphan-sweep/now`);
@@ -124,7 +124,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     await until(
       `the run of ${name} has failed`,
       async () => ((await handle.describe()).status.name === 'FAILED' ? true : undefined),
-      { timeoutMs: patienceMs, describe: async () => second.logs().slice(-3_000) },
+      { timeoutMs, describe: async () => second.logs().slice(-3_000) },
     );
     const last = (await handle.fetchHistory()).events?.at(-1);
     expect(last?.workflowExecutionFailedEventAttributes?.failure?.message).toContain('Nondeterminism');
@@ -159,7 +159,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     until(
       `${ref.name} is Running`,
       async () => (phaseOf(await millwright.control.get(machines, ref)) === 'Running' ? true : undefined),
-      { timeoutMs: patienceMs, describe: async () => second.logs().slice(-3_000) },
+      { timeoutMs, describe: async () => second.logs().slice(-3_000) },
     );
 
   it(
@@ -170,7 +170,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await untilTold('creating');
       expect(await vmsOf(refs.creating!)).toHaveLength(1);
     },
-    patienceMs * 3,
+    timeoutMs * 3,
   );
 
   it(
@@ -184,7 +184,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       const lastRun = /^Last failed run +at \S+ \(NonDeterminism: \[TMPRL1100\][^]*; a new run took over$/m;
       expect(await described('machine', refs.joining!.name)).toMatch(lastRun);
     },
-    patienceMs * 3,
+    timeoutMs * 3,
   );
 
   it(
@@ -200,12 +200,12 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await until(
         'the machine is gone',
         async () => ((await millwright.control.find(machines, refs.draining!)) === undefined ? true : undefined),
-        { timeoutMs: patienceMs, describe: async () => second.logs().slice(-3_000) },
+        { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
       const vms = await vmsOf(refs.draining!);
       expect(vms.map(({ state }) => state)).toEqual(['terminated']);
     },
-    patienceMs * 3,
+    timeoutMs * 3,
   );
 
   it(
@@ -223,11 +223,11 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
           const isNew = own.every((each) => each.spec?.class?.name === 'out' && phaseOf(each) === 'Running');
           return own.length === 2 && isNew ? own : undefined;
         },
-        { timeoutMs: patienceMs, describe: async () => second.logs().slice(-3_000) },
+        { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
       expect(found).toHaveLength(2);
     },
-    patienceMs * 3,
+    timeoutMs * 3,
   );
 
   it(
@@ -239,7 +239,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       expect(orphan?.state).toBe('terminated');
       expect(sweep.logs()).toMatch(/deleted vm .* orphan/);
     },
-    patienceMs * 3,
+    timeoutMs * 3,
   );
 
   it(
@@ -262,6 +262,6 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
         expect({ id, attempt: raw.pendingWorkflowTask?.attempt ?? 1 }).toEqual({ id, attempt: 1 });
       }
     },
-    patienceMs,
+    timeoutMs,
   );
 });

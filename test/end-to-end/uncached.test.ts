@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from '@jest/globals';
-import { machineDeployments, machines } from '../../kube/gardener.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ObjectRef } from '../../api/model.ts';
-import { machines } from '../../kube/gardener.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
@@ -85,7 +85,7 @@ describe('what nobody sees happen', () => {
     millwright.proxy.resetConnections();
 
     await until('its workflow is told', async () => {
-      return (await signalsOf(ref)).includes('look') ? true : undefined;
+      return (await signalsOf(ref)).includes('refresh') ? true : undefined;
     });
     millwright.proxy.setRule();
   }, 60_000);

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ObjectRef } from '../../api/model.ts';
+import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { events, secrets } from '../../kube/core.ts';
-import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';

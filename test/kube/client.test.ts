@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { defineResource, type KubeObject } from '../../api/objects.ts';
 import { type KubeClient, type RequestObservation } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps, nodes, podDisruptionBudgets, pods, secrets } from '../../kube/core.ts';
@@ -17,9 +18,8 @@ import {
   RateLimitError,
 } from '../../kube/errors.ts';
 import { applyPatch, jsonPatch, jsonPointerStep, mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { defineResource, type KubeObject } from '../../kube/types.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { newNamespace, testClient, testKubeconfig } from './setup.ts';
+import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 
 let client: KubeClient;
 let namespace: string;

@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { defineResource, type KubeObject } from '../../api/objects.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { configMaps, events } from '../../kube/core.ts';
 import { createEventRecorder, type EventRecord, type EventRecorder, toMicroTime } from '../../kube/events.ts';
-import { defineResource, type KubeObject } from '../../kube/types.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from './setup.ts';
+import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 
 let direct: KubeClient;
 beforeAll(() => {

@@ -16,7 +16,7 @@ import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { createLeaseLock, type LeaseLock } from '../../kube/lease-lock.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, testClient, testKubeconfig } from './setup.ts';
+import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 
 const script = fileURLToPath(new URL('lease-process.ts', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'millwright-lease-test-'));

@@ -4,7 +4,7 @@ import { type ConfigMap, configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, type ReflectorOptions, startReflector } from '../../kube/reflector.ts';
 import { type Fault, type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from './setup.ts';
+import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 
 /** Talks to the server directly; the reflectors go through the proxy. */
 let direct: KubeClient;

@@ -12,7 +12,7 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient } from './setup.ts';
+import { eventually, inWords, newNamespace, recordingLogger, testClient } from '../support/kube.ts';
 
 describe('a restart of the API server', () => {
   let dir: string;

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { shareFinds } from '../../kube/shared-finds.ts';
+import { coalesceReads } from '../../kube/shared-finds.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
-import { newNamespace, testClient, testKubeconfig } from './setup.ts';
+import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 
 let direct: KubeClient;
 let proxy: FaultProxy;
@@ -29,7 +29,7 @@ const reads = () => proxy.seen.filter(({ url }) => url.pathname.includes('/confi
 it('reads once for all who ask at once, and again for those who ask later', async () => {
   const name = 'shared';
   await direct.create(configMaps, { metadata: { namespace, name }, data: { color: 'red' } });
-  const find = shareFinds(client);
+  const find = coalesceReads(client);
   const before = reads();
 
   const askOften = () => Array.from({ length: 50 }, () => find(configMaps, { namespace, name }));
@@ -46,7 +46,7 @@ it('reads once for all who ask at once, and again for those who ask later', asyn
 it('answers nobody with what was read before the question', async () => {
   const name = 'changing';
   await direct.create(configMaps, { metadata: { namespace, name }, data: { color: 'red' } });
-  const find = shareFinds(client);
+  const find = coalesceReads(client);
 
   const old = find(configMaps, { namespace, name });
   await direct.patch(configMaps, { namespace, name }, mergePatch({ data: { color: 'blue' } }));
@@ -58,7 +58,7 @@ it('answers nobody with what was read before the question', async () => {
 
 it('tells an error to those who share the read alone', async () => {
   const name = 'refused';
-  const find = shareFinds(client, { failFast: true });
+  const find = coalesceReads(client, { failFast: true });
   proxy.setRule(({ url }) => (url.pathname.endsWith(name) ? { kind: 'reset' } : undefined));
 
   const refused = [find(configMaps, { namespace, name }), find(configMaps, { namespace, name })];

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
+import { defineResource, type KubeObject } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
-import { defineResource, type KubeObject } from '../../kube/types.ts';
 import { startFaultProxy } from '../faults/proxy.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from './setup.ts';
+import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 
 const core = { group: '', version: 'v1', namespaced: true };
 const serviceAccounts = defineResource<KubeObject>({ ...core, plural: 'serviceaccounts', kind: 'ServiceAccount' });

@@ -4,7 +4,7 @@ import type { RequestObservation } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
-import { eventually, inWords, recordingLogger, testClient } from './setup.ts';
+import { eventually, inWords, recordingLogger, testClient } from '../support/kube.ts';
 
 let stack: Stack | undefined;
 beforeAll(async () => {

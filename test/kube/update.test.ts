@@ -4,7 +4,7 @@ import { type ConfigMap, configMaps } from '../../kube/core.ts';
 import { isConflict } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { update } from '../../kube/update.ts';
-import { newNamespace, testClient } from './setup.ts';
+import { newNamespace, testClient } from '../support/kube.ts';
 
 let client: KubeClient;
 let namespace: string;

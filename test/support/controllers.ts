@@ -1,8 +1,8 @@
 /** Controllers in the process of the test, which look again as often as it wants. */
 import { startControllers } from '../../controllers/main.ts';
 import type { KubeconfigAccess } from '../../kube/config.ts';
-import { recordingLogger, testClient } from '../kube/setup.ts';
 import type { Installation } from './installation.ts';
+import { recordingLogger, testClient } from './kube.ts';
 
 /**
  * Starts the controllers of an installation, with the limits of machines that `millwright controllers` has without flags.

@@ -4,15 +4,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import type { Machine } from '../../api/gardener/machine.ts';
 import { labels } from '../../api/gardener/names.ts';
-import type { ObjectRef } from '../../api/model.ts';
+import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
-import { machineClasses, machineDeployments, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
@@ -66,11 +66,11 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
   await installCrds(kubeconfig);
   await control.create(namespaces, { metadata: { name: namespace } });
-  const quick = { bootMs: 50, joinMs: 100, deleteMs: 50 };
+  const localRequest = { bootMs: 50, joinMs: 100, deleteMs: 50 };
   const cloud = await startSimulatedCloud({
     dir: join(dir, 'cloud'),
     kubeconfig: targetKubeconfig,
-    ...quick,
+    ...localRequest,
     ...options.cloud,
   });
 

@@ -1,20 +1,21 @@
 /** Owners of machines on a real API server, each test in a namespace of its own, and the activities that look after them. */
 import { afterAll, beforeAll, beforeEach } from '@jest/globals';
-import { carryOut } from '../../activities/owner-acts.ts';
-import { createOwnerActivities, type OwnerActivities, type OwnerKind } from '../../activities/owners.ts';
-import type { Machine } from '../../api/gardener/machine.ts';
-import type { MachineDeploymentSpec } from '../../api/gardener/machine-deployment.ts';
-import type { MachineSet } from '../../api/gardener/machine-set.ts';
-import type { ObjectRef, OwnerPlan, OwnerReading } from '../../api/model.ts';
+import { applyPlan } from '../../activities/owner/apply.ts';
+import { createOwnerActivities, type OwnerActivities, type OwnerKind } from '../../activities/owner/index.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineDeploymentSpec } from '../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
+import type { OwnerPlan, OwnerSnapshot } from '../../api/model/owner.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import type { ObjectMeta } from '../../api/objects.ts';
 import { refOf } from '../../controllers/objects.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecord } from '../../kube/events.ts';
-import { machineDeployments, machineSets, machines } from '../../kube/gardener.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import type { ObjectMeta } from '../../kube/types.ts';
 import { isEmpty, planOwner } from '../../workflows/rollout/plan.ts';
-import { newNamespace, testClient, testKubeconfig } from '../kube/setup.ts';
+import { newNamespace, testClient, testKubeconfig } from './kube.ts';
 
 export const template = {
   metadata: { labels: { name: 'pool' }, annotations: { note: 'a' } },
@@ -64,7 +65,7 @@ export function setUpOwners() {
     };
     return {
       ...createOwnerActivities(deps),
-      actOnOwner: (ref, kind, plan) => carryOut({ deps, ref, kind, plan, signal }),
+      actOnOwner: (ref, kind, plan) => applyPlan({ deps, ref, kind, plan, signal }),
     };
   }
 
@@ -88,7 +89,7 @@ export function setUpOwners() {
     await client.patch(machines, metadata, patch, { subresource: 'status' });
   }
 
-  async function read(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<OwnerReading> {
+  async function read(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<OwnerSnapshot> {
     const reading = await activities.observeOwner(ref, kind, 0);
     if (reading === null) throw new Error('the owner is gone');
     return reading;
@@ -96,7 +97,7 @@ export function setUpOwners() {
 
   /** What the workflow would do next. */
   const planFor = async (ref: ObjectRef, kind?: OwnerKind): Promise<OwnerPlan> => decide(await read(ref, kind));
-  const decide = (reading: OwnerReading) => planOwner(reading, (set) => `${set}-${++machinesNamed}`);
+  const decide = (reading: OwnerSnapshot) => planOwner(reading, (set) => `${set}-${++machinesNamed}`);
 
   /** Steps until there is nothing to do; each is done twice, as after a crash. */
   async function settle(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<void> {

@@ -1,9 +1,9 @@
 /** An object of each kind in which every field that machine-controller-manager knows is set. */
-import type { LastOperation, MachineSummary } from '../../api/gardener/common.ts';
-import type { MachineSpec, MachineStatus, MachineTemplate } from '../../api/gardener/machine.ts';
-import type { MachineClass } from '../../api/gardener/machine-class.ts';
-import type { MachineDeploymentSpec, MachineDeploymentStatus } from '../../api/gardener/machine-deployment.ts';
-import type { MachineSetSpec, MachineSetStatus } from '../../api/gardener/machine-set.ts';
+import type { LastOperation, MachineSummary } from '../../api/gardener/schema/common.ts';
+import type { MachineSpec, MachineStatus, MachineTemplate } from '../../api/gardener/schema/machine.ts';
+import type { MachineClass } from '../../api/gardener/schema/machine-class.ts';
+import type { MachineDeploymentSpec, MachineDeploymentStatus } from '../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSetSpec, MachineSetStatus } from '../../api/gardener/schema/machine-set.ts';
 
 const time = '2026-08-19T10:11:12Z';
 

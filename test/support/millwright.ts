@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { removeWhenOrphaned, spawnGuarded } from '../../deploy/local/process.ts';
-import { eventually } from '../kube/setup.ts';
+import { eventually } from './kube.ts';
 
 /**
  * A test that kills a process and starts another waits 6 s instead of 15 until that one leads. Shorter ones would be

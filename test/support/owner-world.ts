@@ -3,19 +3,19 @@
  * it. For properties that need thousands of interleavings; that the activities do the same is proved beside them.
  */
 
-import { replicasAnnotations } from '../../api/gardener/bounds.ts';
-import { toCandidates } from '../../api/gardener/candidates.ts';
-import type { Machine } from '../../api/gardener/machine.ts';
-import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
-import type { MachineSet } from '../../api/gardener/machine-set.ts';
 import { finalizers } from '../../api/gardener/names.ts';
-import { toNewMachine, toNewMachineSet } from '../../api/gardener/new-objects.ts';
-import { controllerOf, currentSetOf, isClosed, isOrphaning, toDeploymentView } from '../../api/gardener/owner.ts';
-import { withFailure, withReport } from '../../api/gardener/owner-status.ts';
-import { withNewestRevision, withRevision } from '../../api/gardener/revision.ts';
-import { templateHash, templatesEqual } from '../../api/gardener/template.ts';
-import type { OwnerPlan, OwnerReading, UpdateStrategy } from '../../api/model.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
+import type { OwnerPlan, OwnerSnapshot, UpdateStrategy } from '../../api/model/owner.ts';
 import { names, orphanFinalizer } from '../../api/names.ts';
+import { replicasAnnotations } from '../../api/owner/bounds.ts';
+import { toCandidates } from '../../api/owner/candidates.ts';
+import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
+import { withNewestRevision, withRevision } from '../../api/owner/revision.ts';
+import { withFailure, withReport } from '../../api/owner/status.ts';
+import { templateHash, templatesEqual } from '../../api/owner/template.ts';
+import { controllerOf, currentSetOf, isClosed, isOrphaning, toDeploymentView } from '../../api/owner/view.ts';
 
 export type World = ReturnType<typeof createWorld>;
 type Meta = Machine['metadata'];
@@ -156,18 +156,18 @@ export function createWorld(options: WorldOptions) {
     if (world.deployment !== undefined && isGone(world.deployment)) world.deployment = undefined;
   }
 
-  function observe(): OwnerReading | undefined {
+  function observe(): OwnerSnapshot | undefined {
     const { deployment, sets, machines } = world;
     if (deployment === undefined) return undefined;
     const view = toDeploymentView(deployment, sets, machines);
-    return structuredClone({ view, candidates: toCandidates(view, machines, limit), begun: [] });
+    return structuredClone({ view, candidates: toCandidates(view, machines, limit), pendingCreations: [] });
   }
 
   /** @param maxWrites the step is lost in front of the next one */
   function act(plan: OwnerPlan, maxWrites = Number.POSITIVE_INFINITY): void {
     writesLeft = maxWrites;
     try {
-      takeStep(plan);
+      runStep(plan);
     } catch (error) {
       if (error !== lost) throw error;
     } finally {
@@ -180,7 +180,7 @@ export function createWorld(options: WorldOptions) {
     writesLeft -= 1;
   }
 
-  function takeStep(plan: OwnerPlan): void {
+  function runStep(plan: OwnerPlan): void {
     const { deployment } = world;
     if (deployment?.metadata.generation !== plan.generation || isOrphaning(deployment)) return;
     if (plan.addFinalizers) for (const object of [deployment, ...world.sets]) addFinalizer(object);

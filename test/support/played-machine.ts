@@ -1,28 +1,32 @@
 /** The workflow of a machine on a real Temporal server, with a cluster and a cloud that the tests play. */
+
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
-import type { MachineActivities } from '../../activities/machines.ts';
+import type { DrainActivities, DrainRequest } from '../../activities/machine/drain.ts';
+import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { ClassReading, MachineSnapshot, NodeView, Place, StatusChange } from '../../api/model.ts';
+import type { MachineSnapshot, StatusChange } from '../../api/model/machine.ts';
+import type { NodeView } from '../../api/model/node.ts';
+import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { describeQuery, observedSignal, retryNowSignal } from '../../workflows/machine/messages.ts';
-import { recordingLogger, eventually as within } from '../kube/setup.ts';
+import { describeQuery, observedSignal } from '../../workflows/machine/messages.ts';
+import { retryNowSignal } from '../../workflows/messages.ts';
+import { recordingLogger, eventually as within } from './kube.ts';
 import { sinks } from './sinks.ts';
 
 interface Cluster {
   /** The objects as their API servers have them. */
   machine: MachineSnapshot;
   node: NodeView;
-  reading: ClassReading;
+  reading: SourceSnapshot;
   /** What has become of the Machine when the finalizer is on. */
   withFinalizer: Partial<MachineSnapshot>;
   /** Whether the name of the node is that of another VM's. */
@@ -51,12 +55,12 @@ interface Cloud {
   deletions: DeleteVmRequest[];
 }
 
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 const userData = { namespace: 'n', name: 'pool', key: 'userData' };
 
 export const vm: Vm = { state: 'running', providerID: 'played:///vm-1', nodeName: 'node-1', addresses: [] };
 
-export const eventually = (condition: () => boolean | Promise<boolean>) => within(condition, patienceMs);
+export const eventually = (condition: () => boolean | Promise<boolean>) => within(condition, timeoutMs);
 
 /** What a cloud throws. */
 export function refuse(type: FailureCode): never {
@@ -80,7 +84,7 @@ export function setUpMachine() {
   let taskQueue: string;
   let end: () => Promise<void>;
 
-  jest.setTimeout(4 * patienceMs);
+  jest.setTimeout(4 * timeoutMs);
   beforeAll(async () => {
     const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
     connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());

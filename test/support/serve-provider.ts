@@ -3,8 +3,8 @@ import { Worker } from '@temporalio/worker';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities } from '../../api/provider.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
-import { recordingLogger } from '../kube/setup.ts';
 import { fromSetup, type Installation } from './installation.ts';
+import { recordingLogger } from './kube.ts';
 
 /** Serves these activities as the provider of this name. Answers what ends it. */
 export async function serveProvider(

@@ -1,6 +1,6 @@
 /** The least that a MachineSet and a MachineDeployment need, for tests that change one thing in it. */
-import type { MachineDeploymentSpec } from '../../api/gardener/machine-deployment.ts';
-import type { MachineSetSpec } from '../../api/gardener/machine-set.ts';
+import type { MachineDeploymentSpec } from '../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSetSpec } from '../../api/gardener/schema/machine-set.ts';
 
 export const validTemplate = {
   metadata: { labels: { pool: 'a' } },

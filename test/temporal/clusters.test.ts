@@ -11,7 +11,7 @@ import {
 } from '../../temporal/clusters.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 let connection: Connection;

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Client, type ConnectionLike } from '@temporalio/client';
 import { freePort } from '../../deploy/local/ports.ts';
 import { connectClient, connectWorkers, type TemporalServer } from '../../temporal/connection.ts';
-import { recordingLogger, testKubeconfig } from '../kube/setup.ts';
+import { recordingLogger, testKubeconfig } from '../support/kube.ts';
 
 const server: TemporalServer = {
   address: process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '',

@@ -5,7 +5,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import { toFailure } from '../../activities/boundary.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { createSweepMemory } from '../../temporal/past-sweeps.ts';
-import { recordingLogger } from '../kube/setup.ts';
+import { recordingLogger } from '../support/kube.ts';
 
 const server = {
   address: process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '',

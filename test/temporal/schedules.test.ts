@@ -6,8 +6,8 @@ import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { ensureSweepSchedule, startSweep, sweepScheduleId } from '../../temporal/schedules.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import type { Installation } from '../../temporal/workflows.ts';
-import { recordingLogger } from '../kube/setup.ts';
 import { bundleChanged } from '../replay/changed.ts';
+import { recordingLogger } from '../support/kube.ts';
 import { sinks } from '../support/sinks.ts';
 import { until } from '../support/until.ts';
 

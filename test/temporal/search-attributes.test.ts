@@ -4,7 +4,7 @@ import { msToTs } from '@temporalio/common/lib/time.js';
 import { searchAttributes } from '../../api/names.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually } from '../kube/setup.ts';
+import { eventually } from '../support/kube.ts';
 
 const names = Object.values(searchAttributes);
 const keyword = 2;

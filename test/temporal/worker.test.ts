@@ -1,21 +1,22 @@
 /** The workers against a real Temporal server and a real API server. */
+
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
-import type { ObjectRef } from '../../api/model.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { drainTaskQueue, names, providerTaskQueue } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
-import { machines } from '../../kube/gardener.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { describeWorkflow, type MachineDescription } from '../../temporal/describe.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { startWorkers, type Workers, type WorkersOptions } from '../../temporal/worker.ts';
 import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
-import { lookSignal, retryNowSignal } from '../../workflows/machine/messages.ts';
+import { refreshSignal, retryNowSignal } from '../../workflows/messages.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../kube/setup.ts';
 import { installCrds } from '../support/crds.ts';
+import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 
 let proxy: FaultProxy;
 let direct: KubeClient;
@@ -146,7 +147,7 @@ describe('startWorkers', () => {
 
     await direct.delete(machines, ref);
     const before = proxy.seen.length;
-    await handle.signal(lookSignal);
+    await handle.signal(refreshSignal);
     const isRead = ({ method, url }: SeenRequest) => method === 'GET' && url.pathname.endsWith('/machines/one');
     await eventually(() => proxy.seen.slice(before).some(isRead));
     proxy.setRule();

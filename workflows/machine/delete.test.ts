@@ -1,8 +1,10 @@
 /** The end of a machine: its node is drained, and no VM of it may be left, whatever has become of its creation. */
+
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../test/support/played-machine.ts';
-import { lookSignal, observedSignal, retryNowSignal } from './messages.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
+import { observedSignal } from './messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, observe, startRunning, untilRefused, tryAgain } =
   setUpMachine();
@@ -40,7 +42,7 @@ describe('the deletion of a machine', () => {
     await eventually(() => cluster.drains === 1);
 
     cluster.machine = before; // its cluster was set back
-    await workflow().signal(lookSignal);
+    await workflow().signal(refreshSignal);
 
     await eventually(async () => (await described()).doing === 'running');
     expect(cluster.steps).toContain('uncordonNode');

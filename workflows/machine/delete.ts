@@ -1,9 +1,9 @@
 /** Phase delete: nothing of the Machine is left, and our finalizer goes last. */
-import type { Place } from '../../api/model.ts';
+import type { Place } from '../../api/model/source.ts';
 import { type Blocker, names } from '../../api/names.ts';
-import { deleteVm } from './cloud.ts';
-import { type Failure, toOperationText } from './failure.ts';
-import { kubernetes, type Life, look, Outdated, takeMachine, untilAnswered } from './life.ts';
+import { type Failure, toOperationText } from '../calls/failure.ts';
+import { deleteVm } from '../calls/provider.ts';
+import { kubernetes, type Life, look, StaleStateError, takeMachine, untilAnswered } from './life.ts';
 import { removeUserData } from './node.ts';
 import { again, done, firstAskPauseMs, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showProgress, showRetry } from './progress.ts';
@@ -99,7 +99,7 @@ async function announce(life: Life): Promise<void> {
     const operation = { type: 'Delete', state: 'Processing', description: 'Initiate VM deletion' } as const;
     await writeStatus(life, { phase: 'Terminating', operation });
   }
-  if (life.machine.deletingSince === undefined) throw new Outdated();
+  if (life.machine.deletingSince === undefined) throw new StaleStateError();
 }
 
 async function refused(

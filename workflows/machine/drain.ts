@@ -6,9 +6,9 @@ import {
   type TemporalFailure,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { DrainActivities, DrainRequest } from '../../activities/drain.ts';
+import type { DrainActivities, DrainRequest } from '../../activities/machine/drain.ts';
 import { drainTaskQueue } from '../../api/names.ts';
-import { isActivityFailure, toFailure } from './failure.ts';
+import { isActivityFailure, toFailure } from '../calls/failure.ts';
 import { endIfCancelled, kubernetes, type Life, untilAnswered } from './life.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { forgetError, showPhase, showProgress } from './progress.ts';

@@ -1,6 +1,6 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { isHealthy, sameConditions } from '../../api/attention.ts';
-import type { Failure } from './failure.ts';
+import type { Failure } from '../calls/failure.ts';
 import type { Life } from './life.ts';
 import { ailment, followNode, isJoinable, isNodeDeleted, removeUserData, syncNode } from './node.ts';
 import { again, done, firstAskPauseMs, isPastCreation, type PhaseOutcome, waitFor } from './phase.ts';

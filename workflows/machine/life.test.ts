@@ -1,12 +1,14 @@
 /** What the workflow of a machine knows and how it waits: outages, long waits, slow answers, clocks that differ. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
-import type { MachineActivities } from '../../activities/machines.ts';
+import type { MachineActivities } from '../../activities/machine/index.ts';
 import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
 import type { CarriedLife } from './life.ts';
-import { forceDeletionSignal, lookSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
+import { forceDeletionSignal, skipDrainSignal } from './messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning, untilRefused } =
   setUpMachine();
@@ -48,7 +50,7 @@ async function untilNextRun(send = observe): Promise<void> {
   await eventually(async () => (await runId()) !== before);
 }
 
-const tellToLook = () => workflow().signal(lookSignal);
+const tellToLook = () => workflow().signal(refreshSignal);
 
 /** What the present run was handed by the one before it. */
 async function handedOn(): Promise<CarriedLife> {

@@ -1,4 +1,5 @@
 /** What the workflow of a machine knows while it runs, and how it learns and waits. */
+
 import {
   CancellationScope,
   CancelledFailure,
@@ -8,23 +9,18 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { Refusals } from '../../activities/drain.ts';
-import type { MachineActivities, MachineReading } from '../../activities/machines.ts';
+import type { Refusals } from '../../activities/machine/drain.ts';
+import type { MachineActivities, MachineReading } from '../../activities/machine/index.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import {
-  type ClassReading,
-  type FailedRun,
-  isNewer,
-  type MachineObservation,
-  type MachineSnapshot,
-  type NodeView,
-  type ObjectRef,
-  wishes,
-} from '../../api/model.ts';
+import { desiredState, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
+import { type NodeView } from '../../api/model/node.ts';
+import { type FailedRun, isNewer, type ObjectRef } from '../../api/model/ref.ts';
+import { type SourceSnapshot } from '../../api/model/source.ts';
 import type { EnsureVmRequest } from '../../api/provider.ts';
-import { isActivityFailure, toFailure } from './failure.ts';
+import { isActivityFailure, toFailure } from '../calls/failure.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
 import type { machine } from './machine.ts';
-import { forceDeletionSignal, lookSignal, observedSignal, retryNowSignal, skipDrainSignal } from './messages.ts';
+import { forceDeletionSignal, observedSignal, skipDrainSignal } from './messages.ts';
 import { forgetError, type Progress, restoreProgress, showProgress } from './progress.ts';
 
 /** Local activities: a few requests each. What takes longer than this waits in a workflow timer, not in a task. */
@@ -96,7 +92,7 @@ export interface Life extends CarriedLife {
   /** Whether this run began with a carried life, so that its history is short. */
   readonly isCarried: boolean;
   /** The class as last read, and the version of it that a watcher saw last. */
-  reading?: ClassReading;
+  reading?: SourceSnapshot;
   classVersion?: string;
   /** Version of the creation whose place is known to be on the Machine, see CreationAttempt. */
   placeVersion?: string;
@@ -128,10 +124,10 @@ export interface Life extends CarriedLife {
 }
 
 /** Thrown when the Machine object is gone, or another one has its name: there is nothing left to do. */
-export class MachineGone extends Error {}
+export class MachineGoneError extends Error {}
 
 /** Thrown when a phase has decided from what is not so: the cluster or Temporal was set back. All is read again. */
-export class Outdated extends Error {}
+export class StaleStateError extends Error {}
 
 /** Starts taking signals. Those that came in earlier were kept and are handled now. */
 export function listen(life: Life): void {
@@ -146,7 +142,7 @@ export function listen(life: Life): void {
     else announceNews(life);
   };
   setHandler(observedSignal, (seen) => learn(life, seen), { description: 'A watcher saw the Machine or its Node.' });
-  setHandler(lookSignal, lookAgain, { description: 'What was seen may be wrong: read it again.' });
+  setHandler(refreshSignal, lookAgain, { description: 'What was seen may be wrong: read it again.' });
   setHandler(retryNowSignal, () => announceNews(life), { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, wish({ forceDeletion: true }), {
     description: 'Finish the deletion that is under way without regard for pods.',
@@ -180,7 +176,7 @@ function learn(life: Life, seen: MachineObservation): void {
   const before = gist(life);
   const older = isNewer(life.machine.resourceVersion, seen.machine.resourceVersion);
   if (!older) life.machine = seen.machine;
-  else if (wishes(seen.machine) !== wishes(life.machine)) life.stale = true;
+  else if (desiredState(seen.machine) !== desiredState(life.machine)) life.stale = true;
   learnNode(life, seen.node);
   if (seen.classVersion !== undefined) life.classVersion = seen.classVersion;
   if (life.stale || gist(life) !== before) announceNews(life);
@@ -193,7 +189,13 @@ function learn(life: Life, seen: MachineObservation): void {
 function gist({ machine, node, classVersion, reading }: Life): string {
   const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
   const ofNode = machine.phase === 'Terminating' ? view.state : view;
-  return JSON.stringify([wishes(machine), machine.phase, machine.managed, ofNode, classVersion ?? reading?.version]);
+  return JSON.stringify([
+    desiredState(machine),
+    machine.phase,
+    machine.managed,
+    ofNode,
+    classVersion ?? reading?.version,
+  ]);
 }
 
 function learnNode(life: Life, seen: NodeView): void {
@@ -221,9 +223,9 @@ export async function look(life: Life): Promise<void> {
   const seen = await readLive(life);
   life.stale = false;
   const { resourceVersion, providerID } = life.machine;
-  const wasSetBack = isNewer(resourceVersion, seen.machine.resourceVersion);
-  if (wasSetBack || seen.node.state === 'unknown') life.outageEndMs = Date.now();
-  if (wasSetBack) delete life.placeVersion;
+  const wasRestored = isNewer(resourceVersion, seen.machine.resourceVersion);
+  if (wasRestored || seen.node.state === 'unknown') life.outageEndMs = Date.now();
+  if (wasRestored) delete life.placeVersion;
   if (providerID !== undefined && seen.machine.providerID === undefined) life.outcomeUnknown = true;
   if (seen.machine.deletingSince === undefined) Object.assign(life, { forceDeletion: false, skipDrain: false });
   life.node = seen.node;
@@ -262,7 +264,7 @@ export async function untilAnswered<T>(life: Life, doing: string, step: () => Pr
     try {
       // Short, and its effect must not be lost from sight: deletion waits for it to end.
       const answer = await CancellationScope.nonCancellable(step);
-      if (answer === null) throw new MachineGone();
+      if (answer === null) throw new MachineGoneError();
       if (pauseMs > firstPauseMs) {
         life.outageEndMs = Date.now();
         forgetError(life);

@@ -1,8 +1,9 @@
 /** The life of a machine as a whole: where it begins, what it waits for, and how it rests. */
+
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
-import { lookSignal } from './messages.ts';
+import { refreshSignal } from '../messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, startRunning, untilRefused, tryAgain } =
   setUpMachine();
@@ -62,13 +63,13 @@ describe('a refusal', () => {
     await untilRefused(1);
     const looks = () => cluster.steps.filter((step) => step === 'observeMachine').length;
     const before = looks();
-    await workflow().signal(lookSignal);
+    await workflow().signal(refreshSignal);
     await eventually(() => looks() > before);
     expect(await waitingFor()).toBe('a change that helps, or the next try');
     expect(cloud.asked).toHaveLength(1);
 
     touch({ class: { kind: 'MachineClass', name: 'large' } });
-    await workflow().signal(lookSignal);
+    await workflow().signal(refreshSignal);
     await untilRefused(2);
   });
 });

@@ -1,6 +1,6 @@
 /** The life of a machine: one workflow for each Machine object, open for as long as that object lives. */
 import { CancellationScope, isCancellation, setHandler, sleep } from '@temporalio/workflow';
-import type { ObjectRef } from '../../api/model.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { remove } from './delete.ts';
 import { drain, stay } from './drain.ts';
@@ -12,10 +12,10 @@ import {
   type Life,
   listen,
   look,
-  MachineGone,
+  MachineGoneError,
   newsSince,
   now,
-  Outdated,
+  StaleStateError,
   startOver,
 } from './life.ts';
 import { describeQuery } from './messages.ts';
@@ -60,7 +60,7 @@ export async function machine(ref: ObjectRef, carried?: CarriedLife): Promise<vo
       isLeft = !life.machine.managed || (await leave(life));
     }
   } catch (error) {
-    if (!(error instanceof MachineGone)) throw error;
+    if (!(error instanceof MachineGoneError)) throw error;
   }
 }
 
@@ -91,7 +91,7 @@ async function tryPhase(life: Life, phase: Phase): Promise<PhaseOutcome> {
   try {
     return await phase(life);
   } catch (error) {
-    if (!(error instanceof Outdated)) throw error;
+    if (!(error instanceof StaleStateError)) throw error;
     endIfCancelled();
     await look(life);
     return again;

@@ -1,15 +1,12 @@
 /** Signals and queries of the machine workflow. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { FailureCode } from '../../api/failures.ts';
-import type { FailedRun, MachineObservation, MachinePhase } from '../../api/model.ts';
+import type { MachineObservation, MachinePhase } from '../../api/model/machine.ts';
+import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 
 /** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
-/** What was observed may be wrong, an object may have vanished: read everything again. */
-export const lookSignal = defineSignal('look');
-/** An operator wants whatever the workflow waits for to be tried again now. */
-export const retryNowSignal = defineSignal('retryNow');
 /** An operator wants a machine that is being deleted to go without regard for its pods. */
 export const forceDeletionSignal = defineSignal('forceDeletion');
 /** An operator wants a machine that is being deleted to go with its pods still on it. */

@@ -1,6 +1,7 @@
 /** What the phases do about a machine's Node. */
 import { isHealthy } from '../../api/attention.ts';
-import type { MachineLimits, NodeSnapshot, StatusChange } from '../../api/model.ts';
+import type { MachineLimits, StatusChange } from '../../api/model/machine.ts';
+import type { NodeSnapshot } from '../../api/model/node.ts';
 import { kubernetes, type Life, now, takeMachine, untilAnswered } from './life.ts';
 import { again, type PhaseOutcome } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';

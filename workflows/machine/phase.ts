@@ -1,7 +1,7 @@
 /** What a phase of a machine's life answers, and the pure rules for how long to wait. */
 import type { FailureCode } from '../../api/failures.ts';
 import { failures } from '../../api/failures.ts';
-import type { MachinePhase } from '../../api/model.ts';
+import type { MachinePhase } from '../../api/model/machine.ts';
 
 /** What comes after a phase was tried. */
 export type PhaseOutcome =

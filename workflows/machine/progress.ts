@@ -2,8 +2,8 @@
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import { blockers, searchAttributes } from '../../api/names.ts';
+import { type Failure, isSameError } from '../calls/failure.ts';
 import { failedRunText } from '../failed-run.ts';
-import { type Failure, isSameError } from './failure.ts';
 import type { Life } from './life.ts';
 import type { MachineDescription } from './messages.ts';
 

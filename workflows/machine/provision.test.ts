@@ -1,8 +1,9 @@
 /** The making of a VM, until it has its node: what a cloud may answer, and what the next call has to know of it. */
+
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
-import { retryNowSignal } from './messages.ts';
+import { retryNowSignal } from '../messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, untilRefused, tryAgain } =
   setUpMachine();

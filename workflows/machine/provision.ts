@@ -1,13 +1,21 @@
 /** Phase provision: exactly one VM backs the Machine, and the Machine says which. */
 import { CancellationScope, sleep } from '@temporalio/workflow';
 import { failures } from '../../api/failures.ts';
-import type { ClassReading, MachineSnapshot, Place } from '../../api/model.ts';
+import type { MachineSnapshot } from '../../api/model/machine.ts';
+import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import type { Vm } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import { readVm } from './answer.ts';
-import { type CloudCallOptions, cloudActivities, cloudTries, deleteVm } from './cloud.ts';
-import { type Failure, isActivityFailure, toFailure, toOperationText, wasNeverTaken, withProvider } from './failure.ts';
-import { type CreationAttempt, kubernetes, type Life, MachineGone, takeMachine, untilAnswered } from './life.ts';
+import { readVm } from '../calls/answers.ts';
+import {
+  type Failure,
+  isActivityFailure,
+  toFailure,
+  toOperationText,
+  wasNeverTaken,
+  withProvider,
+} from '../calls/failure.ts';
+import { type CloudCallOptions, cloudActivities, cloudTries, deleteVm } from '../calls/provider.ts';
+import { type CreationAttempt, kubernetes, type Life, MachineGoneError, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import {
   again,
@@ -235,7 +243,7 @@ async function renewUserData(life: Life, attempt: CreationAttempt, doing: string
   attempt.renewUserDataAtMs = renewalMs(life);
 }
 
-function renderUserData(life: Life, source: NonNullable<ClassReading['userData']>) {
+function renderUserData(life: Life, source: NonNullable<SourceSnapshot['userData']>) {
   const validSeconds = 2 * life.machine.limits.creationSeconds;
   const step = () => kubernetes.ensureUserData(life.ref, source, validSeconds);
   return untilAnswered(life, 'rendering the user data', step);
@@ -283,7 +291,7 @@ async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<
     try {
       takeMachine(life, await untilAnswered(life, 'storing the identity', step));
     } catch (error) {
-      if (error instanceof MachineGone) await CancellationScope.nonCancellable(() => giveBack(life));
+      if (error instanceof MachineGoneError) await CancellationScope.nonCancellable(() => giveBack(life));
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 /** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
 import { phaseByNode, sameConditions } from '../../api/attention.ts';
-import type { MachinePhase, StatusChange } from '../../api/model.ts';
+import type { MachinePhase, StatusChange } from '../../api/model/machine.ts';
 import { endCreation } from './join.ts';
 import type { Life } from './life.ts';
 import { ailment, followNode, isNodeDeleted, syncNode } from './node.ts';

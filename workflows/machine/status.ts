@@ -1,8 +1,8 @@
 /** Writes of a Machine's status, each with what it means for the search attributes. */
 import type { MachineEvent } from '../../api/events.ts';
-import type { MachineOperation, MachinePhase, StatusChange } from '../../api/model.ts';
-import { type Failure, isSameError } from './failure.ts';
-import { kubernetes, type Life, look, now, Outdated, takeMachine, untilAnswered } from './life.ts';
+import type { MachineOperation, MachinePhase, StatusChange } from '../../api/model/machine.ts';
+import { type Failure, isSameError } from '../calls/failure.ts';
+import { kubernetes, type Life, look, now, StaleStateError, takeMachine, untilAnswered } from './life.ts';
 import { isJoinable } from './node.ts';
 import { again, failed, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from './phase.ts';
 import { showPhase, showProgress } from './progress.ts';
@@ -20,7 +20,7 @@ export interface Refusal extends Pick<Failure, 'code' | 'message'> {
 const refusalAgeMs = 30 * 60_000;
 
 /**
- * Writes a status and shows the new phase. An Event goes with every change of phase. Throws Outdated when the Machine is
+ * Writes a status and shows the new phase. An Event goes with every change of phase. Throws StaleStateError when the Machine is
  * in a phase that nobody here knows of.
  */
 export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseSince'>): Promise<void> {
@@ -30,7 +30,7 @@ export async function writeStatus(life: Life, change: Omit<StatusChange, 'phaseS
   const known = { resourceVersion, phase, ...(deletingSince !== undefined && { deletingSince }) };
   const step = () => kubernetes.writeStatus(life.ref, known, full);
   takeMachine(life, await untilAnswered(life, 'writing the status', step));
-  if (life.machine.phase !== change.phase) throw new Outdated();
+  if (life.machine.phase !== change.phase) throw new StaleStateError();
   showPhase(life);
 }
 
@@ -62,7 +62,7 @@ export async function creationRefused(
   description = failure.message,
 ): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
-  if (isPastCreation(life.machine.phase)) throw new Outdated();
+  if (isPastCreation(life.machine.phase)) throw new StaleStateError();
   const late = await failIfLate(life, () => ({ code, message, description }));
   if (late !== undefined) return late;
 

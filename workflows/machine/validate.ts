@@ -1,5 +1,5 @@
 /** Phase validate: the Machine carries our finalizer and names a class that a VM can be made from. */
-import type { Place } from '../../api/model.ts';
+import type { Place } from '../../api/model/source.ts';
 import { kubernetes, type Life, takeMachine, untilAnswered } from './life.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from './phase.ts';
 import { showRetry } from './progress.ts';

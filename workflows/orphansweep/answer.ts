@@ -1,8 +1,8 @@
 /** What a provider answered, checked: its worker may be in any language, and a schema is too large for a workflow. */
 import { failures } from '../../api/failures.ts';
+import type { ListedResource } from '../../api/model/sweep.ts';
 import type { CloudResource } from '../../api/provider.ts';
-import type { ListedResource } from '../../api/sweep.ts';
-import type { Failure } from '../machine/failure.ts';
+import type { Failure } from '../calls/failure.ts';
 
 const kinds: readonly unknown[] = ['vm', 'disk', 'nic', 'port', 'ip'] satisfies CloudResource['kind'][];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource } from '../../api/model/sweep.ts';
 import { addReading, approvedKeys, brake, type Census, doubtsOf } from './brake.ts';
 import { keyOf, type Look, planSweep } from './plan.ts';
 

@@ -1,6 +1,6 @@
 /** When a sweep deletes nothing before a person has named what goes: pure decisions, the same in tests and in replay. */
-import { isNewer } from '../../api/model.ts';
-import type { MachineReading, SeenMachines, SweepLimits } from '../../api/sweep.ts';
+import { isNewer } from '../../api/model/ref.ts';
+import type { MachineReading, SeenMachines, SweepLimits } from '../../api/model/sweep.ts';
 import type { HeldOrphan } from './messages.ts';
 import type { SweepDecision } from './plan.ts';
 

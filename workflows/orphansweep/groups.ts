@@ -1,7 +1,7 @@
 /** The groups of a sweep, each with one view of a cloud, and the calls to their providers. */
-import type { SweptClass } from '../../api/sweep.ts';
-import { cloudActivities } from '../machine/cloud.ts';
-import { type Failure, isActivityFailure, toFailure, withProvider } from '../machine/failure.ts';
+import type { SweptClass } from '../../api/model/sweep.ts';
+import { type Failure, isActivityFailure, toFailure, withProvider } from '../calls/failure.ts';
+import { cloudActivities } from '../calls/provider.ts';
 import type { Look } from './plan.ts';
 
 /** Classes whose `listVms` sees the same. */

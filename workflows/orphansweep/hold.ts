@@ -1,6 +1,6 @@
 /** The brake: a sweep waits until a person has named what goes, and fails when nobody does. */
 import { ApplicationFailure, condition } from '@temporalio/workflow';
-import type { ListedResource, SweepNotice } from '../../api/sweep.ts';
+import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { Group } from './groups.ts';
 import { type HeldOrphan, notApprovedFailure } from './messages.ts';
 import type { GroupPlan, Orphan } from './plan.ts';

@@ -1,6 +1,6 @@
 /** Input, report, query and signal of the orphan sweep. Controllers and the CLI import this file, too. */
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
-import type { SeenMachines, SweepNamespace } from '../../api/sweep.ts';
+import type { SeenMachines, SweepNamespace } from '../../api/model/sweep.ts';
 
 /** What a sweep is started with. */
 export interface SweepInput extends SweepNamespace {
@@ -79,7 +79,7 @@ export interface NamedResource {
   readonly uid?: string;
   readonly name: string;
   /** Name of the Machine whose UID this VM carries, while the Machine names another. */
-  readonly surplusOf?: string;
+  readonly excessOf?: string;
 }
 
 /** So many resources, of which the first are named. */

@@ -1,5 +1,5 @@
 /** Whose the listed resources are, as the API server says now. */
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource } from '../../api/model/sweep.ts';
 import { addReading } from './brake.ts';
 import type { Look } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
@@ -20,7 +20,7 @@ export async function withoutMachine(
     adopted,
     surplus: surplus.flatMap(({ place, machine, keeper }) => {
       const resource = resources[place];
-      return resource === undefined ? [] : [{ resource: { ...resource, surplusOf: machine }, keeper }];
+      return resource === undefined ? [] : [{ resource: { ...resource, excessOf: machine }, keeper }];
     }),
   };
 }

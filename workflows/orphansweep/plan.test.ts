@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource } from '../../api/model/sweep.ts';
 import { type GroupLooks, judge, keyOf, type Look, planSweep, resourcesOf } from './plan.ts';
 
 const minimumAgeMs = 600_000;
@@ -81,7 +81,7 @@ describe('planSweep', () => {
   });
 
   it('[mcm 90] removes a surplus VM alone, once it was surplus in both looks and is old enough', () => {
-    const second = vm('second', { uid: 'u', surplusOf: 'm' });
+    const second = vm('second', { uid: 'u', excessOf: 'm' });
     const surplus = [{ resource: second, keeper: 'cloud first' }];
     const alive = new Set(['cloud first']);
     const seen = look([], { seen: 3, surplus, alive });
@@ -99,7 +99,7 @@ describe('planSweep', () => {
   });
 
   it('[invariant 4] removes a surplus VM only if the VM of its Machine was alive in both looks', () => {
-    const second = vm('second', { uid: 'u', surplusOf: 'm' });
+    const second = vm('second', { uid: 'u', excessOf: 'm' });
     const seen = (isAlive: boolean, present: readonly string[] = []) =>
       look([], {
         ...{ seen: 3, surplus: [{ resource: second, keeper: 'cloud first' }], present },

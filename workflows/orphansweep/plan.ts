@@ -1,5 +1,5 @@
 /** What a sweep deletes: a pure decision over what was listed twice, the same in tests and in replay. */
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource } from '../../api/model/sweep.ts';
 import type { KeptReason } from './messages.ts';
 
 /** What goes in one call: everything that carries a UID, one VM without, or one surplus VM. */

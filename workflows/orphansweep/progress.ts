@@ -1,4 +1,5 @@
 /** What a running sweep shows: the query `progress`, the details in the Temporal UI, and on what it is blocked. */
+
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import {
   ApplicationFailure,
@@ -12,16 +13,10 @@ import {
 } from '@temporalio/workflow';
 import type { SweepActivities } from '../../activities/sweep.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
-import { isActivityFailure, toFailure } from '../machine/failure.ts';
+import { isActivityFailure, toFailure } from '../calls/failure.ts';
+import { retryNowSignal } from '../messages.ts';
 import { approvedKeys, type Census } from './brake.ts';
-import {
-  approveUpdate,
-  type HeldOrphan,
-  progressQuery,
-  retryNowSignal,
-  type SweepInput,
-  type SweepProgress,
-} from './messages.ts';
+import { approveUpdate, type HeldOrphan, progressQuery, type SweepInput, type SweepProgress } from './messages.ts';
 import type { orphanSweep } from './sweep.ts';
 
 /** Readings of whole lists: what they do not bring within their attempts the workflow waits for. */
@@ -144,8 +139,8 @@ export function approvalLine({ namespace }: SweepInput): string {
 /** An orphan at the brake, for people. */
 export function nameOf({ named }: HeldOrphan): string {
   return named
-    .map(({ kind, id, name, surplusOf }) => {
-      const surplus = surplusOf === undefined ? '' : `, surplus: Machine ${surplusOf} names another VM`;
+    .map(({ kind, id, name, excessOf }) => {
+      const surplus = excessOf === undefined ? '' : `, surplus: Machine ${excessOf} names another VM`;
       return `${kind} ${id} (${name || 'without a name'}${surplus})`;
     })
     .join(' with ');

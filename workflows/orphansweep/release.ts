@@ -1,5 +1,5 @@
 /** Lets go of deleted classes of whose VMs nothing can be left, and tells of the others why they stay. */
-import type { ReleasableClass, SweepNotice } from '../../api/sweep.ts';
+import type { ReleasableClass, SweepNotice } from '../../api/model/sweep.ts';
 import type { Group } from './groups.ts';
 import { type GroupReport, type KeptReason, keptReasons, type SweepReport } from './messages.ts';
 import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';

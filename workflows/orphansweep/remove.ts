@@ -1,9 +1,9 @@
 /** The deletions of a sweep, each right after a last look for its Machine. */
 import { sleep } from '@temporalio/workflow';
+import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { DeleteVmRequest } from '../../api/provider.ts';
-import type { ListedResource, SweepNotice } from '../../api/sweep.ts';
-import { readVmDeletion } from '../machine/answer.ts';
-import type { Failure } from '../machine/failure.ts';
+import { readVmDeletion } from '../calls/answers.ts';
+import type { Failure } from '../calls/failure.ts';
 import { ask, cloudOf, concurrency, type Group, inParallel, scopeOf } from './groups.ts';
 import { withoutMachine } from './ownership.ts';
 import { judge, type Orphan, surplusKeyOf } from './plan.ts';
@@ -118,6 +118,6 @@ function nameOf({ resources }: Orphan): string {
 }
 
 function whyOf({ resources }: Orphan, verb: 'has' | 'had'): string {
-  const machine = leadingOf(resources)?.surplusOf;
+  const machine = leadingOf(resources)?.excessOf;
   return machine === undefined ? `${verb} no Machine` : `carries the UID of Machine ${machine}, which names another VM`;
 }

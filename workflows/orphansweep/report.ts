@@ -1,5 +1,5 @@
 /** The report of a sweep, from what was planned and what came of it. */
-import type { ListedResource } from '../../api/sweep.ts';
+import type { ListedResource } from '../../api/model/sweep.ts';
 import type { Group } from './groups.ts';
 import type { GroupReport, KeptReason, NamedResource, SweepReport, Tally } from './messages.ts';
 import { type GroupLooks, type GroupPlan, type Orphan, resourcesOf } from './plan.ts';
@@ -83,6 +83,6 @@ function tally(resources: readonly ListedResource[], most: number): Tally {
 }
 
 /** A resource as a report names it. */
-export function toNamed({ kind, id, uid, name, surplusOf }: ListedResource): NamedResource {
-  return { kind, id, ...(uid !== undefined && { uid }), name, ...(surplusOf !== undefined && { surplusOf }) };
+export function toNamed({ kind, id, uid, name, excessOf }: ListedResource): NamedResource {
+  return { kind, id, ...(uid !== undefined && { uid }), name, ...(excessOf !== undefined && { excessOf }) };
 }

@@ -1,20 +1,22 @@
 /** The sweep on a real Temporal server, with a cloud and Machines that the tests play. */
+
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { SweepActivities } from '../../activities/sweep.ts';
+import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptClass } from '../../api/model/sweep.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptClass } from '../../api/sweep.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { eventually, recordingLogger } from '../../test/support/kube.ts';
 import { sinks } from '../../test/support/sinks.ts';
-import { approveUpdate, notApprovedFailure, progressQuery, retryNowSignal, type SweepReport } from './messages.ts';
+import { retryNowSignal } from '../messages.ts';
+import { approveUpdate, notApprovedFailure, progressQuery, type SweepReport } from './messages.ts';
 
 let connection: NativeConnection;
 let client: Client;
@@ -203,7 +205,7 @@ describe('orphanSweep', () => {
       { uid: 'none', providerID: undefined, only: { kind: 'vm', id: 'c://a/second', uid: 'u1' } },
     ]);
     const { name, uid } = second;
-    const named = { kind: 'vm', id: 'c://a/second', uid, name, surplusOf: 'machine-u1' };
+    const named = { kind: 'vm', id: 'c://a/second', uid, name, excessOf: 'machine-u1' };
     expect(groups[0]?.deleted).toEqual({ count: 1, resources: [named] });
     expect(
       groups[0]?.kept.map(({ reason, count, resources }) => [reason, count, resources.map(({ id }) => id)]),

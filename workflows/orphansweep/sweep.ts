@@ -3,8 +3,8 @@
  * the Machines: a Machine exists before its VM does, so one that is being created is never taken for an orphan.
  */
 import { sleep } from '@temporalio/workflow';
+import type { ListedResource, PastSweeps } from '../../api/model/sweep.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import type { ListedResource, PastSweeps } from '../../api/sweep.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { readPage } from './answer.ts';
 import { brake, doubtsOf, hasFallen } from './brake.ts';
@@ -53,8 +53,8 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const listed = groups.filter(wasListed);
   const vms = listed.reduce((sum, { first, second = first }) => sum + second.vms, 0);
   const decision = brake(planSweep(listed, minimumAgeMs), vms, limits, doubts);
-  const isHeld = decision.kind === 'hold' && !input.dryRun;
-  const approved = isHeld ? await holdAtBrake(sweep, listed, decision, limits.approvalSeconds) : undefined;
+  const isRolloutSuspended = decision.kind === 'hold' && !input.dryRun;
+  const approved = isRolloutSuspended ? await holdAtBrake(sweep, listed, decision, limits.approvalSeconds) : undefined;
   const lost = approved === undefined ? [] : await lookAtApproved(sweep, suspects, approved);
 
   const judged = groups.filter(wasListed);

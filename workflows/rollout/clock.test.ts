@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { rolloutComplete, rolloutLate } from '../../api/attention.ts';
-import type { OwnerView, SetView } from '../../api/model.ts';
+import type { OwnerView, SetView } from '../../api/model/owner.ts';
 import { afterOutage, isDue, isToldLate, tick, tickForward, toNewDeadline } from './clock.ts';
 
 const set: SetView = {

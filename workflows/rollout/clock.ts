@@ -1,7 +1,7 @@
 /** Whether a rollout moves on: pure. */
-import { deploymentNeeds, rolloutLate } from '../../api/attention.ts';
-import type { OwnerView } from '../../api/model.ts';
-import { isHeld } from '../../api/surplus.ts';
+import { ownerNeeds, rolloutLate } from '../../api/attention.ts';
+import type { OwnerView } from '../../api/model/owner.ts';
+import { isRolloutSuspended } from '../../api/owner/replicas.ts';
 
 /** How far a rollout has come, and since when it has come no further. */
 export interface ProgressClock {
@@ -87,7 +87,7 @@ export function isToldLate(clock: ProgressClock | undefined, view: OwnerView): b
 }
 
 function isTimed(view: OwnerView): boolean {
-  return !view.deleting && !isHeld(view) && deploymentNeeds(view).includes('progress');
+  return !view.deleting && !isRolloutSuspended(view) && ownerNeeds(view).includes('progress');
 }
 
 function aboutOf({ template, replicas }: OwnerView): string {

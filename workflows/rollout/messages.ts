@@ -1,16 +1,13 @@
 /** Signals, queries and failures of the workflows that own machines. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { OwnerNeed } from '../../api/attention.ts';
-import type { FailedRun, Holdups, OwnerView } from '../../api/model.ts';
+import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
+import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { ProgressClock } from './clock.ts';
 
 /** A watcher saw something new about the owner, its sets or its machines. From a cache: it wakes, it does not decide. */
 export const ownerObservedSignal = defineSignal<[OwnerView]>('observed');
-/** The owner is gone or its cluster was set back, as far as a watcher can tell: read live at once. */
-export const lookOwnerSignal = defineSignal('look');
-/** An operator wants whatever the workflow waits for to be tried again now. */
-export const retryNowSignal = defineSignal('retryNow');
 /** What the workflow of an owner is doing. */
 export const describeOwnerQuery = defineQuery<OwnerDescription>('describe');
 
@@ -34,7 +31,7 @@ export interface OwnerDescription {
   readonly deadline?: string;
   /** Once it has taken too long, and until it gets further: what it waits for, and why. As it was when it was late. */
   readonly blockedOn?: Blocker;
-  readonly heldUpBy?: Holdups;
+  readonly blockedBy?: RolloutBlockers;
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
   /** The run that has failed and from which this one has taken over; none that was late. */
   readonly failedRun?: FailedRun;
@@ -46,5 +43,5 @@ export const progressDeadlineFailure = 'ProgressDeadlineExceeded';
 /** What a run leaves to the next one: to one that it continues as, or to the one that is opened when it fails. */
 export interface RolloutState {
   readonly clock: ProgressClock;
-  readonly heldUpBy?: Holdups;
+  readonly blockedBy?: RolloutBlockers;
 }

@@ -1,14 +1,14 @@
 /** What holds of every step of an owner, whatever happens between two of them: a world in memory, thousands of times. */
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { deploymentNeeds } from '../../api/attention.ts';
-import type { Machine } from '../../api/gardener/machine.ts';
-import type { MachineDeployment } from '../../api/gardener/machine-deployment.ts';
-import type { MachineSet } from '../../api/gardener/machine-set.ts';
+import { ownerNeeds } from '../../api/attention.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
-import { controllerOf, isActive, isAvailable, isOrphaning } from '../../api/gardener/owner.ts';
-import type { OwnerPlan, OwnerReading } from '../../api/model.ts';
-import { roomFor } from '../../api/surplus.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
+import type { OwnerPlan, OwnerSnapshot } from '../../api/model/owner.ts';
+import { creationHeadroom } from '../../api/owner/replicas.ts';
+import { controllerOf, isActive, isAvailable, isOrphaning } from '../../api/owner/view.ts';
 import { createWorld, phaseOf, template, type World, type WorldOptions } from '../../test/support/owner-world.ts';
 import { isEmpty, maxPerStep, planOwner } from './plan.ts';
 
@@ -124,7 +124,7 @@ function countStaying(world: World): number {
 }
 
 /** A reading, with the machines that it counts as available, and those of them that somebody has marked. */
-interface Look extends OwnerReading {
+interface Look extends OwnerSnapshot {
   readonly available: ReadonlySet<string>;
   readonly marked: ReadonlySet<string>;
 }
@@ -140,7 +140,7 @@ function step(world: World, seen: Look | undefined, maxWrites?: number): OwnerPl
   if (seen === undefined) return undefined;
   const { view } = seen;
   const plan = planOwner(seen, world.newName);
-  if (deploymentNeeds(view).length === 0) expect(isEmpty(plan)).toBe(true);
+  if (ownerNeeds(view).length === 0) expect(isEmpty(plan)).toBe(true);
   expect(sum(plan.create.map((batch) => batch.names.length))).toBeLessThanOrEqual(maxPerStep);
   if (!view.deleting) expectEnoughAvailable(seen, plan);
   if (!view.deleting && !view.paused) expectSafeSizes(seen, plan);
@@ -190,7 +190,7 @@ function expectSafeSizes({ view }: Look, { sets }: OwnerPlan): void {
     const set = view.sets.find((one) => one.uid === uid);
     return set === undefined || set.deleting ? 0 : Math.max(0, replicas - set.active);
   });
-  expect(sum(missing)).toBeLessThanOrEqual(Math.max(0, roomFor(view)));
+  expect(sum(missing)).toBeLessThanOrEqual(Math.max(0, creationHeadroom(view)));
 }
 
 /** No waves: while machines make way, nothing waits that one of the bounds allows. */
@@ -328,7 +328,7 @@ describe('planOwner, whatever happens', () => {
         if (view === undefined) throw new Error('the deployment is gone, and nobody deleted it');
         // What is preserved though it has Failed holds a rollout up, as it takes the place of one that is available.
         if (world.machines.some((machine) => phaseOf(machine) === 'Failed')) return;
-        expect(deploymentNeeds(view)).toEqual([]);
+        expect(ownerNeeds(view)).toEqual([]);
         expect(view.sets.filter((set) => set.current)).toMatchObject([
           { total: view.replicas, replicas: view.replicas },
         ]);

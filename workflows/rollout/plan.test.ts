@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { deploymentNeeds, rolloutComplete } from '../../api/attention.ts';
-import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import { ownerNeeds, rolloutComplete } from '../../api/attention.ts';
+import type { Candidate, OwnerPlan, OwnerSnapshot, OwnerView, SetView } from '../../api/model/owner.ts';
 import { isEmpty, maxPerStep, planOwner } from './plan.ts';
 
 describe('planOwner', () => {
@@ -44,9 +44,13 @@ describe('planOwner', () => {
   const lone: OwnerView = { ...unreported, kind: 'MachineSet' };
   const empty = { ...set, total: 0, active: 0, available: 0 };
 
-  function planFor(view: OwnerView, candidates: Candidate[] = [], begun: OwnerReading['begun'] = []): OwnerPlan {
+  function planFor(
+    view: OwnerView,
+    candidates: Candidate[] = [],
+    pendingCreations: OwnerSnapshot['pendingCreations'] = [],
+  ): OwnerPlan {
     let asked = 0;
-    return planOwner({ view, candidates, begun }, (name) => `${name}-${(asked += 1)}`);
+    return planOwner({ view, candidates, pendingCreations }, (name) => `${name}-${(asked += 1)}`);
   }
 
   function candidate(name: string, traits: Partial<Candidate> = {}): Candidate {
@@ -57,12 +61,12 @@ describe('planOwner', () => {
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
 
   it('[invariant 5] goes on with a creation that was begun, and only then takes other names', () => {
-    const begun = [{ set: 'pool-1', text: 'a,b,c', left: ['b', 'c'] }];
+    const pendingCreations = [{ set: 'pool-1', text: 'a,b,c', left: ['b', 'c'] }];
     const lacking = (active: number) => ({ ...owner, sets: [{ ...set, total: active, active, available: active }] });
-    expect(planFor(lacking(0), [], begun).create).toEqual([
+    expect(planFor(lacking(0), [], pendingCreations).create).toEqual([
       { set: 'pool-1', uid: set.uid, names: ['b', 'c', 'pool-1-1'], after: 'a,b,c' },
     ]);
-    expect(created(planFor(lacking(2), [], begun))).toEqual(['b']);
+    expect(created(planFor(lacking(2), [], pendingCreations))).toEqual(['b']);
     expect(planFor(lacking(2)).create).toEqual([{ set: 'pool-1', uid: set.uid, names: ['pool-1-1'] }]);
   });
 
@@ -364,7 +368,7 @@ describe('planOwner', () => {
   it('waits until all is released of an owner that is deleted with --cascade=orphan, and then lets it go', () => {
     for (const view of [owner, lone]) {
       const kept: OwnerView = { ...view, deleting: true, orphans: true };
-      expect([isEmpty(planFor(kept)), deploymentNeeds(kept)]).toEqual([true, ['deletion']]);
+      expect([isEmpty(planFor(kept)), ownerNeeds(kept)]).toEqual([true, ['deletion']]);
       const sets = view.kind === 'MachineSet' ? [{ ...empty, deleting: true }] : [];
       expect(planFor({ ...view, deleting: true, sets })).toMatchObject({ remove: [], release: true });
     }
@@ -372,7 +376,7 @@ describe('planOwner', () => {
 
   it('deletes nothing of a deleted owner while a set of it is not released that was deleted with --cascade=orphan', () => {
     const kept: OwnerView = { ...owner, deleting: true, sets: [{ ...set, deleting: true, orphans: true }] };
-    expect([isEmpty(planFor(kept)), deploymentNeeds(kept)]).toEqual([true, ['deletion']]);
+    expect([isEmpty(planFor(kept)), ownerNeeds(kept)]).toEqual([true, ['deletion']]);
   });
 
   it('is at rest once a deleted owner is released, although others still hold it back', () => {
@@ -409,7 +413,7 @@ describe('planOwner', () => {
     const { report: _report, ...rest } = plan;
     expect(isEmpty(rest)).toBe(true);
     const told = { ...wrong, observed: true };
-    expect([isEmpty(planFor(told)), deploymentNeeds(told)]).toEqual([true, []]);
+    expect([isEmpty(planFor(told)), ownerNeeds(told)]).toEqual([true, []]);
     expect(removed(planFor({ ...told, deleting: true }, [candidate('a')]))).toEqual(['a']);
   });
 

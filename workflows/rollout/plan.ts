@@ -1,7 +1,14 @@
 /** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
-import { deploymentNeeds, rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
-import type { Candidate, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
-import { desiredReplicas, isHeld, isWaitingForOthers, replicasToTell, roomFor, surplusOf } from '../../api/surplus.ts';
+import { ownerNeeds, rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
+import type { Candidate, OwnerPlan, OwnerSnapshot, OwnerView, SetView } from '../../api/model/owner.ts';
+import {
+  creationHeadroom,
+  desiredReplicas,
+  excessOf,
+  isRolloutSuspended,
+  replicasToAnnounce,
+  waitsForOldMachines,
+} from '../../api/owner/replicas.ts';
 
 /** Machines that one step creates or deletes at most. */
 export const maxPerStep = 100;
@@ -13,7 +20,7 @@ export const maxPerStep = 100;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, begun }: OwnerReading,
+  { view, candidates, pendingCreations }: OwnerSnapshot,
   newName: (set: string) => string,
   isLate = false,
 ): OwnerPlan {
@@ -21,7 +28,7 @@ export function planOwner(
   if (view.problem !== undefined) return planRefusal(view, view.problem);
 
   const desired = desiredReplicas(view);
-  const needs = deploymentNeeds(view);
+  const needs = ownerNeeds(view);
   // A set of this template that somebody deleted still has the name, and machines that count.
   const isMissing = isWithoutSet(view);
   const scale = view.sets
@@ -30,7 +37,7 @@ export function planOwner(
       set: set.name,
       replicas: desired.get(set.name) ?? 0,
       ...(set.current && toldIn(view)),
-      ...finishedIn(set, begun),
+      ...finishedIn(set, pendingCreations),
     }));
   const report = reportOf(view, isLate);
   return {
@@ -38,7 +45,7 @@ export function planOwner(
     addFinalizers: needs.includes('finalizer'),
     ...(isMissing && { createSet: { ...newSet(view), replicas: desired.get('') ?? 0 } }),
     scale,
-    create: planCreation(view, desired, begun, newName),
+    create: planCreation(view, desired, pendingCreations, newName),
     remove: planRemoval(view, candidates),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
@@ -74,13 +81,13 @@ function newSet({ template }: OwnerView) {
 }
 
 function toldIn(view: OwnerView) {
-  const told = replicasToTell(view);
+  const told = replicasToAnnounce(view);
   return told === view.replicas ? {} : { told };
 }
 
 /** A creation of which no machine can be on its way any more. */
-function finishedIn({ name }: SetView, begun: OwnerReading['begun']) {
-  const finished = begun.find(({ set, left }) => set === name && left.length === 0)?.text;
+function finishedIn({ name }: SetView, pendingCreations: OwnerSnapshot['pendingCreations']) {
+  const finished = pendingCreations.find(({ set, left }) => set === name && left.length === 0)?.text;
   return finished === undefined ? {} : { finished };
 }
 
@@ -91,7 +98,7 @@ function isEmptied(set: SetView): boolean {
 
 /** Whether the set of the template is to be made now. */
 function isWithoutSet(view: OwnerView): boolean {
-  return !view.paused && !view.sets.some((set) => set.current) && !isWaitingForOthers(view);
+  return !view.paused && !view.sets.some((set) => set.current) && !waitsForOldMachines(view);
 }
 
 /**
@@ -101,16 +108,16 @@ function isWithoutSet(view: OwnerView): boolean {
 function planCreation(
   view: OwnerView,
   desired: ReadonlyMap<string, number>,
-  begun: OwnerReading['begun'],
+  pendingCreations: OwnerSnapshot['pendingCreations'],
   newName: (set: string) => string,
 ) {
-  let left = Math.min(maxPerStep, roomFor(view));
+  let left = Math.min(maxPerStep, creationHeadroom(view));
   const create: OwnerPlan['create'][number][] = [];
   for (const set of view.sets) {
     const missing = Math.min((desired.get(set.name) ?? 0) - set.active, left);
     if (missing <= 0 || set.deleting || set.closed || !set.managed) continue;
     left -= missing;
-    const before = begun.find((creation) => creation.set === set.name);
+    const before = pendingCreations.find((creation) => creation.set === set.name);
     const names = Array.from({ length: missing }, (_, i) => before?.left[i] ?? newName(set.name));
     create.push({ set: set.name, uid: set.uid, names, ...(before !== undefined && { after: before.text }) });
   }
@@ -119,7 +126,7 @@ function planCreation(
 
 /** All Failed machines; beyond those, of each set the surplus in the order of the candidates. */
 function planRemoval(view: OwnerView, candidates: readonly Candidate[]) {
-  const surplus = surplusOf(view);
+  const surplus = excessOf(view);
   return candidates.filter(({ set, failed }) => {
     if (failed) return true;
     const over = surplus.get(set) ?? 0;
@@ -133,7 +140,7 @@ function planDeletion(view: OwnerView, candidates: readonly Candidate[]): OwnerP
   const plan = nothingFor(view, new Map());
   if (view.orphans) return plan;
   if (hasMachines) return { ...plan, remove: candidates };
-  return { ...plan, release: deploymentNeeds(view).length > 0 };
+  return { ...plan, release: ownerNeeds(view).length > 0 };
 }
 
 /** Says what is wrong, and touches nothing. */
@@ -151,7 +158,7 @@ function reportOf(view: OwnerView, isLate: boolean): OwnerPlan['report'] {
 
 /** Whether sets change so often that their generations are taken note of at the end alone. */
 function isMoving(view: OwnerView): boolean {
-  return !isHeld(view) && view.sets.some((set) => !set.current && set.total > 0);
+  return !isRolloutSuspended(view) && view.sets.some((set) => !set.current && set.total > 0);
 }
 
 /**

@@ -1,4 +1,5 @@
 /** The loop of an owner on a real Temporal server, with activities that the tests play. */
+
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
@@ -6,22 +7,17 @@ import { Client, type WorkflowHandle } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
-import type { OwnerActivities } from '../../activities/owners.ts';
+import type { OwnerActivities } from '../../activities/owner/index.ts';
 import { rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
-import type { Holdups, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model.ts';
+import type { OwnerPlan, OwnerSnapshot, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually, recordingLogger } from '../../test/kube/setup.ts';
+import { eventually, recordingLogger } from '../../test/support/kube.ts';
 import { sinks } from '../../test/support/sinks.ts';
-import {
-  describeOwnerQuery,
-  lookOwnerSignal,
-  ownerObservedSignal,
-  type RolloutState,
-  retryNowSignal,
-} from './messages.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
+import { describeOwnerQuery, ownerObservedSignal, type RolloutState } from './messages.ts';
 
 const set: SetView = {
   name: 'pool-1',
@@ -80,9 +76,9 @@ afterAll(() => connection.close());
 
 /** What the activities answer, and what they were asked. */
 let view: OwnerView | undefined;
-let begun: OwnerReading['begun'];
+let pendingCreations: OwnerSnapshot['pendingCreations'];
 let observe: () => void;
-const heldUpBy: Holdups = {
+const blockedBy: RolloutBlockers = {
   count: 2,
   machines: [
     { name: 'pool-1-aaaaa', reason: 'CrashLoopBackOff, ResourceExhausted: no capacity' },
@@ -101,19 +97,19 @@ let end: () => Promise<void>;
 beforeEach(async () => {
   readings = 0;
   plans = [];
-  begun = [];
+  pendingCreations = [];
   act = () => undefined;
   observe = () => undefined;
   beforeHoldups = async () => undefined;
   const activities: OwnerActivities = {
-    observeOwner: async (): Promise<OwnerReading | null> => {
+    observeOwner: async (): Promise<OwnerSnapshot | null> => {
       readings += 1;
       observe();
-      return view === undefined ? null : { view, candidates: [], begun };
+      return view === undefined ? null : { view, candidates: [], pendingCreations };
     },
-    listHoldups: async () => {
+    listBlockers: async () => {
       await beforeHoldups();
-      return heldUpBy;
+      return blockedBy;
     },
     actOnOwner: async (_ref, _kind, plan) => {
       plans.push(plan);
@@ -136,7 +132,7 @@ async function start(first: OwnerView, before?: RolloutState): Promise<void> {
   view = first;
   const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
   const retry = { initialInterval: '1 second', backoffCoefficient: 1 } as const;
-  const blockedOn = before?.heldUpBy && [{ key: blockedOnKey, value: before.heldUpBy.blockedOn }];
+  const blockedOn = before?.blockedBy && [{ key: blockedOnKey, value: before.blockedBy.blockedOn }];
   handle = await client.workflow.start('rollout', {
     taskQueue,
     workflowId: randomUUID(),
@@ -160,7 +156,7 @@ describe('the workflow of an owner', () => {
     await start(waiting);
     await eventually(async () => (await doing()) === 'waiting for its machines');
     view = undefined;
-    await handle.signal(lookOwnerSignal);
+    await handle.signal(refreshSignal);
     await handle.result();
     expect(readings).toBe(2);
   });
@@ -198,7 +194,7 @@ describe('the workflow of an owner', () => {
   it('[invariant 5] reads again after a step that failed, and goes on with the creation that it has begun', async () => {
     act = (plan) => {
       const left = namesOf(plan).slice(1);
-      begun = [{ set: 'pool-1', text: namesOf(plan).join(), left }];
+      pendingCreations = [{ set: 'pool-1', text: namesOf(plan).join(), left }];
       view = { ...atRest, sets: [{ ...set, total: 1, active: 1, available: 1 }] };
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
     };
@@ -242,7 +238,7 @@ describe('the workflow of an owner', () => {
     act = () => {
       view = { ...atRest, template: { setName: 'pool-2', hash: '2' } };
     };
-    await handle.signal(lookOwnerSignal);
+    await handle.signal(refreshSignal);
     await handle.result();
     const { runId } = await client.workflow.getHandle(handle.workflowId).describe();
     expect(runId).not.toBe(first);
@@ -261,7 +257,7 @@ describe('the workflow of an owner', () => {
       90_000,
     );
     view = atRest;
-    await client.workflow.getHandle(handle.workflowId).signal(lookOwnerSignal);
+    await client.workflow.getHandle(handle.workflowId).signal(refreshSignal);
     await client.workflow.getHandle(handle.workflowId).result();
   }, 120_000);
 });
@@ -316,7 +312,7 @@ describe('a rollout with a progress deadline', () => {
       await current().signal(retryNowSignal);
       return Date.now() > lateMs;
     }, 60_000);
-    expect((await describeNow()).heldUpBy).toEqual(heldUpBy);
+    expect((await describeNow()).blockedBy).toEqual(blockedBy);
     expect((await current().describe()).runId).toBe(second);
     expect(reported()).toEqual([rolloutLate]);
 
@@ -337,7 +333,7 @@ describe('a rollout with a progress deadline', () => {
     await eventually(async () => (await doing()) === 'waiting for its machines');
     const { runId: first } = await handle.describe();
     view = { ...stuck, template: { setName: 'pool-1', hash: '2' } };
-    await handle.signal(lookOwnerSignal);
+    await handle.signal(refreshSignal);
     await eventually(async () => (await current().describe()).runId !== first, 60_000);
     const { runId: second } = await current().describe();
     await untilFailed(second);
@@ -347,7 +343,7 @@ describe('a rollout with a progress deadline', () => {
     const { runId: third } = await current().describe();
     await eventually(async () => (await describeNow()).blockedOn === 'CloudCapacity', 60_000);
     view = { ...stuck, template: { setName: 'pool-1', hash: '3' } };
-    await current().signal(lookOwnerSignal);
+    await current().signal(refreshSignal);
     await eventually(async () => (await current().describe()).runId !== third, 60_000);
     const { runId: fourth } = await current().describe();
     await untilFailed(fourth);
@@ -366,14 +362,14 @@ describe('a rollout with a progress deadline', () => {
     const reached = { about: '1/3', updated: 2, available: 1, others: 0 };
     const lateSince = { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true };
     const one = { ...patient, sets: [{ ...set, active: 2, available: 1 }] };
-    await start(one, { clock: lateSince, heldUpBy });
+    await start(one, { clock: lateSince, blockedBy });
     await eventually(async () => (await doing()) === 'waiting for its machines');
     expect((await describeNow()).blockedOn).toBe('CloudCapacity');
 
     view = patient;
     await handle.signal(ownerObservedSignal, patient);
     await eventually(async () => (await blockedOn(handle)) === undefined);
-    const { heldUpBy: left, progressAt = '' } = await describeNow();
+    const { blockedBy: left, progressAt = '' } = await describeNow();
     expect([left, Date.parse(progressAt) > Date.now() - 600_000]).toEqual([undefined, true]);
     await eventually(async () => {
       const { events } = await handle.fetchHistory();
@@ -383,7 +379,7 @@ describe('a rollout with a progress deadline', () => {
 
   it('shows no more what the run before it was blocked on, once that is over', async () => {
     const reached = { about: '1/3', updated: 2, available: 2, others: 0 };
-    await start(stuck, { clock: { ...reached, sinceMs: Date.now(), isLate: false }, heldUpBy });
+    await start(stuck, { clock: { ...reached, sinceMs: Date.now(), isLate: false }, blockedBy });
     await eventually(async () => (await blockedOn(handle)) === undefined);
   });
 
@@ -396,7 +392,7 @@ describe('a rollout with a progress deadline', () => {
     act = ({ report }) => {
       view = { ...stuck, progress: report?.progress ?? 'MachineSetUpdated' };
     };
-    await handle.signal(lookOwnerSignal);
+    await handle.signal(refreshSignal);
     await untilFailed(runId);
     expect(reported()).toContain(rolloutLate);
   }, 120_000);
@@ -428,7 +424,7 @@ describe('a rollout with a progress deadline', () => {
   it('is a red run, too, when it gets a deadline after it was late without one', async () => {
     believe();
     const reached = { about: '1/3', updated: 2, available: 2, others: 0 };
-    await start(stuck, { clock: { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true }, heldUpBy });
+    await start(stuck, { clock: { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true }, blockedBy });
     await untilFailed((await handle.describe()).runId);
     expect(reported()).toEqual([rolloutLate]);
   }, 120_000);
@@ -468,7 +464,7 @@ describe('a rollout with a progress deadline', () => {
     view = { ...stuck, paused: true };
     const lateMs = Date.now() + 3_000;
     await eventually(async () => {
-      await handle.signal(lookOwnerSignal);
+      await handle.signal(refreshSignal);
       return Date.now() > lateMs;
     }, 60_000);
     expect([(await current().describe()).runId, reported()]).toEqual([runId, [rolloutPaused]]);

@@ -2,6 +2,7 @@
  * The owner of machines: everything that creates or deletes the machines of a MachineDeployment, or of a MachineSet
  * without one, is decided here. A loop of observe, plan, act and wait, open while the owner needs something.
  */
+
 import {
   ActivityFailure,
   ApplicationFailure,
@@ -12,14 +13,16 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { OwnerActivities, OwnerKind } from '../../activities/owners.ts';
-import { deploymentNeeds } from '../../api/attention.ts';
-import type { Holdups, ObjectRef, OwnerReading, OwnerView } from '../../api/model.ts';
+import type { OwnerActivities, OwnerKind } from '../../activities/owner/index.ts';
+import { ownerNeeds } from '../../api/attention.ts';
+import type { OwnerSnapshot, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { type Blocker, safeAlphabet } from '../../api/names.ts';
-import { hasSurplus } from '../../api/surplus.ts';
-import { waitsOf } from '../../api/waits.ts';
+import { hasExcess } from '../../api/owner/replicas.ts';
+import { waitsOf } from '../../api/owner/waits.ts';
+import { isActivityFailure, toFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
-import { isActivityFailure, toFailure } from '../machine/failure.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
 import {
   afterOutage,
   deadlineMs,
@@ -32,17 +35,15 @@ import {
 } from './clock.ts';
 import {
   describeOwnerQuery,
-  lookOwnerSignal,
   type OwnerDescription,
   ownerObservedSignal,
   progressDeadlineFailure,
   type RolloutState,
-  retryNowSignal,
 } from './messages.ts';
 import { isEmpty, planLateReport, planOwner } from './plan.ts';
-import { doingOf, showBlocker, toLateFailure, toLateNote, toMarkdown } from './shown.ts';
+import { doingOf, showBlocker, toLateFailure, toLateNote, toMarkdown } from './report.ts';
 
-const { observeOwner, listHoldups } = proxyActivities<OwnerActivities>({
+const { observeOwner, listBlockers } = proxyActivities<OwnerActivities>({
   startToCloseTimeout: '2 minutes',
   heartbeatTimeout: '10 seconds',
   retry: { initialInterval: '500 ms', maximumInterval: '10 seconds', maximumAttempts: 3 },
@@ -104,7 +105,7 @@ interface Owning {
   /** Whether a timer runs that keeps an eye on the clock. */
   hasTimer: boolean;
   /** What the rollout waits for; only while it is late. */
-  heldUpBy: Holdups | undefined;
+  blockedBy: RolloutBlockers | undefined;
   /** What the search attribute says, as far as this run can know. */
   shownBlocker: Blocker | 'unknown' | undefined;
   description: OwnerDescription;
@@ -133,7 +134,7 @@ async function own(ref: ObjectRef, kind: OwnerKind, before?: RolloutState): Prom
   for (;;) {
     delete owning.seen;
     owning.lookNow = false;
-    const step = await takeStep(owning);
+    const step = await runStep(owning);
     if (step === 'gone') return;
     if (step === 'done' && owning.seen === undefined && !owning.lookNow) return;
     // The next run begins with a reading, which serves every wish that this one was told.
@@ -168,8 +169,8 @@ async function keepTime(owning: Owning): Promise<void> {
   owning.hasTimer = false;
 }
 
-function stateOf({ clock, heldUpBy }: Owning): RolloutState | undefined {
-  return clock && { clock, ...(heldUpBy !== undefined && { heldUpBy }) };
+function stateOf({ clock, blockedBy }: Owning): RolloutState | undefined {
+  return clock && { clock, ...(blockedBy !== undefined && { blockedBy }) };
 }
 
 function isLong(): boolean {
@@ -179,7 +180,7 @@ function isLong(): boolean {
 type Step = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
-async function takeStep(owning: Owning): Promise<Step> {
+async function runStep(owning: Owning): Promise<Step> {
   const { ref, kind } = owning;
   const askedMs = Date.now();
   try {
@@ -194,7 +195,7 @@ async function takeStep(owning: Owning): Promise<Step> {
     owning.hash ??= hash;
     if (owning.hash !== hash) return 'replaced';
     await keepDeadline(owning, reading.view);
-    const needs = deploymentNeeds(reading.view);
+    const needs = ownerNeeds(reading.view);
     const plan = planOwner(withoutMade(owning, reading), newName, isToldLate(owning.clock, reading.view));
     show(owning, reading, needs, doingOf(reading.view, isEmpty(plan)));
     if (!isEmpty(plan)) {
@@ -217,9 +218,11 @@ async function takeStep(owning: Owning): Promise<Step> {
 }
 
 /** What this run has begun by itself is over: names of machines that are gone since are not given again. */
-function withoutMade({ made }: Owning, reading: OwnerReading): OwnerReading {
-  const begun = reading.begun.map((one) => (made.get(one.set) === one.text ? { ...one, left: [] } : one));
-  return { ...reading, begun };
+function withoutMade({ made }: Owning, reading: OwnerSnapshot): OwnerSnapshot {
+  const pendingCreations = reading.pendingCreations.map((one) =>
+    made.get(one.set) === one.text ? { ...one, left: [] } : one,
+  );
+  return { ...reading, pendingCreations };
 }
 
 /**
@@ -232,32 +235,33 @@ async function keepDeadline(owning: Owning, view: OwnerView): Promise<void> {
   owning.clock = clock;
   owning.deadlineMs = deadlineMs(view);
   const isOver = clock !== undefined && isDue(clock, view, Date.now());
-  if (isOver || (clock?.isLate && owning.heldUpBy === undefined)) {
-    const heldUpBy = await findHoldups(ref);
+  if (isOver || (clock?.isLate && owning.blockedBy === undefined)) {
+    const blockedBy = await readBlockers(ref);
     // An API server that cannot tell may be what it waits for, and keeps no machine from coming or going.
-    if (heldUpBy === undefined) {
+    if (blockedBy === undefined) {
       if (isOver) owning.clock = afterOutage(owning.clock, Date.now());
       return;
     }
     // Meanwhile it may have got further, or was changed: paused, for example. The next reading tells.
     if (owning.clock !== clock || (owning.seen?.generation ?? 0) > view.generation) return;
     const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
-    if (isFailed) await actOnOwner(ref, kind, planLateReport(view, toLateNote(view, heldUpBy ?? undefined)));
+    if (isFailed) await actOnOwner(ref, kind, planLateReport(view, toLateNote(view, blockedBy ?? undefined)));
     const late = { ...clock, isLate: true };
     owning.clock = late;
-    owning.heldUpBy = heldUpBy ?? undefined;
-    blockOn(owning, heldUpBy?.blockedOn);
-    if (isFailed) throw toLateFailure(ref, { clock: late, ...(heldUpBy !== null && { heldUpBy }) }, owning.deadlineMs);
+    owning.blockedBy = blockedBy ?? undefined;
+    blockOn(owning, blockedBy?.blockedOn);
+    if (isFailed)
+      throw toLateFailure(ref, { clock: late, ...(blockedBy !== null && { blockedBy }) }, owning.deadlineMs);
     return;
   }
-  if (!clock?.isLate) owning.heldUpBy = undefined;
-  blockOn(owning, owning.heldUpBy?.blockedOn);
+  if (!clock?.isLate) owning.blockedBy = undefined;
+  blockOn(owning, owning.blockedBy?.blockedOn);
 }
 
 /** What a rollout waits for; null when its deployment is gone, undefined when nobody can tell now. */
-async function findHoldups(ref: ObjectRef): Promise<Holdups | null | undefined> {
+async function readBlockers(ref: ObjectRef): Promise<RolloutBlockers | null | undefined> {
   try {
-    return await listHoldups(ref);
+    return await listBlockers(ref);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     return undefined;
@@ -274,13 +278,13 @@ function blockOn(owning: Owning, blocker: Blocker | undefined): void {
  * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
  * wait for. A cache that is behind costs a reading or a moment, never a machine: plans are made from readings.
  */
-function isWorthAStep({ seen, clock, heldUpBy, description }: Owning): boolean {
+function isWorthAStep({ seen, clock, blockedBy, description }: Owning): boolean {
   if (seen === undefined) return false;
   if (seen.orphans && description.doing !== doingOf(seen, true)) return true; // to say what it waits for from now on
-  if (clock?.isLate === false && heldUpBy !== undefined) return true; // it was late, and is watched again from now on
-  const asIfRead: OwnerReading = { view: seen, candidates: [], begun: [] };
+  if (clock?.isLate === false && blockedBy !== undefined) return true; // it was late, and is watched again from now on
+  const asIfRead: OwnerSnapshot = { view: seen, candidates: [], pendingCreations: [] };
   const plan = planOwner(asIfRead, (set) => set, isToldLate(clock, seen));
-  return hasSurplus(seen) || deploymentNeeds(seen).length === 0 || !isEmpty(plan);
+  return hasExcess(seen) || ownerNeeds(seen).length === 0 || !isEmpty(plan);
 }
 
 /** `<set>-` and five characters, as Kubernetes generates names, from the workflow's own seeded random. */
@@ -301,8 +305,8 @@ function startOwning(ref: ObjectRef, kind: OwnerKind, before: RolloutState | und
   };
   const owning: Owning = {
     ...{ ref, kind, lookNow: false, nextStepMs: 0, made: new Map(), refusals: 0, description },
-    ...{ clock: before?.clock, heldUpBy: before?.heldUpBy, deadlineMs: 0, hasTimer: false },
-    shownBlocker: before?.heldUpBy === undefined ? undefined : 'unknown',
+    ...{ clock: before?.clock, blockedBy: before?.blockedBy, deadlineMs: 0, hasTimer: false },
+    shownBlocker: before?.blockedBy === undefined ? undefined : 'unknown',
   };
   setHandler(describeOwnerQuery, () => owning.description, { description: 'What is being done for the machines.' });
   setHandler(
@@ -317,12 +321,12 @@ function startOwning(ref: ObjectRef, kind: OwnerKind, before: RolloutState | und
     owning.lookNow = true;
   };
   setHandler(retryNowSignal, lookNow, { description: 'Look again now.' });
-  setHandler(lookOwnerSignal, lookNow, { description: 'The owner may be gone: read it live.' });
+  setHandler(refreshSignal, lookNow, { description: 'The owner may be gone: read it live.' });
   return owning;
 }
 
-function show(owning: Owning, { view }: OwnerReading, needs: OwnerDescription['needs'], doing: string): void {
-  const { clock, heldUpBy, description } = owning;
+function show(owning: Owning, { view }: OwnerSnapshot, needs: OwnerDescription['needs'], doing: string): void {
+  const { clock, blockedBy, description } = owning;
   const { failedRun } = description;
   const waitsFor = waitsOf(view);
   const sum = (count: 'total' | 'active' | 'available') => view.sets.reduce((total, set) => total + set[count], 0);
@@ -333,7 +337,7 @@ function show(owning: Owning, { view }: OwnerReading, needs: OwnerDescription['n
     replicas: { desired: view.replicas, total: sum('total'), active: sum('active'), available: sum('available') },
     ...(waitsFor !== undefined && { waitsFor }),
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + owning.deadlineMs) }),
-    ...(heldUpBy && { blockedOn: heldUpBy.blockedOn, heldUpBy }),
+    ...(blockedBy && { blockedOn: blockedBy.blockedOn, blockedBy }),
     ...(failedRun && { failedRun }),
   };
   setCurrentDetails(toMarkdown(owning.description));

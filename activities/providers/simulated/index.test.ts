@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
-import { eventually } from '../../../test/kube/setup.ts';
+import { eventually } from '../../../test/support/kube.ts';
 import { type CallContext, type Provider, ProviderError } from '../provider.ts';
 import { createVm } from './client.ts';
 import { createSimulatedProvider } from './index.ts';

@@ -7,7 +7,7 @@ import { type Demo, timed } from './set-up.ts';
 import type { Stop } from './tour.ts';
 
 /** Generous, as the machine may be busy with other tests. */
-const patienceMs = 120_000;
+const timeoutMs = 120_000;
 /** Lines of an output that are shown, at its beginning and at its end. */
 const shownLines = 7;
 
@@ -27,7 +27,7 @@ export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]
 async function runCommand(dir: string, command: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const script = `. "$0"\n${command}`;
-    execFile('sh', ['-c', script, join(dir, 'env')], { timeout: patienceMs }, (error, stdout, stderr) => {
+    execFile('sh', ['-c', script, join(dir, 'env')], { timeout: timeoutMs }, (error, stdout, stderr) => {
       const output = `${stdout}${stderr}`.trimEnd();
       if (error) reject(new Error(`the command has failed (${error.signal ?? error.code}):\n${output}`));
       else resolve(output);
@@ -36,11 +36,11 @@ async function runCommand(dir: string, command: string): Promise<string> {
 }
 
 async function untilDone(demo: Demo, stop: Stop, output: string): Promise<void> {
-  const deadline = Date.now() + patienceMs;
+  const deadline = Date.now() + timeoutMs;
   for (;;) {
     const missing = await stop.missing(demo, output);
     if (missing === undefined) return;
-    if (Date.now() > deadline) throw new Error(`after ${patienceMs / 1000} s: ${missing}`);
+    if (Date.now() > deadline) throw new Error(`after ${timeoutMs / 1000} s: ${missing}`);
     await sleep(100);
   }
 }

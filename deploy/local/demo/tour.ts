@@ -1,7 +1,7 @@
 /** The commands that the demo shows, in the order in which they make sense, and what has to be true after each. */
 
+import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import { nodes } from '../../../kube/core.ts';
-import { machineDeployments, machineSets, machines } from '../../../kube/gardener.ts';
 import { type Demo, installation, namespace } from './set-up.ts';
 
 /** A command to paste, and its effect. */

@@ -1,7 +1,7 @@
 /** Shows the machines while they change. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Machine } from '../../../api/gardener/machine.ts';
-import { machines } from '../../../kube/gardener.ts';
+import { machines } from '../../../api/gardener/resources.ts';
+import type { Machine } from '../../../api/gardener/schema/machine.ts';
 import { describeWorkflow, type MachineDescription } from '../../../temporal/describe.ts';
 import { workflowId } from '../../../temporal/workflows.ts';
 import type { Screen } from './screen.ts';

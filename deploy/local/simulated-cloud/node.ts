@@ -1,7 +1,7 @@
 /** The objects of a kubelet as it would write them. */
 import { machineTypes } from '../../../activities/providers/simulated/schema.ts';
+import type { NewObject } from '../../../api/objects.ts';
 import type { Lease, Node } from '../../../kube/core.ts';
-import type { NewObject } from '../../../kube/types.ts';
 import { addressesOf } from './api.ts';
 import type { StoredVm } from './state.ts';
 

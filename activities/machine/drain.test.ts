@@ -1,0 +1,411 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { asyncLocalStorage, type Context } from '@temporalio/activity';
+import type { KubeClient } from '../../kube/client.ts';
+import { type Node, nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { startFaultProxy } from '../../test/faults/proxy.ts';
+import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { createDrainActivities, type DrainOutcome, type DrainProgress, type DrainRequest, drain } from './drain.ts';
+
+const hour = 3_600_000;
+const ref = { dialect: 'gardener', namespace: 'n', name: 'machine', uid: 'uid' } as const;
+let client: KubeClient;
+let namespace: string;
+let nodeName: string;
+
+beforeAll(async () => {
+  client = testClient();
+});
+
+beforeEach(async () => {
+  namespace = await newNamespace(client);
+  nodeName = `node-${randomBytes(6).toString('hex')}`;
+  await client.create(nodes, { metadata: { name: nodeName } });
+});
+
+const started: Drain[] = [];
+afterEach(async () => {
+  for (const { cancel, ended } of started.splice(0)) {
+    cancel.abort();
+    await ended.catch(() => undefined);
+  }
+});
+
+afterAll(() => client.close());
+
+interface Drain {
+  readonly ended: Promise<void>;
+  readonly beats: DrainProgress[];
+  /** How each call has come back. */
+  readonly outcomes: DrainOutcome[];
+  readonly cancel: AbortController;
+}
+
+/** Starts a drain of the node, and again as often as it comes back. Its end is awaited by the test. */
+function start(
+  change: Partial<DrainRequest> = {},
+  { target = client, evictionRetryMs = 50 }: { target?: KubeClient; evictionRetryMs?: number } = {},
+): Drain {
+  const beats: DrainProgress[] = [];
+  const cancel = new AbortController();
+  const deadline = new Date(Date.now() + hour).toISOString();
+  const outcomes: DrainOutcome[] = [];
+  const call = async (request: DrainRequest): Promise<void> => {
+    const outcome = await drain({ target, logger: recordingLogger(), evictionRetryMs }, request, {
+      attempt: 1,
+      signal: cancel.signal,
+      heartbeat: (progress) => beats.push(progress as DrainProgress),
+    });
+    outcomes.push(outcome);
+    if (outcome.kind === 'drained') return;
+    const { blockedBy: _, ...rest } = { ...request, refusals: outcome.refusals };
+    await call(outcome.kind === 'blocked' ? { ...rest, blockedBy: outcome.budget } : rest);
+  };
+  const ended = call({ ref, nodeName, deadline, force: false, maxEvictRetries: 360, ...change });
+  ended.catch(() => undefined); // each test says what it expects
+  const pendingCreations = { ended, beats, outcomes, cancel };
+  started.push(pendingCreations);
+  return pendingCreations;
+}
+
+/** A pod that runs: budgets say nothing about others. */
+async function newPod(name: string, metadata: Partial<Pod['metadata']> = {}): Promise<void> {
+  await client.create(pods, {
+    metadata: { namespace, name, ...metadata },
+    spec: { nodeName, containers: [{ name: 'c', image: 'i' }], terminationGracePeriodSeconds: 30 },
+  });
+  const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] };
+  await client.patch(pods, { namespace, name }, mergePatch({ status }), { subresource: 'status' });
+}
+
+async function stateOf(name: string): Promise<'gone' | 'terminating' | 'running'> {
+  const pod = await client.find(pods, { namespace, name });
+  if (pod === undefined) return 'gone';
+  return pod.metadata.deletionTimestamp === undefined ? 'running' : 'terminating';
+}
+
+/** What a kubelet does when a pod has ended. */
+async function finish(name: string): Promise<void> {
+  await client.delete(pods, { namespace, name }, { gracePeriodSeconds: 0 });
+}
+
+/** A budget that allows so many disruptions. There is no controller that would count them. */
+async function newBudget(name: string, allowed: number): Promise<void> {
+  const { metadata } = await client.create(podDisruptionBudgets, {
+    metadata: { namespace, name },
+    spec: { selector: { matchLabels: { app: name } }, maxUnavailable: 1 },
+  });
+  await allow(name, allowed, metadata.generation ?? 1);
+}
+
+async function allow(name: string, disruptionsAllowed: number, observedGeneration = 1): Promise<void> {
+  const counts = { currentHealthy: 1, desiredHealthy: 0, expectedPods: 1 };
+  const status = { observedGeneration, disruptionsAllowed, ...counts };
+  await client.patch(podDisruptionBudgets, { namespace, name }, mergePatch({ status }), { subresource: 'status' });
+}
+
+/** A client that counts what is done to pods. */
+function counting() {
+  const tries = { evict: 0, delete: 0 };
+  const target: KubeClient = {
+    ...client,
+    evict: async (...args) => {
+      tries.evict += 1;
+      await client.evict(...args);
+    },
+    delete: async (...args) => {
+      tries.delete += 1;
+      await client.delete(...args);
+    },
+  };
+  return { target, tries };
+}
+
+describe('a drain', () => {
+  it('[mcm 47] [mcm 48] cordons the node, evicts all pods at once and ends when they are gone', async () => {
+    const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
+    const replicas = { ...daemon, kind: 'ReplicaSet' };
+    await newPod('daemon', { ownerReferences: [daemon] });
+    await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
+    await newPod('unmanaged');
+    await newPod('replicated', { ownerReferences: [replicas] });
+    await newPod('related', { ownerReferences: [{ ...daemon, controller: false }] });
+
+    const { ended, beats } = start();
+    const evicted = ['unmanaged', 'replicated', 'related'];
+    for (const name of evicted) await eventually(async () => (await stateOf(name)) === 'terminating');
+    expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+    expect(beats[0]).toMatchObject({ podsLeft: 3, waitingFor: expect.arrayContaining([`${namespace}/related`]) });
+
+    for (const name of evicted) await finish(name);
+    await ended;
+    expect(beats.at(-1)).toEqual({ podsLeft: 0, waitingFor: [] });
+    expect([await stateOf('daemon'), await stateOf('mirror')]).toEqual(['running', 'running']);
+  });
+
+  it('[mcm 48] lets one pod that may not go keep none of the others', async () => {
+    await newBudget('blocked', 0);
+    await newPod('blocked', { labels: { app: 'blocked' } });
+    for (const name of ['a', 'b']) await newPod(name);
+    const { ended, cancel } = start();
+    for (const name of ['a', 'b']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    expect(await stateOf('blocked')).toBe('running');
+    cancel.abort();
+    await expect(ended).rejects.toThrow();
+  });
+
+  it('[mcm 49] asks again for what a PodDisruptionBudget refuses, says which, and goes on when it allows it', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    const { target, tries } = counting();
+    const { ended, beats, outcomes } = start({}, { target });
+    await eventually(() => tries.evict > 3);
+    expect(outcomes).toEqual([{ kind: 'blocked', budget: `${namespace}/budget`, refusals: expect.anything() }]);
+    expect(beats.at(-1)?.waitingFor[0]).toContain(`${namespace}/guarded: ${namespace}/budget: `);
+    expect(await stateOf('guarded')).toBe('running');
+
+    await allow('budget', 1);
+    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await eventually(() => outcomes.length === 2);
+    await finish('guarded');
+    await ended;
+    expect(outcomes.slice(1)).toMatchObject([{ kind: 'unblocked' }, { kind: 'drained' }]);
+  });
+
+  it('[mcm 49] deletes a pod with its grace period when a budget has refused it too often', async () => {
+    await newBudget('budget', 0);
+    for (const name of ['guarded', 'other']) await newPod(name, { labels: { app: 'budget' } });
+    const { target, tries } = counting();
+    const { ended } = start({ maxEvictRetries: 2 }, { target });
+    for (const name of ['guarded', 'other']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    // Two pods, each with a first try and two more.
+    expect(tries).toEqual({ evict: 6, delete: 2 });
+    for (const name of ['guarded', 'other']) await finish(name);
+    await ended;
+  });
+
+  it('[mcm 49] counts on when something else than a budget refuses the eviction in between', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    const { target, tries } = counting();
+    let calls = 0;
+    const flapping: KubeClient = {
+      ...target,
+      evict: async (...args) => {
+        calls += 1;
+        if (calls % 2 === 0) throw new Error('out of order');
+        await target.evict(...args);
+      },
+    };
+    const { ended, outcomes } = start({ maxEvictRetries: 2 }, { target: flapping });
+    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+
+    expect(tries).toEqual({ evict: 3, delete: 1 });
+    expect(outcomes.map(({ kind }) => kind).slice(0, 4)).toEqual(['blocked', 'unblocked', 'blocked', 'unblocked']);
+    await finish('guarded');
+    await ended;
+  });
+
+  for (const { wasUnhealthy, reason } of [
+    { wasUnhealthy: true, reason: 'Unhealthy' },
+    { wasUnhealthy: false, reason: 'ScaleDown' },
+    { wasUnhealthy: undefined, reason: 'ScaleDown' },
+  ]) {
+    it(`[mcm 46] says ${reason} on the cordoned node before it evicts (unhealthy: ${wasUnhealthy})`, async () => {
+      await newPod('pod');
+      let node: Node | undefined;
+      const target: KubeClient = {
+        ...client,
+        evict: async (...args) => {
+          node = await client.get(nodes, { name: nodeName });
+          await client.evict(...args);
+        },
+      };
+      const { ended } = start(wasUnhealthy === undefined ? {} : { wasUnhealthy }, { target });
+      await eventually(async () => (await stateOf('pod')) === 'terminating');
+      await finish('pod');
+      await ended;
+      expect(node?.spec?.unschedulable).toBe(true);
+      expect(node?.status?.conditions).toEqual([
+        expect.objectContaining({ type: 'Terminating', status: 'True', reason }),
+      ]);
+
+      // What is repeated by somebody who has forgotten why changes nothing.
+      await start().ended;
+      expect((await client.get(nodes, { name: nodeName })).status?.conditions).toEqual(node?.status?.conditions);
+    });
+  }
+
+  it('leaves the pods of other nodes alone', async () => {
+    await client.create(pods, {
+      metadata: { namespace, name: 'elsewhere' },
+      spec: { nodeName: 'another-node', containers: [{ name: 'c', image: 'i' }] },
+    });
+    await newPod('here');
+    const { ended } = start();
+    await eventually(async () => (await stateOf('here')) === 'terminating');
+    await finish('here');
+    await ended;
+    expect(await stateOf('elsewhere')).toBe('running');
+  });
+
+  it('[mcm 44] is done with an empty node, and with one that does not exist', async () => {
+    await start().ended;
+    await start({ nodeName: 'no-such-node' }).ended;
+    await start({ nodeName: 'no-such-node', force: true }).ended;
+  });
+
+  it.each([{}, { force: true }])(
+    'leaves the node of another VM alone, which has taken its name (%j)',
+    async (change) => {
+      await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
+      await newPod('theirs');
+      await start({ ...change, providerID: 'cloud:///ours' }).ended;
+      expect((await client.get(nodes, { name: nodeName })).spec).not.toHaveProperty('unschedulable');
+      expect(await stateOf('theirs')).toBe('running');
+
+      await start({ ...change, providerID: 'cloud:///theirs', force: true }).ended;
+      expect((await client.get(nodes, { name: nodeName })).spec).toMatchObject({ unschedulable: true });
+      expect(await stateOf('theirs')).toBe('gone');
+    },
+  );
+
+  it('may be repeated: what is terminating is waited for and not evicted again', async () => {
+    await newPod('slow');
+    await client.delete(pods, { namespace, name: 'slow' });
+    const { target, tries } = counting();
+    const { ended, beats } = start({}, { target });
+    await eventually(() => beats.length > 0);
+    await newPod('late');
+    await eventually(async () => (await stateOf('late')) === 'terminating');
+    await finish('late');
+    await eventually(() => beats.at(-1)?.podsLeft === 1);
+    // It looks when there is news: what happened here is a handful of events.
+    expect(beats.length).toBeLessThan(20);
+    await finish('slow');
+    await ended;
+    expect(tries.evict).toBe(1);
+  });
+
+  it('evicts again what failed for another reason', async () => {
+    await newPod('unlucky');
+    let tries = 0;
+    const failing: KubeClient = {
+      ...client,
+      evict: async (...args) => {
+        tries += 1;
+        if (tries < 3) throw new Error(`refused ${tries}`);
+        await client.evict(...args);
+      },
+    };
+    const { ended, beats } = start({}, { target: failing });
+    await eventually(() => beats.some(({ waitingFor }) => waitingFor[0]?.endsWith('unlucky: refused 2') === true));
+    await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+    await finish('unlucky');
+    await ended;
+  });
+});
+
+describe('force', () => {
+  it('deletes what is left at the deadline without grace', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    await newPod('slow');
+    await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
+    const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() });
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await ended;
+    expect([await stateOf('guarded'), await stateOf('slow'), await stateOf('mirror')]).toEqual([
+      'gone',
+      'gone',
+      'running',
+    ]);
+  });
+
+  it('deletes them at the deadline, too, when the API server falls silent before the pods can be watched', async () => {
+    await newPod('unwatched');
+    const proxy = await startFaultProxy(testKubeconfig());
+    const target = testClient(proxy.access);
+    let lists = 0;
+    proxy.setRule(({ method, url }) => {
+      const isList = method === 'GET' && url.pathname === '/api/v1/pods';
+      return isList && ++lists === 2 ? { kind: 'hang' } : undefined; // the first finds pods, the third deletes them
+    });
+    try {
+      const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() }, { target });
+      await ended;
+
+      expect(lists).toBe(3);
+      expect(await stateOf('unwatched')).toBe('gone');
+    } finally {
+      await target.close();
+      await proxy.close();
+    }
+  });
+
+  it.each([24, -24])(
+    'comes neither sooner nor later on a worker whose clock is %i h ahead of that of Temporal',
+    async (hours) => {
+      await newBudget('budget', 0);
+      await newPod('guarded', { labels: { app: 'budget' } });
+      const { drainNode } = createDrainActivities({ target: client, logger: recordingLogger(), evictionRetryMs: 50 });
+      const drainWithin = (timeoutMs: number) => {
+        const scheduledMs = Date.now() - hours * hour;
+        const info = { attempt: 1, currentAttemptScheduledTimestampMs: scheduledMs };
+        const context = { info, cancellationSignal: new AbortController().signal } as unknown as Context;
+        const deadline = new Date(scheduledMs + timeoutMs).toISOString();
+        return asyncLocalStorage.run(context, () =>
+          drainNode({ ref, nodeName, deadline, force: false, maxEvictRetries: 360 }),
+        );
+      };
+      expect(await drainWithin(hour)).toMatchObject({ kind: 'blocked' });
+      expect(await stateOf('guarded')).toBe('running');
+      expect(await drainWithin(0)).toEqual({ kind: 'drained' });
+      expect(await stateOf('guarded')).toBe('gone');
+    },
+  );
+
+  it('deletes all pods at once when it is asked for, whatever the budgets say', async () => {
+    const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    await newPod('daemon', { ownerReferences: [daemon] });
+    await start({ force: true }).ended;
+    expect([await stateOf('guarded'), await stateOf('daemon')]).toEqual(['gone', 'running']);
+    expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+  });
+
+  it('does not wait for pods that others hold back', async () => {
+    await newPod('held', { finalizers: ['example.com/held'] });
+    await start({ force: true }).ended;
+    expect(await stateOf('held')).toBe('terminating');
+  });
+});
+
+describe('cancellation', () => {
+  it('ends a drain promptly, while it waits and while an eviction is under way', async () => {
+    await newPod('slow');
+    const waiting = start();
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    waiting.cancel.abort(new Error('enough'));
+    await expect(waiting.ended).rejects.toThrow('enough');
+
+    await newPod('hanging');
+    const hanging: { signal?: AbortSignal | undefined } = {};
+    const target: KubeClient = {
+      ...client,
+      evict: async (_, options) => {
+        hanging.signal = options?.signal;
+        await sleep(10_000, undefined, { signal: options?.signal });
+      },
+    };
+    const evicting = start({}, { target });
+    await eventually(() => hanging.signal !== undefined);
+    evicting.cancel.abort(new Error('enough'));
+    await expect(evicting.ended).rejects.toThrow('enough');
+    expect(hanging.signal?.aborted).toBe(true);
+    expect(await stateOf('hanging')).toBe('running');
+  });
+});

@@ -1,0 +1,350 @@
+/** Empties a node: cordon, evict all pods through the Eviction API, and see them go. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
+import { isOfAnother, toKubernetesTime } from '../../api/gardener/machine/snapshot.ts';
+import type { nodeConditionTypes, terminatingReasons } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { type Node, nodes, type Pod, pods } from '../../kube/core.ts';
+import { isConflict, isNotFound, isTooManyRequests, StatusError } from '../../kube/errors.ts';
+import type { Logger } from '../../kube/logger.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { type Reflector, startReflector } from '../../kube/reflector.ts';
+import { currentCall } from '../boundary.ts';
+import type { CallContext } from '../providers/provider.ts';
+
+/** What Node's timers can wait for. */
+const longestTimerMs = 2 ** 31 - 1;
+
+export interface DrainDeps {
+  readonly target: KubeClient;
+  readonly logger: Logger;
+  /** Pause before an eviction is asked for again that a PodDisruptionBudget did not allow, ms. */
+  readonly evictionRetryMs: number;
+}
+
+export interface DrainRequest {
+  readonly ref: ObjectRef;
+  readonly nodeName: string;
+  /** Of the machine's VM. A Node of this name with another one belongs to another VM and is left alone. */
+  readonly providerID?: string;
+  /** From this time on, RFC 3339 on Temporal's clock, pods are deleted with a grace period of 0 instead of evicted. */
+  readonly deadline: string;
+  /** Delete them so at once. */
+  readonly force: boolean;
+  /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
+  readonly wasUnhealthy?: boolean;
+  /** How often an eviction that a budget refuses is asked for again before the pod is deleted. */
+  readonly maxEvictRetries: number;
+  /** The PodDisruptionBudget, `<namespace>/<name>`, because of which the last call has come back. */
+  readonly blockedBy?: string;
+  /** What the last call has told of refusals. */
+  readonly refusals?: Refusals;
+}
+
+/** How often budgets have refused to let pods go, by their UIDs. Others were never refused. */
+export type Refusals = Readonly<Record<string, number>>;
+
+/** How a drain has come back: done, or with news of what holds it up, after which it is to be called again. */
+export type DrainOutcome =
+  | { readonly kind: 'drained' }
+  /** The PodDisruptionBudget `<namespace>/<name>` allows no eviction. */
+  | { readonly kind: 'blocked'; readonly budget: string; readonly refusals: Refusals }
+  /** No budget holds it up any more. */
+  | { readonly kind: 'unblocked'; readonly refusals: Refusals };
+
+/** What the heartbeat of a drain tells: shown in the Temporal UI. */
+export interface DrainProgress {
+  readonly podsLeft: number;
+  /** Up to five of them, `<namespace>/<name>`, with what keeps each. */
+  readonly waitingFor: readonly string[];
+}
+
+export type DrainActivities = ReturnType<typeof createDrainActivities>;
+
+/** @param deps `target` holds the Nodes and Pods */
+export function createDrainActivities(deps: DrainDeps) {
+  return {
+    /**
+     * Cordons the node, says on it why, and evicts its pods, all in parallel, but for those of DaemonSets and mirror
+     * pods; then waits until they are gone. Past the deadline, or when forced, it deletes them without grace and does
+     * not wait. A node that is gone, or is that of another VM, is drained. Comes back early when a budget begins or ceases to hold it up.
+     */
+    drainNode(request: DrainRequest): Promise<DrainOutcome> {
+      const deadline = onThisClock(request.deadline, Context.current().info.currentAttemptScheduledTimestampMs);
+      return drain(deps, { ...request, deadline }, currentCall());
+    },
+  };
+}
+
+/** A time of Temporal's clock on this worker's, which may differ: Temporal has scheduled the call just now. */
+function onThisClock(time: string, scheduledMs: number): string {
+  return new Date(Date.now() + Date.parse(time) - scheduledMs).toISOString();
+}
+
+/** The activity drainNode, outside of a worker. */
+export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
+  const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
+  try {
+    if (!(await cordon(deps.target, request, call.signal))) return { kind: 'drained' };
+    const outcome = await evictAll(deps, request, deadlineMs, call);
+    if (outcome !== undefined) return outcome;
+    await deleteAll(deps.target, request.nodeName, call.signal);
+  } catch (error) {
+    // By force the VM goes whatever becomes of its pods: a cluster that does not answer holds no deletion up.
+    call.signal.throwIfAborted();
+    if (Date.now() < deadlineMs) throw error;
+    deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
+  }
+  return { kind: 'drained' };
+}
+
+/** Keeps new pods away and tells why. Answers false when the machine has no such node. */
+async function cordon(
+  target: KubeClient,
+  { nodeName: name, providerID, wasUnhealthy }: DrainRequest,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const node = await target.find(nodes, { name }, { signal });
+    if (node === undefined || isOfAnother(node, providerID)) return false;
+    const metadata = { uid: node.metadata.uid };
+    await target.patch(nodes, { name }, mergePatch({ metadata, spec: { unschedulable: true } }), { signal });
+    const condition = terminatingCondition(node, wasUnhealthy);
+    if (condition === undefined) return true;
+    const patch = strategicMergePatch({ metadata, status: { conditions: [condition] } });
+    await target.patch(nodes, { name }, patch, { signal, subresource: 'status' });
+    return true;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+/** The condition Terminating as it should be; undefined when the Node has it. A reason that nobody knows is kept. */
+function terminatingCondition({ status }: Node, wasUnhealthy: boolean | undefined): object | undefined {
+  const type: keyof typeof nodeConditionTypes = 'Terminating';
+  const reason: keyof typeof terminatingReasons = wasUnhealthy ? 'Unhealthy' : 'ScaleDown';
+  const present = status?.conditions?.find((condition) => condition.type === type);
+  const isTrue = present?.status === 'True';
+  if (isTrue && (wasUnhealthy === undefined || present.reason === reason)) return undefined;
+  const time = toKubernetesTime(new Date());
+  return {
+    ...{ type, status: 'True', reason, message: 'The machine of this node is being deleted.' },
+    lastHeartbeatTime: time,
+    ...(!isTrue && { lastTransitionTime: time }),
+  };
+}
+
+/** Evicts until no pod is left or a budget gives news; undefined when the deadline has come. */
+async function evictAll(
+  deps: DrainDeps,
+  request: DrainRequest,
+  deadlineMs: number,
+  { signal, heartbeat }: CallContext,
+): Promise<DrainOutcome | undefined> {
+  const { target, logger, evictionRetryMs } = deps;
+  if (Date.now() >= deadlineMs) return undefined;
+  const fieldSelector = `spec.nodeName=${request.nodeName}`;
+  const { items } = await target.list(pods, { fieldSelector, signal });
+  if (!items.some(isEvictable)) return { kind: 'drained' }; // worth no watch, and cordoned: none can come
+
+  const waiter = createWaiter();
+  const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
+  const evictions = knownEvictions(items.filter(isEvictable), request, evictionRetryMs);
+  const remove = remover(target, request.maxEvictRetries, signal);
+  try {
+    if (!(await isSyncedBy(deadlineMs, watch, signal))) return undefined;
+    while (Date.now() < deadlineMs) {
+      signal.throwIfAborted();
+      const left = watch.store.list().filter(isEvictable);
+      heartbeat(progressOf(left, evictions));
+      if (left.length === 0) return { kind: 'drained' };
+      const pauseMs = Math.min(
+        removeDue(remove, left, evictions, evictionRetryMs, waiter.wake),
+        deadlineMs - Date.now(),
+      );
+      const news = newsOf(left, evictions, request.blockedBy);
+      if (news !== undefined) return news;
+      await waiter.wait(pauseMs, signal);
+    }
+    return undefined;
+  } finally {
+    await watch.stop();
+  }
+}
+
+/** Waits for the first list, and no longer than until the deadline: an API server that is lost now holds no VM. */
+async function isSyncedBy(deadlineMs: number, watch: Reflector<Pod>, signal: AbortSignal): Promise<boolean> {
+  const deadline = AbortSignal.timeout(Math.min(Math.max(deadlineMs - Date.now(), 0), longestTimerMs));
+  try {
+    await watch.waitForSync(AbortSignal.any([signal, deadline]));
+    return true;
+  } catch (error) {
+    if (signal.aborted || !deadline.aborted) throw error;
+    return false;
+  }
+}
+
+interface Eviction {
+  /** When to ask for it again, ms since the epoch; Infinity while it is under way or was accepted, or the pod leaves. */
+  dueMs: number;
+  isUnderWay: boolean;
+  /** How often a budget has refused it. */
+  refusals: number;
+  /** What kept it the last time. */
+  refusal?: string;
+  /** The budget that did, `<namespace>/<name>`. */
+  budget?: string;
+}
+
+/** What the last call has told. When that has come back because of a budget, it was refused a moment ago. */
+function knownEvictions(
+  left: readonly Pod[],
+  { blockedBy, refusals: told = {} }: DrainRequest,
+  retryMs: number,
+): Map<string, Eviction> {
+  const now = Date.now();
+  const evictions = new Map<string, Eviction>();
+  for (const { metadata } of left) {
+    const refusals = told[metadata.uid];
+    if (refusals === undefined || metadata.deletionTimestamp !== undefined) continue;
+    const blocked = blockedBy !== undefined && { refusal: `refused because of ${blockedBy}`, budget: blockedBy };
+    evictions.set(metadata.uid, { dueMs: blocked ? now + retryMs : now, isUnderWay: false, refusals, ...blocked });
+  }
+  return evictions;
+}
+
+/** Evicts a pod, or deletes it with its own grace period when budgets have refused that too often. */
+function remover(target: KubeClient, maxRetries: number, signal: AbortSignal) {
+  return ({ metadata: { namespace = '', name, uid } }: Pod, refusals: number): Promise<void> =>
+    refusals <= maxRetries
+      ? target.evict({ namespace, name, uid }, { signal })
+      : target.delete(pods, { namespace, name }, { preconditions: { uid }, signal });
+}
+
+/** Starts what is due. Answers how long until the next is, ms. */
+function removeDue(
+  remove: ReturnType<typeof remover>,
+  left: readonly Pod[],
+  evictions: Map<string, Eviction>,
+  retryMs: number,
+  wake: () => void,
+): number {
+  const now = Date.now();
+  for (const pod of left) {
+    const { metadata } = pod;
+    const eviction = evictions.get(metadata.uid) ?? { dueMs: now, isUnderWay: false, refusals: 0 };
+    evictions.set(metadata.uid, eviction);
+    if (metadata.deletionTimestamp === undefined && eviction.dueMs > now) continue;
+    eviction.dueMs = Number.POSITIVE_INFINITY;
+    if (metadata.deletionTimestamp !== undefined) continue;
+    eviction.isUnderWay = true;
+    void remove(pod, eviction.refusals).then(
+      () => noteAnswer(eviction, pod, undefined, retryMs, wake),
+      (error: unknown) => noteAnswer(eviction, pod, error, retryMs, wake),
+    );
+  }
+  const next = Math.min(...left.map(({ metadata }) => evictions.get(metadata.uid)?.dueMs ?? now));
+  return Math.max(next - now, 0);
+}
+
+function noteAnswer(eviction: Eviction, pod: Pod, error: unknown, retryMs: number, wake: () => void): void {
+  eviction.isUnderWay = false;
+  delete eviction.refusal;
+  delete eviction.budget;
+  if (error !== undefined && !isNotFound(error)) {
+    eviction.refusal = error instanceof Error ? error.message : 'the eviction failed';
+    eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
+    const budget = budgetOf(error);
+    if (budget !== undefined) {
+      eviction.refusals++;
+      eviction.budget = `${pod.metadata.namespace}/${budget}`;
+      eviction.refusal = `${eviction.budget}: ${eviction.refusal}`;
+    }
+  }
+  wake();
+}
+
+/** Name of the budget that has refused an eviction. The API server tells it in a text alone. */
+function budgetOf(error: unknown): string | undefined {
+  if (!isTooManyRequests(error) || !(error instanceof StatusError)) return undefined;
+  const cause = error.status.details?.causes?.find(({ reason }) => reason === 'DisruptionBudget');
+  return cause && (/disruption budget (\S+)/i.exec(cause.message ?? '')?.[1] ?? '(not named)');
+}
+
+/** Whether a budget has begun or ceased to hold the drain up, once every eviction has its answer. */
+function newsOf(
+  left: readonly Pod[],
+  evictions: ReadonlyMap<string, Eviction>,
+  blockedBy: string | undefined,
+): DrainOutcome | undefined {
+  const present = left.map(({ metadata }) => evictions.get(metadata.uid));
+  if (present.some((eviction) => eviction?.isUnderWay)) return undefined;
+  const budget = left
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => evictions.get(metadata.uid)?.budget)
+    .find((each) => each !== undefined);
+  if ((budget === undefined) === (blockedBy === undefined)) return undefined;
+  const counts = left.map(({ metadata }) => [metadata.uid, evictions.get(metadata.uid)?.refusals ?? 0] as const);
+  const refusals = Object.fromEntries(counts.filter(([, count]) => count > 0));
+  return budget === undefined ? { kind: 'unblocked', refusals } : { kind: 'blocked', budget, refusals };
+}
+
+function retryPauseMs(error: unknown, retryMs: number): number {
+  const asked = error instanceof StatusError ? error.retryAfterMs : undefined;
+  return isTooManyRequests(error) && asked !== undefined ? Math.min(asked, retryMs) : retryMs;
+}
+
+async function deleteAll(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
+  const { items } = await target.list(pods, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
+  await Promise.all(
+    items.filter(isEvictable).map(async ({ metadata }) => {
+      try {
+        const preconditions = { uid: metadata.uid };
+        await target.delete(pods, metadata, { gracePeriodSeconds: 0, preconditions, signal });
+      } catch (error) {
+        if (!isNotFound(error) && !isConflict(error)) throw error;
+      }
+    }),
+  );
+}
+
+/** A DaemonSet would bring its pod back at once, and a mirror pod is the kubelet's own. */
+function isEvictable({ metadata }: Pod): boolean {
+  const isMirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+  return (
+    !isMirror && metadata.ownerReferences?.some(({ kind, controller }) => controller && kind === 'DaemonSet') !== true
+  );
+}
+
+function progressOf(left: readonly Pod[], evictions: ReadonlyMap<string, Eviction>): DrainProgress {
+  const waitingFor = left.slice(0, 5).map(({ metadata }) => {
+    const refusal = evictions.get(metadata.uid)?.refusal;
+    return `${metadata.namespace}/${metadata.name}${refusal === undefined ? '' : `: ${refusal}`}`;
+  });
+  return { podsLeft: left.length, waitingFor };
+}
+
+/** Waits for a while or until woken; a wake-up between two waits is not lost. */
+function createWaiter() {
+  let isWoken = false;
+  let end: (() => void) | undefined;
+  return {
+    wake(): void {
+      isWoken = true;
+      end?.();
+    },
+    async wait(timeoutMs: number, signal: AbortSignal): Promise<void> {
+      if (!isWoken) {
+        const done = new AbortController();
+        end = () => done.abort();
+        const ends = AbortSignal.any([done.signal, signal]);
+        await sleep(Math.min(timeoutMs, longestTimerMs), undefined, { signal: ends }).catch(() => undefined);
+        end = undefined;
+      }
+      isWoken = false;
+      signal.throwIfAborted();
+    },
+  };
+}

@@ -1,0 +1,511 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
+import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineLimits, MachineSnapshot, StatusChange } from '../../api/model/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { type Node, nodes } from '../../kube/core.ts';
+import type { EventRecord } from '../../kube/events.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { createMachineActivities, type MachineActivities } from './index.ts';
+
+const defaults: MachineLimits = {
+  creationSeconds: 1200,
+  drainSeconds: 7200,
+  maxEvictRetries: 360,
+  nodeConditions: ['DiskPressure'],
+};
+const suffix = randomBytes(4).toString('hex');
+const events: EventRecord[] = [];
+let client: KubeClient;
+let namespace: string;
+let activities: MachineActivities;
+
+beforeAll(async () => {
+  client = testClient();
+  await installCrds(testKubeconfig());
+  namespace = await newNamespace(client);
+  activities = createActivities(client);
+});
+
+afterAll(() => client.close());
+
+function createActivities(control: KubeClient): MachineActivities {
+  return createMachineActivities({
+    control,
+    target: client,
+    events: { record: (event) => events.push(event), flush: async () => undefined },
+    defaults,
+    bootstrapTokenExtraGroups: '',
+  });
+}
+
+let made = 0;
+function newName(): string {
+  made += 1;
+  return `m-${suffix}-${made}`;
+}
+
+function refOf({ metadata }: Machine): ObjectRef {
+  return { dialect: 'gardener', namespace, name: metadata.name, uid: metadata.uid };
+}
+
+async function newMachine(change: { labels?: Record<string, string>; finalizers?: string[] } = {}): Promise<Machine> {
+  return client.create(machines, {
+    metadata: { namespace, name: newName(), ...change },
+    spec: { class: { kind: 'MachineClass', name: 'small' } },
+  });
+}
+
+async function newNode(
+  change: { labels?: Record<string, string>; finalizers?: string[] },
+  conditions?: object[],
+): Promise<Node> {
+  const { metadata } = await client.create(nodes, { metadata: { name: `node-${newName()}`, ...change } });
+  return setConditions(metadata.name, conditions);
+}
+
+async function setConditions(name: string, conditions: object[] = []): Promise<Node> {
+  return client.patch(nodes, { name }, mergePatch({ status: { conditions } }), { subresource: 'status' });
+}
+
+const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: '2026-08-19T10:00:00Z' };
+
+async function get(ref: ObjectRef): Promise<Machine> {
+  return client.get(machines, ref);
+}
+
+const snapshotOf = (machine: Machine): MachineSnapshot => toMachineSnapshot(machine, defaults);
+
+/** A client whose every write comes after something else has happened, once. */
+function disturbed(happen: () => Promise<unknown>): KubeClient {
+  let isDone = false;
+  return {
+    ...client,
+    patch: async (...args) => {
+      if (!isDone) {
+        isDone = true;
+        await happen();
+      }
+      return client.patch(...args);
+    },
+  };
+}
+
+describe('observeMachine', () => {
+  it('reads the Machine and its Node', async () => {
+    const node = await newNode({}, [ready]);
+    const machine = await newMachine({ labels: { [labels.node]: node.metadata.name } });
+    expect(await activities.observeMachine(refOf(machine))).toEqual({
+      machine: snapshotOf(machine),
+      node: {
+        state: 'present',
+        uid: node.metadata.uid,
+        resourceVersion: node.metadata.resourceVersion,
+        name: node.metadata.name,
+        deleting: false,
+        managed: false,
+        conditions: { Ready: 'True' },
+        startingUp: false,
+      },
+    });
+  });
+
+  it('tells that there is no Node', async () => {
+    const nameless = await newMachine();
+    const nodeless = await newMachine({ labels: { [labels.node]: 'no-such-node' } });
+    for (const machine of [nameless, nodeless]) {
+      expect(await activities.observeMachine(refOf(machine))).toMatchObject({ node: { state: 'absent' } });
+    }
+  });
+});
+
+describe('addFinalizer', () => {
+  it('[mcm 7] [invariant 3] adds ours beside those of others', async () => {
+    const machine = await newMachine({ finalizers: ['example.com/other'] });
+    const after = await activities.addFinalizer(refOf(machine), snapshotOf(machine));
+    expect(after).toMatchObject({ managed: true, finalizers: ['example.com/other', finalizers.machine] });
+    expect((await get(refOf(machine))).metadata.finalizers).toEqual(['example.com/other', finalizers.machine]);
+  });
+
+  it('keeps a finalizer that somebody puts there at the same moment', async () => {
+    const machine = await newMachine();
+    const ref = refOf(machine);
+    const added = mergePatch({ metadata: { finalizers: ['example.com/late'] } });
+    const late = createActivities(disturbed(() => client.patch(machines, ref, added)));
+    expect(await late.addFinalizer(ref, snapshotOf(machine))).toMatchObject({ managed: true });
+    expect((await get(ref)).metadata.finalizers).toEqual(['example.com/late', finalizers.machine]);
+  });
+
+  it('adds none to a Machine that somebody deletes at the same moment', async () => {
+    const machine = await newMachine({ finalizers: ['example.com/other'] });
+    const ref = refOf(machine);
+    const late = createActivities(disturbed(() => client.delete(machines, ref)));
+    expect(await late.addFinalizer(ref, snapshotOf(machine))).toMatchObject({ managed: false });
+    expect((await get(ref)).metadata.finalizers).toEqual(['example.com/other']);
+  });
+
+  it('writes nothing when it is there', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const seen = snapshotOf(machine);
+    expect(await activities.addFinalizer(refOf(machine), seen)).toBe(seen);
+    expect((await get(refOf(machine))).metadata.resourceVersion).toBe(machine.metadata.resourceVersion);
+  });
+});
+
+describe('storeIdentity', () => {
+  it('[mcm 14] stores provider ID, node name and priority in one write', async () => {
+    const ref = refOf(await newMachine({ labels: { pool: 'a' } }));
+    const identity = { providerID: 'simulated://1', nodeName: 'node-1', prioritize: true };
+    const after = await activities.storeIdentity(ref, identity);
+    expect(after).toMatchObject({ providerID: 'simulated://1', nodeName: 'node-1', prioritized: true });
+    expect(await get(ref)).toMatchObject({
+      metadata: { labels: { pool: 'a', node: 'node-1' }, annotations: { [annotations.priority]: '3' } },
+      spec: { providerID: 'simulated://1', class: { name: 'small' } },
+    });
+  });
+
+  it('keeps a priority and a node name that are there', async () => {
+    const machine = await newMachine({ labels: { [labels.node]: 'node-1' } });
+    const ref = refOf(machine);
+    await client.patch(machines, ref, mergePatch({ metadata: { annotations: { [annotations.priority]: '1' } } }));
+    await activities.storeIdentity(ref, { providerID: 'simulated://1', prioritize: false });
+    expect(await get(ref)).toMatchObject({
+      metadata: { labels: { node: 'node-1' }, annotations: { [annotations.priority]: '1' } },
+    });
+  });
+});
+
+const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
+
+describe('writeStatus', () => {
+  it('[mcm 20] writes phase and operation, with an Event', async () => {
+    const ref = refOf(await newMachine());
+    const change: StatusChange = {
+      phase: 'Pending',
+      phaseSince: '2026-08-19T10:00:00.5Z',
+      operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
+      timeoutActive: true,
+      lastKnownState: 'state',
+      event: { reason: 'VmCreated' },
+    };
+    expect(await activities.writeStatus(ref, await seenOf(ref), change)).toMatchObject({
+      phase: 'Pending',
+      lastKnownState: 'state',
+    });
+    expect((await get(ref)).status).toMatchObject({
+      currentStatus: { phase: 'Pending', timeoutActive: true, lastUpdateTime: '2026-08-19T10:00:00Z' },
+      lastOperation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
+      lastKnownState: 'state',
+    });
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toEqual([
+      {
+        type: 'Normal',
+        reason: 'VmCreated',
+        action: 'VmCreated',
+        note: 'Creating machine on cloud provider',
+        regarding: {
+          apiVersion: 'machine.sapcloud.io/v1alpha1',
+          kind: 'Machine',
+          namespace,
+          name: ref.name,
+          uid: ref.uid,
+        },
+      },
+    ]);
+  });
+
+  it('takes the error code away with the next operation and leaves alone what a change leaves out', async () => {
+    const ref = refOf(await newMachine());
+    await activities.writeStatus(ref, await seenOf(ref), {
+      phase: 'CrashLoopBackOff',
+      phaseSince: '2026-08-19T10:00:00Z',
+      operation: { type: 'Create', state: 'Failed', description: 'no', errorCode: 'ResourceExhausted' },
+    });
+    expect((await get(ref)).status?.lastOperation).toMatchObject({ errorCode: 'ResourceExhausted' });
+    const seen = await seenOf(ref);
+    const preserveExpiryTime = '2030-01-01T00:00:00Z';
+    const byOthers = mergePatch({ status: { currentStatus: { preserveExpiryTime } } });
+    await client.patch(machines, ref, byOthers, { subresource: 'status' });
+
+    const operation = { type: 'Create', state: 'Processing', description: 'again' } as const;
+    // Its version is out of date by now.
+    await activities.writeStatus(ref, seen, { phase: 'CrashLoopBackOff', operation });
+    const { status } = await get(ref);
+    expect(status?.lastOperation).not.toHaveProperty('errorCode');
+    expect(status?.currentStatus).toMatchObject({ lastUpdateTime: '2026-08-19T10:00:00Z', preserveExpiryTime });
+  });
+
+  it('leaves a Machine alone that is in another phase than was seen, or is to go and was not', async () => {
+    const ref = refOf(await newMachine());
+    const seen = await seenOf(ref);
+    await activities.writeStatus(ref, seen, { phase: 'Running' });
+    const late: StatusChange = { phase: 'Pending', event: { reason: 'VmFailed' } };
+
+    expect(await activities.writeStatus(ref, seen, late)).toMatchObject({ phase: 'Running' });
+
+    const running = await seenOf(ref);
+    await client.patch(machines, ref, mergePatch({ metadata: { finalizers: ['test/keep'] } }));
+    await client.delete(machines, ref);
+    expect(await activities.writeStatus(ref, running, late)).toMatchObject({ phase: 'Running' });
+    expect((await get(ref)).status?.currentStatus?.phase).toBe('Running');
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toEqual([]);
+    await client.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
+  });
+});
+
+describe('syncNode', () => {
+  const running: StatusChange = {
+    phase: 'Running',
+    phaseSince: '2026-08-19T10:00:00Z',
+    operation: { type: 'Create', state: 'Successful', description: 'joined' },
+  };
+
+  async function pair(
+    conditions: object[],
+    nodeMetadata: { labels?: Record<string, string>; finalizers?: string[] } = {},
+  ) {
+    const node = await newNode(nodeMetadata, conditions);
+    const machine = await newMachine({ labels: { [labels.node]: node.metadata.name } });
+    return { node, machine, ref: refOf(machine), seen: snapshotOf(machine) };
+  }
+
+  it('[mcm 21] [mcm 38] marks the node, copies its conditions and makes the Machine Running', async () => {
+    const { node, ref, seen } = await pair([ready], { labels: { zone: 'a' }, finalizers: ['example.com/other'] });
+    const after = await activities.syncNode(ref, seen, running);
+    expect(after).toMatchObject({
+      machine: { phase: 'Running', conditions: { Ready: 'True' } },
+      node: { state: 'present', managed: true },
+    });
+    const { metadata } = await client.get(nodes, node.metadata);
+    expect(metadata.labels).toMatchObject({ zone: 'a', [labels.machineName]: ref.name });
+    expect(metadata.finalizers).toEqual(expect.arrayContaining(['example.com/other', finalizers.node]));
+    expect((await get(ref)).status).toMatchObject({ conditions: [ready], lastOperation: { state: 'Successful' } });
+  });
+
+  it('adds the finalizer once, however often it is called', async () => {
+    const { node, ref, seen } = await pair([ready]);
+    await activities.syncNode(ref, seen, running);
+    await activities.syncNode(ref, seen, running);
+    expect((await client.get(nodes, node.metadata)).metadata.finalizers).toEqual([finalizers.node]);
+  });
+
+  it('[mcm 31] refuses Running while the node says otherwise by now, and copies its conditions all the same', async () => {
+    const { ref, seen } = await pair([{ ...ready, status: 'False' }]);
+    const after = await activities.syncNode(ref, seen, running);
+    expect(after).toMatchObject({ machine: { phase: '', conditions: { Ready: 'False' } } });
+    expect((await get(ref)).status).not.toHaveProperty('lastOperation');
+  });
+
+  it('refuses Unknown for a node that is healthy by now', async () => {
+    const { ref, seen } = await pair([ready]);
+    const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
+    if (machine === undefined) throw new Error('the Machine is gone');
+    const after = await activities.syncNode(ref, machine, { phase: 'Unknown', phaseSince: '2026-08-19T11:00:00Z' });
+    expect(after?.machine.phase).toBe('Running');
+  });
+
+  it('leaves the phase alone that a step has written which was lost, when the node says otherwise by now', async () => {
+    const { node, ref, seen } = await pair([ready]);
+    await activities.syncNode(ref, seen, running);
+    await client.delete(nodes, node.metadata);
+    await client.patch(nodes, node.metadata, mergePatch({ metadata: { finalizers: null } }));
+    const after = await activities.syncNode(ref, seen, running);
+    expect(after).toMatchObject({ machine: { phase: 'Running' }, node: { state: 'absent' } });
+  });
+
+  it('[mcm 33] writes Unknown for a node that is gone and keeps the conditions that were', async () => {
+    const { node, ref, seen } = await pair([ready]);
+    const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
+    if (machine === undefined) throw new Error('the Machine is gone');
+    await activities.removeNode(ref, node.metadata.name);
+    const after = await activities.syncNode(ref, machine, { phase: 'Unknown', phaseSince: '2026-08-19T11:00:00Z' });
+    expect(after).toMatchObject({
+      machine: { phase: 'Unknown', conditions: { Ready: 'True' } },
+      node: { state: 'absent' },
+    });
+  });
+
+  it('is in step afterwards with a node that has lost all its conditions', async () => {
+    const { node, ref, seen } = await pair([ready]);
+    await activities.syncNode(ref, seen, running);
+    await setConditions(node.metadata.name, []);
+    await client.patch(nodes, node.metadata, mergePatch({ status: { conditions: null } }), { subresource: 'status' });
+    const after = await activities.syncNode(ref, snapshotOf(await get(ref)), { phase: 'Unknown' });
+    expect(after?.machine.phase).toBe('Unknown');
+    expect(after?.machine.conditions).toEqual({});
+  });
+
+  it('copies a condition that has no times', async () => {
+    const { ref, seen } = await pair([ready, { type: 'Other', status: 'False' }]);
+    const after = await activities.syncNode(ref, seen, running);
+    expect(after?.machine.conditions).toEqual({ Ready: 'True', Other: 'False' });
+  });
+
+  it('[mcm 10] answers for a node that is being deleted without our finalizer, where none can be added', async () => {
+    const { node, ref, seen } = await pair([ready], { finalizers: ['example.com/other'] });
+    await client.delete(nodes, node.metadata);
+    expect(await activities.syncNode(ref, seen, running)).toMatchObject({ node: { state: 'present', deleting: true } });
+  });
+
+  it('answers for a Machine that names no node', async () => {
+    const machine = await newMachine();
+    const after = await activities.syncNode(refOf(machine), snapshotOf(machine), { phase: 'Unknown' });
+    expect(after).toMatchObject({ machine: { phase: 'Unknown' }, node: { state: 'absent' } });
+  });
+});
+
+describe('deleteMachine', () => {
+  it('[mcm 10] deletes it and tells since when', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const after = await activities.deleteMachine(refOf(machine));
+    expect(after?.deletingSince).toEqual(expect.any(String));
+    expect(await activities.deleteMachine(refOf(machine))).toEqual(after);
+  });
+});
+
+describe('[mcm 19] isNodeTaken', () => {
+  it.each([
+    { of: 'a node with the provider ID of another VM', providerID: 'cloud:///theirs', machine: 'self', taken: true },
+    { of: 'a node with that of this VM', providerID: 'cloud:///ours', machine: 'other', taken: false },
+    { of: 'a node without one that refers to another machine', machine: 'other', taken: true },
+    { of: 'a node without one that refers to this machine', machine: 'self', taken: false },
+    { of: 'a node that has just registered', taken: false },
+  ])('is $taken for $of', async ({ providerID, machine, taken }) => {
+    const ref = refOf(await newMachine());
+    const labelled = { [labels.machineName]: machine === 'self' ? ref.name : 'other' };
+    const { metadata } = await newNode(machine === undefined ? {} : { labels: labelled });
+    if (providerID !== undefined) await client.patch(nodes, metadata, mergePatch({ spec: { providerID } }));
+    expect(await activities.isNodeTaken(ref, metadata.name, 'cloud:///ours')).toBe(taken);
+  });
+
+  it('is false for a name that no node has, and while nobody can tell', async () => {
+    const ref = refOf(await newMachine());
+    expect(await activities.isNodeTaken(ref, 'no-such-node', 'cloud:///ours')).toBe(false);
+    const find: KubeClient['find'] = () => Promise.reject(new Error('no answer'));
+    const cut = createActivities({ ...client, find });
+    expect(await cut.isNodeTaken(ref, 'no-such-node', 'cloud:///ours')).toBe(false);
+  });
+});
+
+describe('removeNode', () => {
+  it('removes the node of the machine, with our finalizer', async () => {
+    const machine = await newMachine();
+    const ours = { labels: { [labels.machineName]: machine.metadata.name }, finalizers: [finalizers.node] };
+    const { metadata } = await newNode(ours);
+    expect(await activities.removeNode(refOf(machine), metadata.name)).toBe(true);
+    expect(await client.find(nodes, metadata)).toBeUndefined();
+    expect(await activities.removeNode(refOf(machine), metadata.name)).toBe(true);
+  });
+
+  it('removes a node that never joined, and one that somebody is deleting', async () => {
+    const machine = await newMachine();
+    const fresh = await newNode({});
+    const deleted = await newNode({ finalizers: [finalizers.node] });
+    await client.delete(nodes, deleted.metadata);
+    for (const { metadata } of [fresh, deleted]) {
+      await activities.removeNode(refOf(machine), metadata.name);
+      expect(await client.find(nodes, metadata)).toBeUndefined();
+    }
+  });
+
+  it('leaves the node alone that another VM has registered under the name', async () => {
+    const machine = await newMachine();
+    const { metadata } = await newNode({});
+    await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
+    await activities.removeNode(refOf(machine), metadata.name, 'cloud:///ours');
+    expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
+    await activities.removeNode(refOf(machine), metadata.name, 'cloud:///theirs');
+    expect(await client.find(nodes, metadata)).toBeUndefined();
+  });
+
+  it('leaves the finalizers of others', async () => {
+    const machine = await newMachine();
+    const { metadata } = await newNode({ finalizers: ['example.com/other', finalizers.node] });
+    await activities.removeNode(refOf(machine), metadata.name);
+    const left = await client.get(nodes, metadata);
+    expect(left.metadata.finalizers).toEqual(['example.com/other']);
+    expect(left.metadata.deletionTimestamp).toBeDefined();
+  });
+
+  it('leaves the node of another machine alone', async () => {
+    const machine = await newMachine();
+    const node = await newNode({ labels: { [labels.machineName]: 'other' }, finalizers: [finalizers.node] }, [ready]);
+    expect(await activities.removeNode(refOf(machine), node.metadata.name)).toBe(true);
+    expect(await client.get(nodes, node.metadata)).toEqual(node);
+  });
+});
+
+describe('removeFinalizer', () => {
+  it('[mcm 7] [invariant 2] removes ours alone, and the Machine goes with the last one', async () => {
+    const machine = await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] });
+    const ref = refOf(machine);
+    await client.delete(machines, ref);
+    expect(await activities.removeFinalizer(ref)).toBe(true);
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toMatchObject([
+      { type: 'Normal', reason: 'Deleted' },
+    ]);
+    expect((await get(ref)).metadata.finalizers).toEqual(['example.com/a', 'example.com/b']);
+    expect(await activities.removeFinalizer(ref)).toBe(true);
+
+    const alone = refOf(await newMachine({ finalizers: [finalizers.machine] }));
+    await client.delete(machines, alone);
+    expect(await activities.removeFinalizer(alone)).toBe(true);
+    expect(await client.find(machines, alone)).toBeUndefined();
+    expect(await activities.removeFinalizer(alone)).toBe(true);
+  });
+
+  it('takes in its stride that others remove theirs at the same moment', async () => {
+    const ref = refOf(await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] }));
+    await client.delete(machines, ref);
+    const others = mergePatch({ metadata: { finalizers: [finalizers.machine, 'example.com/b'] } });
+    const late = createActivities(disturbed(() => client.patch(machines, ref, others)));
+    expect(await late.removeFinalizer(ref)).toBe(true);
+    expect((await get(ref)).metadata.finalizers).toEqual(['example.com/b']);
+  });
+
+  it('leaves it on a Machine that is not deleted any more', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    await activities.removeFinalizer(refOf(machine));
+    expect(await get(refOf(machine))).toEqual(machine);
+  });
+});
+
+describe('a Machine that is gone, or whose name another one has', () => {
+  const change: StatusChange = { phase: 'Failed', event: { reason: 'VmFailed' } };
+  const calls: [string, (ref: ObjectRef, seen: MachineSnapshot) => Promise<unknown>][] = [
+    ['observeMachine', (ref) => activities.observeMachine(ref)],
+    ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
+    ['storeIdentity', (ref) => activities.storeIdentity(ref, { providerID: 'x', prioritize: true })],
+    ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen, change)],
+    ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change)],
+    ['deleteMachine', (ref) => activities.deleteMachine(ref)],
+  ];
+
+  it.each(calls)('%s answers null when it is gone', async (_, call) => {
+    const machine = await newMachine();
+    await client.delete(machines, refOf(machine));
+    expect(await call(refOf(machine), snapshotOf(machine))).toBeNull();
+  });
+
+  it.each<(typeof calls)[number]>([...calls, ['removeFinalizer', (ref) => activities.removeFinalizer(ref)]])(
+    '%s changes nothing about another one of the same name',
+    async (name, call) => {
+      const first = await newMachine();
+      await client.delete(machines, refOf(first));
+      const { name: sameName } = first.metadata;
+      const second = await client.create(machines, {
+        metadata: { namespace, name: sameName, finalizers: [finalizers.machine] },
+        spec: { class: { kind: 'MachineClass', name: 'small' } },
+      });
+      expect(await call(refOf(first), snapshotOf(first))).toBe(name === 'removeFinalizer' ? true : null);
+      expect(await get(refOf(second))).toEqual(second);
+      expect(events.filter(({ regarding }) => regarding.uid === first.metadata.uid)).toEqual([]);
+    },
+  );
+});

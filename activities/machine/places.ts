@@ -1,0 +1,95 @@
+/** Where the VMs of a Machine are: kept on the Machine, as its class may be changed while they exist. */
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { Place, SourceSnapshot } from '../../api/model/source.ts';
+import { names } from '../../api/names.ts';
+import { ClassRef, SecretRef } from '../../api/provider.ts';
+
+const Places = z.array(
+  z.object({
+    provider: z.string().min(1),
+    class: ClassRef,
+    providerSpec: z.unknown(),
+    credentials: z.array(SecretRef),
+  }),
+);
+
+/** The places where a Machine may have VMs, and its class as it is now. */
+export interface PlacesReading {
+  /** The last one is that of the latest creation. One that the class still describes has its present generation. */
+  readonly places: readonly Place[];
+  /** Nodes whose VMs may be gone already; left out where there are none. */
+  readonly nodeNames?: readonly string[];
+  readonly reading: SourceSnapshot;
+  /** Why the places are not known: names the object, the field and the fix. */
+  readonly problem?: string;
+}
+
+/** The annotation of a Machine that has, or is about to have, VMs in these places and in no other. */
+export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, string>> {
+  return { [names.places]: JSON.stringify(places) };
+}
+
+/** The annotation once there may be a VM in this place as well; undefined where it says so already. */
+export function withPlace(machine: Machine, place: Place): Readonly<Record<string, string>> | undefined {
+  const { places } = readAnnotation(machine);
+  const isKnown = places?.some((known) => isSamePlace(known, place)) === true;
+  return isKnown ? undefined : onlyPlaces([...(places ?? []), place]);
+}
+
+/** The annotation with more names of Nodes that go with the Machine. */
+export function withNodes(machine: Machine, nodeNames: readonly string[]): Readonly<Record<string, string>> {
+  return { [names.nodes]: [...new Set([...nodesOf(machine), ...nodeNames])].join() };
+}
+
+/**
+ * All places of a Machine: none where nothing was asked of any cloud. A Machine that machine-controller-manager made says
+ * nothing of them: its class does.
+ */
+export function placesOf(machine: Machine, reading: SourceSnapshot): PlacesReading {
+  const nodeNames = nodesOf(machine);
+  const known = { reading, ...(nodeNames.length > 0 && { nodeNames }) };
+  const { places, problem } = readAnnotation(machine);
+  if (problem !== undefined) return { ...known, places: [], problem };
+  const { cloud } = reading;
+  if (places !== undefined && (places.length > 0 || !machine.spec?.providerID)) {
+    const present = places.map((place) => (cloud !== undefined && isSamePlace(place, cloud) ? cloud : place));
+    return { ...known, places: present };
+  }
+  if (cloud !== undefined) return { ...known, places: [cloud] };
+  const missing = reading.problem ?? 'the MachineClass is missing';
+  const fix = 'without it Millwright cannot find the VM. Create or correct the MachineClass';
+  return { ...known, places: [], problem: `${missing}: ${fix}` };
+}
+
+function nodesOf({ metadata }: Machine): string[] {
+  return metadata.annotations?.[names.nodes]?.split(',').filter(Boolean) ?? [];
+}
+
+function isSamePlace(a: Place, b: Place): boolean {
+  const essence = ({ provider, providerSpec, credentials }: Place) => [provider, providerSpec, credentials];
+  return isDeepStrictEqual(essence(a), essence(b));
+}
+
+/** `places` is left out where there is no annotation. */
+function readAnnotation({ metadata }: Machine): { places?: readonly Place[]; problem?: string } {
+  const text = metadata.annotations?.[names.places];
+  if (text === undefined) return {};
+  const { data, error } = Places.safeParse(parseJson(text));
+  if (data !== undefined) return { places: data };
+  const { path, message } = error.issues[0] ?? { path: [], message: 'it cannot be read' };
+  const problem =
+    `annotation ${names.places} is not valid${path.length > 0 ? ` at ${path.join('.')}` : ''} (${message}): it says ` +
+    'where the VM was made. Correct it, or remove it if the MachineClass still describes that place; then send the signal ' +
+    'retryNow';
+  return { problem };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

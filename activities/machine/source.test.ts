@@ -1,0 +1,222 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { machineClasses } from '../../api/gardener/resources.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { secrets } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { createClassActivities } from './source.ts';
+
+let client: KubeClient;
+let namespace: string;
+let ref: ObjectRef;
+let readClass: ReturnType<typeof createClassActivities>['readClass'];
+
+beforeAll(async () => {
+  client = testClient();
+  await installCrds(testKubeconfig());
+  namespace = await newNamespace(client);
+  ref = { dialect: 'gardener', namespace, name: 'machine', uid: 'uid' };
+  ({ readClass } = createClassActivities({ control: client }));
+});
+
+afterAll(() => client.close());
+
+let made = 0;
+async function newSecret(data: Record<string, string>): Promise<string> {
+  made += 1;
+  await client.create(secrets, { metadata: { namespace, name: `secret-${made}` }, stringData: data });
+  return `secret-${made}`;
+}
+
+async function newClass(fields: object): Promise<string> {
+  made += 1;
+  const metadata = { namespace, name: `class-${made}` };
+  const providerSpec = { size: 'small' };
+  await client.create(machineClasses, { metadata, provider: 'simulated', providerSpec, ...fields });
+  return metadata.name;
+}
+
+function named(name: string) {
+  return { name, namespace };
+}
+
+describe('readClass', () => {
+  it('reads what a cloud needs to know, with references to Secrets and without what is in them', async () => {
+    const secret = await newSecret({ userData: 'canary', token: 'canary' });
+    const name = await newClass({ secretRef: named(secret) });
+    const reading = await readClass(ref, name);
+    expect(reading).toEqual({
+      version: expect.any(String),
+      cloud: {
+        provider: 'simulated',
+        class: { namespace, name, generation: 1 },
+        providerSpec: { size: 'small' },
+        credentials: [{ namespace, name: secret }],
+      },
+      userData: { namespace, name: secret, key: 'userData', personal: false },
+    });
+    const text = JSON.stringify(reading);
+    expect(text).not.toContain('canary');
+    expect(text).not.toContain(Buffer.from('canary').toString('base64'));
+  });
+
+  it.each(['a <<BOOTSTRAP_TOKEN>> b', '<<MACHINE_NAME>>', '%3C%3CBOOTSTRAP_TOKEN%3E%3E', 'x%3C%3CMACHINE_NAME%3E%3E'])(
+    '[mcm 18] takes user data %p as personal',
+    async (userData) => {
+      const name = await newClass({ secretRef: named(await newSecret({ userData })) });
+      expect((await readClass(ref, name)).userData?.personal).toBe(true);
+    },
+  );
+
+  it('[mcm 6] takes user data and credentials from credentialsSecretRef before secretRef', async () => {
+    const first = await newSecret({ userData: 'first' });
+    const second = await newSecret({ userData: 'second <<MACHINE_NAME>>' });
+    const third = await newSecret({ token: 'x' });
+    const both = await newClass({ secretRef: named(first), credentialsSecretRef: named(second) });
+    expect(await readClass(ref, both)).toMatchObject({
+      cloud: { credentials: [{ name: first }, { name: second }] },
+      userData: { name: second, personal: true },
+    });
+    const one = await newClass({ secretRef: named(first), credentialsSecretRef: named(third) });
+    expect(await readClass(ref, one)).toMatchObject({ userData: { name: first, personal: false } });
+  });
+
+  it('takes a reference without a namespace as one to that of the class', async () => {
+    const secret = await newSecret({ userData: 'x' });
+    const name = await newClass({ secretRef: { name: secret } });
+    expect(await readClass(ref, name)).toMatchObject({ userData: { namespace, name: secret } });
+  });
+
+  it('needs no more than a key userData, however little is in it', async () => {
+    const name = await newClass({ secretRef: named(await newSecret({ userData: '' })) });
+    expect(await readClass(ref, name)).not.toHaveProperty('problem');
+  });
+
+  it('skips a missing Secret when another one has the user data, as its keys may not be needed', async () => {
+    const secretRef = named(await newSecret({ userData: 'x' }));
+    const name = await newClass({ secretRef, credentialsSecretRef: named('missing') });
+    expect(await readClass(ref, name)).not.toHaveProperty('problem');
+  });
+});
+
+describe('a class that no VM can be made from', () => {
+  it('does not exist', async () => {
+    const { problem, cloud } = await readClass(ref, 'missing');
+    expect(problem).toBe(
+      `MachineClass "missing" does not exist in namespace "${namespace}": create it, or correct spec.class.name`,
+    );
+    expect(cloud).toBeUndefined();
+  });
+
+  const capacity = { cpu: '1', gpu: '0', memory: '1Gi' };
+  const template = { capacity, instanceType: 't', region: 'r', zone: 'z' };
+  it.each<[string, object, string]>([
+    ['names no provider', { provider: '' }, 'provider is empty: set it to the name of a provider'],
+    [
+      '[mcm 5] lacks cpu',
+      { nodeTemplate: { ...template, capacity: { gpu: 0, memory: 1 } } },
+      'nodeTemplate.capacity lacks cpu: add',
+    ],
+    [
+      '[mcm 5] lacks gpu',
+      { nodeTemplate: { ...template, capacity: { cpu: 1, memory: 1 } } },
+      'nodeTemplate.capacity lacks gpu: add',
+    ],
+    [
+      '[mcm 5] lacks memory',
+      { nodeTemplate: { ...template, capacity: { gpu: 0, cpu: 1 } } },
+      'nodeTemplate.capacity lacks memory: add',
+    ],
+    [
+      '[mcm 5] lacks all three',
+      { nodeTemplate: { ...template, capacity: {} } },
+      'nodeTemplate.capacity lacks cpu and gpu and memory: add',
+    ],
+    [
+      '[mcm 5] has no instance type',
+      { nodeTemplate: { ...template, instanceType: '' } },
+      'nodeTemplate.instanceType is empty: set it',
+    ],
+    ['[mcm 5] has no region', { nodeTemplate: { ...template, region: '' } }, 'nodeTemplate.region is empty: set it'],
+    ['[mcm 5] has no zone', { nodeTemplate: { ...template, zone: '' } }, 'nodeTemplate.zone is empty: set it'],
+  ])('%s', async (_, fields, problem) => {
+    const name = await newClass({ secretRef: named(await newSecret({ userData: 'x' })), ...fields });
+    const reading = await readClass(ref, name);
+    expect(reading.problem).toContain(`MachineClass "${name}": ${problem}`);
+  });
+
+  it('[mcm 5] can be corrected', async () => {
+    const name = await newClass({
+      secretRef: named(await newSecret({ userData: 'x' })),
+      nodeTemplate: { ...template, capacity: {} },
+    });
+    const before = await readClass(ref, name);
+    await client.patch(machineClasses, { namespace, name }, mergePatch({ nodeTemplate: { capacity } }));
+    const after = await readClass(ref, name);
+    expect(before).toHaveProperty('problem');
+    expect(after).not.toHaveProperty('problem');
+    expect(after.version).not.toBe(before.version);
+  });
+
+  it('refers to no Secret', async () => {
+    const name = await newClass({});
+    expect((await readClass(ref, name)).problem).toBe(
+      `MachineClass "${name}": secretRef is not set: name a Secret with the key userData`,
+    );
+  });
+
+  it('refers to a Secret that does not exist', async () => {
+    const name = await newClass({ secretRef: named('missing') });
+    expect((await readClass(ref, name)).problem).toBe(
+      `MachineClass "${name}": Secret "${namespace}/missing" does not exist: create it`,
+    );
+  });
+
+  it('[mcm 18] refers to a Secret without user data', async () => {
+    const secret = await newSecret({ token: 'canary' });
+    const name = await newClass({ secretRef: named(secret) });
+    const reading = await readClass(ref, name);
+    expect(reading.problem).toBe(
+      `MachineClass "${name}": Secret "${namespace}/${secret}" has no key userData: add the user data of its machines`,
+    );
+    expect(reading.cloud).toBeDefined(); // its machines can still be deleted
+  });
+
+  it('refers to a Secret of another namespace', async () => {
+    const other = await newNamespace(client);
+    await client.create(secrets, { metadata: { namespace: other, name: 'foreign' }, stringData: { userData: 'x' } });
+    const name = await newClass({ secretRef: { namespace: other, name: 'foreign' } });
+    const reading = await readClass(ref, name);
+    expect(reading.problem).toBe(
+      `MachineClass "${name}": Secret "${other}/foreign" is in another namespace: move it to that of the class`,
+    );
+    expect(reading.cloud?.credentials).toEqual([]);
+  });
+});
+
+describe('the version of a reading', () => {
+  it('changes with the class and with each of its Secrets, and with nothing else', async () => {
+    const [first, second] = [await newSecret({ userData: 'x' }), await newSecret({ token: 'x' })];
+    const name = await newClass({ secretRef: named(first), credentialsSecretRef: named(second) });
+    const versions = [(await readClass(ref, name)).version];
+    const step = async (change: () => Promise<unknown>) => {
+      await change();
+      versions.push((await readClass(ref, name)).version);
+    };
+    await step(() =>
+      client.patch(machineClasses, { namespace, name }, mergePatch({ providerSpec: { size: 'large' } })),
+    );
+    await step(() => client.patch(secrets, named(first), mergePatch({ stringData: { userData: 'y' } })));
+    await step(() => client.patch(secrets, named(second), mergePatch({ stringData: { token: 'y' } })));
+    await step(() => client.delete(secrets, named(second)));
+    await step(() => client.create(secrets, { metadata: named(second), stringData: { token: 'y' } }));
+    await step(() => client.delete(machineClasses, { namespace, name }));
+    expect(new Set(versions).size).toBe(versions.length);
+
+    const quiet = versions.length;
+    await step(() => newSecret({ userData: 'other' }));
+    expect(versions[quiet]).toBe(versions[quiet - 1]);
+  });
+});

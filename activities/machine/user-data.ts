@@ -1,0 +1,190 @@
+/**
+ * User data that is made for one machine: it has a bootstrap token or the machine's name in it. It lives in a Secret of
+ * its own until the machine has joined, and so does the token; neither is ever in a workflow.
+ */
+import { createHash, randomInt } from 'node:crypto';
+import { apiVersion, userDataKey, userDataPlaceholders } from '../../api/gardener/names.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import type { SourceSnapshot } from '../../api/model/source.ts';
+import { names } from '../../api/names.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { type Secret, secrets } from '../../kube/core.ts';
+import { isAlreadyExists, isNotFound } from '../../kube/errors.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { localRequest } from '../local-request.ts';
+import { ProviderError } from '../providers/provider.ts';
+
+export interface UserDataDeps {
+  readonly control: KubeClient;
+  readonly target: KubeClient;
+  /** `auth-extra-groups` of bootstrap tokens: comma list, empty for none. */
+  readonly bootstrapTokenExtraGroups: string;
+}
+
+const tokenNamespace = 'kube-system';
+const tokenAlphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
+
+/** @param deps `control` gets the rendered user data, `target` the bootstrap tokens. */
+export function createUserDataActivities(deps: UserDataDeps) {
+  const { control, target, bootstrapTokenExtraGroups } = deps;
+
+  /**
+   * The Secret of the token for a machine, made unless there is one. One that expires too soon lives longer: a VM may have
+   * been made with it. Ids that other machines have are passed over.
+   */
+  async function ensureToken(ref: ObjectRef, validSeconds: number): Promise<Secret> {
+    for (let ordinal = 0; ; ordinal++) {
+      const wanted = tokenSecret(ref, tokenId(ref.uid, ordinal), validSeconds, bootstrapTokenExtraGroups);
+      const secret = await createOrFind(target, wanted);
+      if (secret.metadata.labels?.[names.machineUid] !== ref.uid) continue;
+      const expiration = wanted.stringData?.['expiration'] ?? '';
+      if (Date.parse(decoded(secret, 'expiration')) >= Date.parse(expiration)) return secret;
+      const prolonged = mergePatch({ metadata: { uid: secret.metadata.uid }, stringData: { expiration } });
+      return target.patch(secrets, wanted.metadata, prolonged, localRequest());
+    }
+  }
+
+  return {
+    /**
+     * Renders user data for a machine into a Secret and says where it is. Renders again when the source was changed, or
+     * when the token in it has gone.
+     * @param validSeconds how long the bootstrap token lives from now on, where one is asked for
+     */
+    async ensureUserData(
+      ref: ObjectRef,
+      source: NonNullable<SourceSnapshot['userData']>,
+      validSeconds: number,
+    ): Promise<{ namespace: string; name: string; key: string }> {
+      const { namespace } = ref;
+      const name = userDataSecretName(ref);
+      const place = { namespace, name, key: userDataKey };
+      const original = await control.get(secrets, source, localRequest());
+      if (original.data?.[source.key] === undefined) {
+        const place = `Secret "${source.namespace}/${source.name}"`;
+        throw new ProviderError(
+          'InvalidArgument',
+          `${place} has no key ${source.key}: add the user data of its machines`,
+        );
+      }
+      const template = decoded(original, source.key);
+      const { bootstrapToken, machineName } = userDataPlaceholders;
+      const named = substitute(template, machineName, ref.name);
+      const token = isIn(template, bootstrapToken) ? await ensureToken(ref, validSeconds) : undefined;
+      const text = token === undefined ? named : substitute(named, bootstrapToken, textOf(token));
+      const made = [original.metadata.name, original.metadata.resourceVersion, token?.metadata.uid];
+      const version = made.filter((part) => part !== undefined).join('@');
+      const rendered = userDataSecret(ref, name, version, text);
+      const present = await createOrFind(control, rendered);
+      if (present.metadata.annotations?.[names.source] === version) return place;
+      await deleteIfThere(control, { namespace, name });
+      await createOrFind(control, rendered);
+      return place;
+    },
+
+    /** Removes what ensureUserData has made. */
+    async removeUserData(ref: ObjectRef): Promise<true> {
+      const key = { namespace: ref.namespace, name: userDataSecretName(ref) };
+      await Promise.all([deleteIfThere(control, key), removeToken(ref)]);
+      return true;
+    },
+  };
+
+  /** Found by its id, as a list would read every token of the cluster. One that is missed expires by itself. */
+  async function removeToken(ref: ObjectRef): Promise<void> {
+    for (let ordinal = 0; ; ordinal++) {
+      const key = { namespace: tokenNamespace, name: `bootstrap-token-${tokenId(ref.uid, ordinal)}` };
+      const token = await target.find(secrets, key, localRequest());
+      if (token === undefined) return;
+      if (token.metadata.labels?.[names.machineUid] === ref.uid) return deleteIfThere(target, key);
+    }
+  }
+}
+
+async function createOrFind(cluster: KubeClient, secret: NewSecret): Promise<Secret> {
+  try {
+    return await cluster.create(secrets, secret, localRequest());
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
+    return cluster.get(secrets, secret.metadata, localRequest());
+  }
+}
+
+async function deleteIfThere(cluster: KubeClient, key: { namespace: string; name: string }): Promise<void> {
+  try {
+    await cluster.delete(secrets, key, localRequest());
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+type NewSecret = Pick<Secret, 'type' | 'stringData'> & {
+  metadata: Pick<Secret['metadata'], 'name' | 'labels' | 'annotations' | 'ownerReferences'> & { namespace: string };
+};
+
+function userDataSecretName({ uid }: ObjectRef): string {
+  return `millwright-user-data-${uid}`;
+}
+
+function userDataSecret(ref: ObjectRef, name: string, version: string, text: string): NewSecret {
+  const owner = { apiVersion, kind: 'Machine', name: ref.name, uid: ref.uid };
+  return {
+    metadata: {
+      name,
+      namespace: ref.namespace,
+      labels: { [names.machineUid]: ref.uid },
+      annotations: { [names.machine]: `${ref.namespace}/${ref.name}`, [names.source]: version },
+      ownerReferences: [owner],
+    },
+    type: 'Opaque',
+    stringData: { [userDataKey]: text },
+  };
+}
+
+/** A bootstrap token as kubeadm and kube-apiserver define it, six and sixteen of `[0-9a-z]`. */
+function tokenSecret(ref: ObjectRef, id: string, validSeconds: number, extraGroups: string): NewSecret {
+  const secret = Array.from({ length: 16 }, () => tokenAlphabet[randomInt(tokenAlphabet.length)]).join('');
+  return {
+    metadata: {
+      name: `bootstrap-token-${id}`,
+      namespace: tokenNamespace,
+      labels: { [names.machineUid]: ref.uid },
+      annotations: { [names.machine]: `${ref.namespace}/${ref.name}` },
+    },
+    type: 'bootstrap.kubernetes.io/token',
+    stringData: {
+      description: `Bootstrap token of machine ${ref.namespace}/${ref.name}`,
+      'token-id': id,
+      'token-secret': secret,
+      expiration: new Date(Date.now() + validSeconds * 1_000).toISOString(),
+      'usage-bootstrap-authentication': 'true',
+      'usage-bootstrap-signing': 'true',
+      ...(extraGroups !== '' && { 'auth-extra-groups': extraGroups }),
+    },
+  };
+}
+
+/** Six of `[0-9a-z]` from all of the UID: 2,176,782,336 ids, where MCM takes 19,683 from the end of the name. */
+function tokenId(uid: string, ordinal: number): string {
+  const digest = createHash('sha256').update(`${uid}/${ordinal}`).digest();
+  return Array.from(digest.subarray(0, 6), (byte) => tokenAlphabet[byte % tokenAlphabet.length]).join('');
+}
+
+function isIn(text: string, placeholder: string): boolean {
+  return text.includes(placeholder) || text.includes(encodeURIComponent(placeholder));
+}
+
+/** Replaces all occurrences of a placeholder; its URL-encoded form only where the plain one is absent. As MCM does. */
+function substitute(text: string, placeholder: string, value: string): string {
+  return text.includes(placeholder)
+    ? text.replaceAll(placeholder, () => value)
+    : text.replaceAll(encodeURIComponent(placeholder), () => value);
+}
+
+/** `<id>.<secret>` */
+function textOf(token: Secret): string {
+  return `${decoded(token, 'token-id')}.${decoded(token, 'token-secret')}`;
+}
+
+function decoded(secret: Secret, key: string): string {
+  return Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
+}

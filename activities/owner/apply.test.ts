@@ -1,0 +1,211 @@
+/** What a step makes, changes and takes away. */
+import { describe, expect, it } from '@jest/globals';
+import { ownerNeeds } from '../../api/attention.ts';
+import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import { names } from '../../api/names.ts';
+import { newSetName, templateHash } from '../../api/owner/template.ts';
+import { controllerOf, isActive } from '../../api/owner/view.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
+import { phaseOf } from '../../test/support/owner-world.ts';
+
+const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } =
+  setUpOwners();
+
+async function manage({ metadata }: Machine): Promise<Machine> {
+  return client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+}
+
+describe('actOnOwner', () => {
+  it('[mcm 70] makes a set with the hash in labels, selector and template', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const hash = templateHash(template);
+    const [set] = await sets();
+    expect(set).toMatchObject({
+      metadata: {
+        name: newSetName('pool', hash),
+        labels: { name: 'pool', [labels.templateHash]: hash },
+        annotations: {
+          'example.com/copied': 'yes',
+          [annotations.revision]: '1',
+          [annotations.desiredReplicas]: '0',
+          [annotations.maxReplicas]: '1',
+        },
+        finalizers: [finalizers.machine],
+        ownerReferences: [{ kind: 'MachineDeployment', name: 'pool', uid: ref.uid, controller: true }],
+      },
+      spec: {
+        replicas: 0,
+        selector: { matchLabels: { name: 'pool', [labels.templateHash]: hash } },
+        template: { metadata: { labels: { name: 'pool', [labels.templateHash]: hash } }, spec: template.spec },
+      },
+    });
+  });
+
+  it('[mcm 82] takes another name when the first one belongs to another template', async () => {
+    const name = newSetName('pool', templateHash(template));
+    await newLoneSet(0, { name });
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const deployment = await client.get(machineDeployments, ref);
+    expect(deployment.status?.collisionCount).toBeGreaterThan(0);
+    const mine = (await sets()).filter((set) => controllerOf(set) === ref.uid);
+    expect(mine).toHaveLength(1);
+    expect(mine[0]?.metadata.name).not.toBe(name);
+  });
+
+  it('scales a set and creates its machines however often its counts are written meanwhile', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const plan = await planFor(ref);
+    let counts = 0;
+    const countedMeanwhile: KubeClient = {
+      ...client,
+      patch: async (...request) => {
+        const [resource, key] = request;
+        const isOfSet = resource.plural === machineSets.plural;
+        counts += Number(isOfSet);
+        const count = mergePatch({ status: { replicas: counts } });
+        if (isOfSet && counts < 3) await client.patch(machineSets, key, count, { subresource: 'status' });
+        return client.patch(...request);
+      },
+    };
+    await client.patch(machineSets, (await sets())[0]!.metadata, mergePatch({ status: { replicas: 9 } }), {
+      subresource: 'status',
+    });
+    await activitiesOf(countedMeanwhile).actOnOwner(ref, 'MachineDeployment', plan);
+    expect(counts).toBeGreaterThan(2);
+    expect([(await sets())[0]?.spec?.replicas, (await own()).length]).toEqual([1, 1]);
+  });
+
+  it('changes a set once in a step that creates machines, and names them no more once all is done', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 4 } }));
+    let patches = 0;
+    const counting: KubeClient = {
+      ...client,
+      patch: async (...request) => {
+        patches += Number(request[0].plural === machineSets.plural);
+        return client.patch(...request);
+      },
+    };
+    const plan = await planFor(ref);
+    const { report: _, ...silent } = plan;
+    await activitiesOf(counting).actOnOwner(ref, 'MachineDeployment', silent);
+    expect([patches, (await own()).length]).toEqual([1, 4]);
+    const named = (await sets())[0]?.metadata.annotations?.[names.creating];
+    expect(named).toBe(plan.create[0]?.names.join());
+
+    await settle(ref);
+    expect((await sets())[0]?.metadata.annotations).not.toHaveProperty([names.creating]);
+    expect((await read(ref)).view.sets).toMatchObject([{ annotated: true }]);
+  });
+
+  it('[mcm 59] creates a machine once, however often the step is repeated, and none in a set that is another', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    const [set] = await sets();
+    const { name = '', uid = '' } = set?.metadata ?? {};
+    const planned = [{ name, uid, generation: 1, replicas: 0 }];
+    const plan = { ...nothing, sets: planned, create: [{ set: name, uid, names: ['m-1', 'm-2'] }] };
+    await Promise.all([1, 2].map(() => activities.actOnOwner(ref, 'MachineDeployment', plan)));
+    const made = await own();
+    expect(made.map(({ metadata }) => metadata.name)).toEqual(['m-1', 'm-2']);
+    expect(made[0]?.metadata).not.toHaveProperty('finalizers');
+
+    const foreign = { ...plan, sets: [{ name, uid: 'other', generation: 1, replicas: 0 }] };
+    await activities.actOnOwner(ref, 'MachineDeployment', foreign);
+    expect(await own()).toHaveLength(2);
+  });
+
+  it.each([
+    ['of the deployment', machineDeployments],
+    ['of the set', machineSets],
+  ])('creates no machine while the label freeze %s is True', async (_name, resource) => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 2 } }));
+    const plan = await planFor(ref);
+    const [set] = await sets();
+    const key = { namespace: ref.namespace, name: resource === machineSets ? (set?.metadata.name ?? '') : ref.name };
+    await client.patch(resource as typeof machineSets, key, mergePatch({ metadata: { labels: { freeze: 'True' } } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    await settle(ref);
+    expect(await own()).toEqual([]);
+    await client.patch(resource as typeof machineSets, key, mergePatch({ metadata: { labels: { freeze: 'true' } } }));
+    await settle(ref);
+    expect(await own()).toHaveLength(2);
+  });
+
+  it.each<[string, (machine: Machine) => Promise<unknown>]>([
+    ['its node has joined after all', (machine) => setPhase(machine, 'Running')],
+    ['the API server does not answer', () => Promise.reject(new Error('no answer'))],
+  ])(
+    '[invariant 5] a Failed machine that is not deleted, as %s, makes no room when it goes later',
+    async (_name, before) => {
+      const ref = await newDeployment();
+      await settle(ref);
+      const [first, second] = (await own()).map(manage);
+      const failed = await first!;
+      for (const machine of [failed, await second!]) await setPhase(machine, 'Running');
+      await settle(ref);
+      await setPhase(failed, 'Failed');
+      const meddled: KubeClient = {
+        ...client,
+        delete: async (...request) => {
+          await before(failed);
+          return client.delete(...request);
+        },
+      };
+      await activitiesOf(meddled)
+        .actOnOwner(ref, 'MachineDeployment', await planFor(ref))
+        .catch(() => undefined);
+      expect((await own()).filter(isActive)).toHaveLength(2);
+      await setPhase(failed, 'Running');
+
+      const change = { spec: { template: { spec: { class: { kind: 'MachineClass', name: 'large' } } } } };
+      await client.patch(machineDeployments, ref, mergePatch(change));
+      await settle(ref);
+      const [fresh] = (await own()).filter((machine) => phaseOf(machine) === '');
+      await setPhase(await manage(fresh!), 'Running');
+      await settle(ref);
+      expect((await own()).map((machine) => isActive(machine)).toSorted()).toEqual([false, true, true]);
+    },
+  );
+
+  it('adds finalizers beside those of others', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await client.patch(machineDeployments, ref, mergePatch({ metadata: { finalizers: ['example.com/other'] } }));
+    await settle(ref);
+    const { metadata } = await client.get(machineDeployments, ref);
+    expect(metadata.finalizers).toEqual(['example.com/other', finalizers.machine]);
+  });
+
+  it('is at rest with a released owner that others hold back', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(
+      machineDeployments,
+      ref,
+      mergePatch({ metadata: { finalizers: ['example.com/other', finalizers.machine] } }),
+    );
+    const [set] = await sets();
+    const { name = '' } = set?.metadata ?? {};
+    await client.patch(
+      machineSets,
+      { namespace: ref.namespace, name },
+      mergePatch({ metadata: { finalizers: ['example.com/other', finalizers.machine] } }),
+    );
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    expect((await client.get(machineDeployments, ref)).metadata.finalizers).toEqual(['example.com/other']);
+    expect((await sets()).map(({ metadata }) => metadata.finalizers)).toEqual([['example.com/other']]);
+    expect(ownerNeeds((await read(ref)).view)).toEqual([]);
+  });
+});

@@ -1,0 +1,283 @@
+/** Owners of machines from what is read of them to what becomes of them: plans are made and carried out, one after another. */
+import { describe, expect, it } from '@jest/globals';
+import { ownerNeeds } from '../../api/attention.ts';
+import { annotations, finalizers } from '../../api/gardener/names.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
+import { controllerOf } from '../../api/owner/view.ts';
+import { refOf } from '../../controllers/objects.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
+
+const { client, activities, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } = setUpOwners();
+
+async function manage({ metadata }: Machine): Promise<Machine> {
+  return client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+}
+
+async function finish({ metadata }: Machine): Promise<void> {
+  await client.patch(machines, metadata, mergePatch({ metadata: { finalizers: null } }));
+}
+
+describe('a deployment from beginning to end', () => {
+  it('[mcm 70] [mcm 59] [mcm 69] gets its set and machines, is scaled, and leaves nothing behind', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const [set, ...others] = await sets();
+    expect(others).toEqual([]);
+    expect(set?.spec?.replicas).toBe(2);
+    const made = await own();
+    expect(made.map((machine) => controllerOf(machine))).toEqual([set?.metadata.uid, set?.metadata.uid]);
+    for (const machine of made) {
+      await manage(machine);
+      await setPhase(machine, 'Running');
+    }
+    await settle(ref);
+    expect(ownerNeeds((await read(ref)).view)).toEqual([]);
+
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 4 } }), { subresource: 'scale' });
+    await settle(ref);
+    expect(await own()).toHaveLength(4);
+
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    for (const machine of await own()) await finish(machine);
+    await settle(ref);
+    expect([await own(), await sets(), await client.find(machineDeployments, ref)]).toEqual([[], [], undefined]);
+  });
+
+  it('[mcm 63] replaces a Failed machine before the old one is gone', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    const [first] = await own();
+    if (first === undefined) throw new Error('there is no machine');
+    await manage(first);
+    await setPhase(first, 'Failed');
+    await settle(ref);
+    const both = await own();
+    expect(both).toHaveLength(2);
+    const old = both.find(({ metadata }) => metadata.uid === first.metadata.uid);
+    expect(old?.metadata.deletionTimestamp).toBeDefined();
+    expect(old?.metadata.annotations).toHaveProperty([names.replaced]);
+  });
+
+  it('begins again with a set that somebody deleted', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    for (const machine of await own()) await manage(machine);
+    await client.delete(machineSets, set.metadata);
+    await settle(ref);
+    for (const machine of await own()) await finish(machine);
+    await settle(ref);
+    const [next] = await sets();
+    expect(next?.metadata.name).toBe(set.metadata.name);
+    expect(next?.metadata.uid).not.toBe(set.metadata.uid);
+    expect(await own()).toHaveLength(1);
+  });
+});
+
+describe('a deployment whose template changes', () => {
+  const large = { ...template, spec: { class: { kind: 'MachineClass', name: 'large' } } };
+  const revisionsOf = (one: { metadata: Machine['metadata'] } | undefined) => [
+    one?.metadata.annotations?.[annotations.revision],
+    one?.metadata.annotations?.[annotations.revisionHistory],
+  ];
+  const change = (ref: ObjectRef, patch: object) => client.patch(machineDeployments, ref, mergePatch({ spec: patch }));
+
+  /** Machines come up and go away until nothing more happens. */
+  async function rollOver(ref: ObjectRef): Promise<void> {
+    for (let rounds = 0; rounds < 20; rounds++) {
+      await settle(ref);
+      const moving = (await own()).filter((one) => one.metadata.deletionTimestamp || !one.status?.currentStatus?.phase);
+      if (moving.length === 0) return;
+      for (const machine of moving) {
+        if (machine.metadata.deletionTimestamp) await finish(machine);
+        else await setPhase(await manage(machine), 'Running');
+      }
+    }
+    throw new Error('no end after 20 rounds');
+  }
+
+  it('[mcm 71] [mcm 83] rolls over to a new set, and back to the old one, which becomes the newest', async () => {
+    const ref = await newDeployment();
+    await rollOver(ref);
+    const [first] = await sets();
+    expect(revisionsOf(first)).toEqual(['1', undefined]);
+
+    await change(ref, { template: large });
+    await rollOver(ref);
+    const second = (await sets()).find(({ metadata }) => metadata.uid !== first?.metadata.uid);
+    expect((await own()).map((machine) => controllerOf(machine))).toEqual([second?.metadata.uid, second?.metadata.uid]);
+    expect([revisionsOf(second), revisionsOf(await client.get(machineDeployments, ref))]).toEqual([
+      ['2', undefined],
+      ['2', undefined],
+    ]);
+
+    await change(ref, { template });
+    await rollOver(ref);
+    expect((await own()).map((machine) => controllerOf(machine))).toEqual([first?.metadata.uid, first?.metadata.uid]);
+    expect(await sets()).toHaveLength(2);
+    const [again] = (await sets()).filter(({ metadata }) => metadata.uid === first?.metadata.uid);
+    const deployment = await client.get(machineDeployments, ref);
+    expect([revisionsOf(again), revisionsOf(deployment)]).toEqual([
+      ['3', '1'],
+      ['3', undefined],
+    ]);
+    expect(deployment.status?.conditions).toMatchObject([
+      {
+        type: 'Progressing',
+        status: 'True',
+        reason: 'NewMachineSetAvailable',
+        message: `MachineSet "${first?.metadata.name}" has successfully progressed.`,
+      },
+    ]);
+    expect(ownerNeeds((await read(ref)).view)).toEqual([]);
+  });
+
+  it('[mcm 73] takes an old machine that is not available before one that is, and one that never was at once', async () => {
+    const ref = await newDeployment({ replicas: 4 });
+    await rollOver(ref);
+    const [first, second, third] = await own();
+    if (first === undefined || second === undefined || third === undefined) throw new Error('there are no machines');
+    await setPhase(second, 'Unknown');
+    await setPhase(third, 'Pending');
+    const leaving = async () =>
+      (await own()).filter(({ metadata }) => metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
+
+    await change(ref, { template: large });
+    await settle(ref);
+    expect(await leaving()).toEqual([third.metadata.name]);
+    // As many are available as have to be but for one: none of the available ones may go, and the Unknown one may.
+    const fresh = (await own()).filter(({ status }) => !status?.currentStatus?.phase);
+    expect(fresh).toHaveLength(1);
+    for (const machine of fresh) await setPhase(await manage(machine), 'Running');
+    await finish(third);
+    await settle(ref);
+    expect(await leaving()).toEqual([]);
+    const next = (await own()).filter(({ status }) => !status?.currentStatus?.phase);
+    for (const machine of next) await setPhase(await manage(machine), 'Running');
+    await settle(ref);
+    expect(await leaving()).toEqual([second.metadata.name]);
+  });
+
+  it('[mcm 71] makes no set and no machine for another nodeTemplate or another timeout', async () => {
+    const ref = await newDeployment();
+    await rollOver(ref);
+    const before = [await own(), (await sets()).map(({ metadata }) => metadata.uid)];
+    const nodeTemplate = { metadata: { labels: { added: 'yes' } } };
+    await change(ref, { template: { spec: { nodeTemplate, drainTimeout: '1h' } } });
+    await rollOver(ref);
+    expect([await own(), (await sets()).map(({ metadata }) => metadata.uid)]).toEqual(before);
+  });
+
+  it('[mcm 78] scales and does not roll while it is paused, and rolls when it is resumed', async () => {
+    const progressing = async () => (await client.get(machineDeployments, ref)).status?.conditions;
+    const ref = await newDeployment();
+    await rollOver(ref);
+    await change(ref, { template: large, paused: true, replicas: 3 });
+    await rollOver(ref);
+    const [set, ...others] = await sets();
+    expect([others, set?.spec?.replicas, (await own()).length]).toEqual([[], 3, 3]);
+    expect(await progressing()).toMatchObject([
+      { type: 'Progressing', status: 'Unknown', reason: 'DeploymentPaused', message: 'Deployment is paused' },
+    ]);
+    expect(ownerNeeds((await read(ref)).view)).toEqual([]);
+
+    await change(ref, { paused: false });
+    await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    expect(await progressing()).toMatchObject([
+      { type: 'Progressing', status: 'Unknown', reason: 'DeploymentResumed', message: 'Deployment is resumed' },
+    ]);
+    await rollOver(ref);
+    expect((await own()).map(({ spec: { class: used } = {} }) => used?.name)).toEqual(['large', 'large', 'large']);
+    expect(await progressing()).toMatchObject([{ status: 'True', reason: 'NewMachineSetAvailable' }]);
+  });
+});
+
+describe('a set without a deployment', () => {
+  it('[mcm 59] [mcm 69] keeps its machines, and leaves nothing behind', async () => {
+    const ref = await newLoneSet(2);
+    await settle(ref, 'MachineSet');
+    expect(await own()).toHaveLength(2);
+    expect(ownerNeeds((await read(ref, 'MachineSet')).view)).toEqual([]);
+    await client.delete(machineSets, ref);
+    await settle(ref, 'MachineSet');
+    expect([await own(), await sets()]).toEqual([[], []]);
+  });
+
+  it('is not observed as such when it has a deployment', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    expect(await activities.observeOwner(refOf(set), 'MachineSet', 0)).toBeNull();
+  });
+});
+
+describe('a set whose deployment is gone', () => {
+  it('looks after itself', async () => {
+    const gone = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', name: 'pool', uid: 'gone' };
+    const ref = await newLoneSet(2, { name: 'left', ownerReferences: [{ ...gone, controller: true }] });
+    await newDeployment({ replicas: 0 });
+    await settle(ref, 'MachineSet');
+    expect(await own()).toHaveLength(2);
+    await client.delete(machineSets, ref);
+    await settle(ref, 'MachineSet');
+    expect(await own()).toEqual([]);
+    expect(await client.find(machineSets, ref)).toBeUndefined();
+  });
+});
+
+describe('machines whose labels are not those of the selector', () => {
+  it('are counted, and deleted with their owner', async () => {
+    const ref = await newDeployment({ replicas: 3 });
+    await settle(ref);
+    const [machine] = await own();
+    if (machine === undefined) throw new Error('there is no machine');
+    await client.patch(machines, machine.metadata, mergePatch({ metadata: { labels: { name: 'debug' } } }));
+    await settle(ref);
+    expect(await own()).toHaveLength(3);
+    await client.delete(machineDeployments, ref);
+    await settle(ref);
+    expect(await own()).toEqual([]);
+    expect(await client.find(machineDeployments, ref)).toBeUndefined();
+  });
+});
+
+describe('observeOwner', () => {
+  it('answers null for an owner that is gone or whose name another one has', async () => {
+    const ref = await newDeployment();
+    expect(await activities.observeOwner({ ...ref, uid: 'other' }, 'MachineDeployment', 0)).toBeNull();
+    expect(await activities.observeOwner({ ...ref, name: 'other' }, 'MachineDeployment', 0)).toBeNull();
+    await activities.actOnOwner({ ...ref, uid: 'other' }, 'MachineDeployment', { ...nothing, addFinalizers: true });
+    expect((await client.get(machineDeployments, ref)).metadata).not.toHaveProperty('finalizers');
+  });
+
+  it('counts machines of its own sets alone', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.create(machines, {
+      metadata: { namespace: ref.namespace, name: 'foreign', labels: { name: 'pool' } },
+      spec: template.spec,
+    });
+    const { view, candidates } = await read(ref);
+    expect(view.sets).toMatchObject([{ total: 0 }]);
+    expect(candidates).toEqual([]);
+  });
+});
+
+describe('actOnOwner', () => {
+  it('[invariant 9] writes nothing at rest', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    for (const machine of await own()) await setPhase(machine, 'Running');
+    await settle(ref);
+    const before = [await own(), await sets(), await client.get(machineDeployments, ref)];
+    await settle(ref);
+    expect([await own(), await sets(), await client.get(machineDeployments, ref)]).toEqual(before);
+  });
+});

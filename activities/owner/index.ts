@@ -1,0 +1,71 @@
+/** What the workflow of a MachineDeployment, or of a MachineSet without one, reads and does in Kubernetes. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { machineSets, machines } from '../../api/gardener/resources.ts';
+import type { OwnerPlan, OwnerSnapshot, RolloutBlockers } from '../../api/model/owner.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { findBlockers } from '../../api/owner/blockers.ts';
+import { toCandidates } from '../../api/owner/candidates.ts';
+import { toPendingCreations } from '../../api/owner/creations.ts';
+import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
+import { currentCall } from '../boundary.ts';
+import { applyPlan } from './apply.ts';
+import { type OwnerDeps, type OwnerKind, readOwner } from './step.ts';
+
+export type { OwnerDeps, OwnerKind };
+export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
+
+/** Candidates that one reading brings at most: more than a step deletes would only fill the history. */
+const maxCandidates = 100;
+
+export function createOwnerActivities(deps: OwnerDeps) {
+  const { control, target } = deps;
+
+  return {
+    /**
+     * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is made meanwhile
+     * may be missed but never one that was there before. null: the owner is gone, or it is a set that has an owner.
+     *
+     * Machines are an owner's by their controller reference alone, so all of the namespace are listed: a label selector
+     * would pass over those whose labels somebody changed, and each reading would ask for others in their place.
+     * @param notBeforeMs when to read, ms since the epoch, at most a second from now: what happens until then is in one
+     *   reading. A timer of the workflow would take a second, whatever is asked for.
+     */
+    async observeOwner(ref: ObjectRef, kind: OwnerKind, notBeforeMs: number): Promise<OwnerSnapshot | null> {
+      await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
+      const owner = await readOwner(control, ref, kind);
+      if (owner === undefined) return null;
+      const { namespace } = ref;
+      const sets =
+        owner.deployment === undefined ? [owner.set] : (await control.list(machineSets, { namespace })).items;
+      const { items } = await control.list(machines, { namespace });
+      const view =
+        owner.deployment === undefined
+          ? toLoneSetView(owner.set, items)
+          : toDeploymentView(owner.deployment, sets, items);
+      return {
+        view,
+        candidates: toCandidates(view, items, maxCandidates),
+        pendingCreations: toPendingCreations(view, sets, items),
+      };
+    },
+
+    /**
+     * Reads live what the rollout of a deployment waits for. null: the deployment is gone. Fails while one of the API
+     * servers does not answer, as then it is that which the rollout waits for.
+     */
+    async listBlockers(ref: ObjectRef): Promise<RolloutBlockers | null> {
+      const { deployment } = (await readOwner(control, ref, 'MachineDeployment')) ?? {};
+      if (deployment === undefined) return null;
+      await target.getRaw('/version');
+      const { namespace } = ref;
+      const sets = await control.list(machineSets, { namespace });
+      const { items } = await control.list(machines, { namespace });
+      return findBlockers(deployment, sets.items, items);
+    },
+
+    /** Does a step that was planned, see `applyPlan`. */
+    async actOnOwner(ref: ObjectRef, kind: OwnerKind, plan: OwnerPlan): Promise<void> {
+      await applyPlan({ deps, ref, kind, plan, signal: currentCall().signal });
+    },
+  };
+}

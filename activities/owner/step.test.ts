@@ -1,0 +1,247 @@
+/** That a step does what was planned only as long as everything is as it was planned for, and what is left of one that fails. */
+import { describe, expect, it } from '@jest/globals';
+import { finalizers } from '../../api/gardener/names.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { Candidate } from '../../api/model/owner.ts';
+import { names } from '../../api/names.ts';
+import { isActive } from '../../api/owner/view.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { eventually } from '../../test/support/kube.ts';
+import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
+
+const { client, activities, activitiesOf, newDeployment, sets, own, setPhase, planFor, settle } = setUpOwners();
+
+/** A machine that may be deleted. */
+function candidate({ metadata }: Machine, change: Partial<Candidate> = {}): Candidate {
+  const { name, uid, resourceVersion } = metadata;
+  return { name, uid, resourceVersion, set: '', failed: false, ...change };
+}
+
+/** Keeps a machine from vanishing at once when it is deleted. */
+async function hold({ metadata }: Machine): Promise<void> {
+  await client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+}
+
+describe('actOnOwner', () => {
+  it('makes no set for a template that has changed since it was planned', async () => {
+    const ref = await newDeployment();
+    const plan = await planFor(ref);
+    const other = { ...template, spec: { class: { kind: 'MachineClass', name: 'large' } } };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { template: other } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await sets()).toEqual([]);
+  });
+
+  it('makes nothing for an owner that was deleted since it was planned', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 5 } }));
+    const plan = await planFor(ref);
+    await client.delete(machineDeployments, ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await own()).toHaveLength(2);
+  });
+
+  it('makes no set for a deployment that is deleted while its finalizer is put on', async () => {
+    const ref = await newDeployment();
+    const plan = await planFor(ref);
+    expect(plan).toMatchObject({ addFinalizers: true, createSet: { replicas: 2 } });
+    const late: KubeClient = {
+      ...client,
+      patch: async (...request) => {
+        const patched = await client.patch(...request);
+        if (request[0].plural === machineDeployments.plural) await client.delete(machineDeployments, ref);
+        return patched as never;
+      },
+    };
+    await activitiesOf(late).actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await sets()).toEqual([]);
+  });
+
+  it('scales no set of which the spec has changed since it was planned', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const plan = await planFor(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    await client.patch(machineSets, set.metadata, mergePatch({ spec: { minReadySeconds: 9 } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect((await sets())[0]?.spec?.replicas).toBe(0);
+    expect(await own()).toEqual([]);
+  });
+
+  it('[invariant 5] carries out nothing that was planned for another generation of the owner', async () => {
+    const ref = await newDeployment({ replicas: 5 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const plan = await planFor(ref);
+    expect(plan.remove).toHaveLength(4);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 5 } }));
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect((await own()).filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(5);
+    expect((await sets())[0]?.spec?.replicas).toBe(5);
+  });
+
+  it('[invariant 5] deletes and creates nothing in a set that has other replicas than were planned', async () => {
+    const ref = await newDeployment({ replicas: 2 });
+    await settle(ref);
+    const [set] = await sets();
+    if (set === undefined) throw new Error('there is no set');
+    const candidates = (await own()).map((machine) => candidate(machine, { set: set.metadata.name }));
+    const plan = { ...(await planFor(ref)), remove: candidates };
+    await client.patch(machineSets, set.metadata, mergePatch({ spec: { replicas: 7 } }));
+    const create = [{ set: set.metadata.name, uid: set.metadata.uid, names: ['more'] }];
+    await activities.actOnOwner(ref, 'MachineDeployment', { ...plan, create });
+    expect((await own()).map(({ metadata }) => metadata.name)).toEqual(candidates.map(({ name }) => name));
+  });
+
+  it('[invariant 5] deletes no machine that has changed since it was planned', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const before = await own();
+    const [first, second] = before;
+    if (first === undefined || second === undefined) throw new Error('there are no machines');
+    await setPhase(first, 'Running');
+    const another = candidate(second, { uid: 'other' });
+    const [set] = await sets();
+    const { name = '', uid = '' } = set?.metadata ?? {};
+    const remove = [candidate(first), candidate(first, { failed: true }), another].map((one) => ({
+      ...one,
+      set: name,
+    }));
+    const planned = [{ name, uid, generation: 1, replicas: 2 }];
+    await activities.actOnOwner(ref, 'MachineDeployment', { ...nothing, sets: planned, remove });
+    const left = await own();
+    expect(left).toHaveLength(2);
+    expect(left.map(({ metadata }) => metadata.annotations)).toEqual(
+      before.map(({ metadata }) => metadata.annotations),
+    );
+  });
+
+  it('[invariant 5] stops between two batches when the owner is changed', async () => {
+    const ref = await newDeployment({ replicas: 50 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 0 } }));
+    let deleted = 0;
+    const meddler: KubeClient = {
+      ...client,
+      delete: async (...request) => {
+        deleted += 1;
+        if (deleted === 1) await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 50 } }));
+        return client.delete(...request);
+      },
+    };
+    await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    expect((await own()).length).toBeGreaterThanOrEqual(30);
+  });
+
+  it.each([
+    ['its owner', 'MachineDeployment'],
+    ['their set', 'MachineSet'],
+  ])(
+    'deletes no more machines once %s is deleted with --cascade=orphan, in the middle of a step',
+    async (_name, kind) => {
+      const ref = await newDeployment({ replicas: 50 });
+      await settle(ref);
+      for (const machine of await own()) await hold(machine);
+      if (kind === 'MachineDeployment') await client.delete(machineDeployments, ref);
+      else await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 0 } }));
+      const [set] = await sets();
+      let deleted = 0;
+      const orphan = { propagationPolicy: 'Orphan' } as const;
+      const meddler: KubeClient = {
+        ...client,
+        delete: async (...request) => {
+          deleted += 1;
+          if (deleted === 1 && kind === 'MachineDeployment') await client.delete(machineDeployments, ref, orphan);
+          if (deleted === 1 && kind === 'MachineSet') await client.delete(machineSets, set!.metadata, orphan);
+          return client.delete(...request);
+        },
+      };
+      const plan = await planFor(ref);
+      expect(plan.remove).toHaveLength(50);
+      await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', plan);
+      expect(deleted).toBe(20);
+      expect((await planFor(ref)).remove).toEqual([]);
+      expect((await own()).filter(isActive)).toHaveLength(30);
+    },
+  );
+
+  it('leaves nothing under way and begins nothing more when a request fails', async () => {
+    const ref = await newDeployment({ replicas: 60 });
+    await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    let isFirst = true;
+    let underWay = 0;
+    let created = 0;
+    const failing: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        if (isFirst) {
+          isFirst = false;
+          throw new Error('the first one fails');
+        }
+        underWay += 1;
+        const made = await client.create(...request);
+        created += 1;
+        underWay -= 1;
+        return made;
+      },
+    };
+    const plan = await planFor(ref);
+    const step = activitiesOf(failing).actOnOwner(ref, 'MachineDeployment', plan);
+    await expect(step).rejects.toThrow('the first one fails');
+    expect(underWay).toBe(0);
+    expect(created).toBeLessThan(20);
+    expect(await own()).toHaveLength(created);
+
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    expect(await own()).toHaveLength(60);
+  });
+
+  it('begins nothing once nobody waits for it any longer', async () => {
+    const ref = await newDeployment();
+    await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const plan = await planFor(ref);
+    const given = activitiesOf(client, AbortSignal.abort(new Error('given up')));
+    await expect(given.actOnOwner(ref, 'MachineDeployment', plan)).rejects.toThrow('given up');
+    expect(await own()).toEqual([]);
+  });
+
+  it('[invariant 5] creates no machine beside those of a step that was lost and is still under way', async () => {
+    const ref = await newDeployment({ replicas: 60 });
+    await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const lost = await planFor(ref);
+    let resume = () => {};
+    const isRolloutSuspended = new Promise<void>((resolve) => {
+      resume = resolve;
+    });
+    let made = 0;
+    const held: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        if (++made > 5) await isRolloutSuspended;
+        return client.create(...request);
+      },
+    };
+    const underWay = activitiesOf(held).actOnOwner(ref, 'MachineDeployment', lost);
+    await eventually(async () => (await own()).length === 5);
+
+    // Another run takes over, which knows nothing but what it reads.
+    const next = await planFor(ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', next);
+    expect(await own()).toHaveLength(60);
+    await client.delete(machines, { namespace: ref.namespace, name: lost.create[0]?.names[50] ?? '' });
+    resume();
+    await underWay;
+
+    expect(await own()).toHaveLength(59);
+    // What was planned before the other run began finds that one in its place, and does nothing.
+    const begin = mergePatch({ metadata: { annotations: { [names.creating]: 'pool-other' } } });
+    await client.patch(machineSets, (await sets())[0]!.metadata, begin);
+    await activities.actOnOwner(ref, 'MachineDeployment', next);
+    expect(await own()).toHaveLength(59);
+  });
+});

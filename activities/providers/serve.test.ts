@@ -1,0 +1,221 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  ActivityExecutionFailedError,
+  ApplicationFailure,
+  CancelledFailure,
+  Client,
+  Connection,
+} from '@temporalio/client';
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities } from '../../api/provider.ts';
+import { type SimulatedCloud, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { boundary } from '../boundary.ts';
+import { createVmActivities } from './serve.ts';
+import { createSimulatedProvider } from './simulated/index.ts';
+
+const canary = 'canary-2b9d';
+const taskQueue = `vms-${randomUUID()}`;
+let dir: string;
+let cloud: SimulatedCloud;
+let worker: Worker;
+let running: Promise<void>;
+let connection: Connection;
+let native: NativeConnection;
+let client: Client;
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'vms-'));
+  cloud = await startSimulatedCloud({ dir, bootMs: 0, deleteMs: 600_000, tokens: [canary] });
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  Runtime.install({ logger: new DefaultLogger('ERROR'), shutdownSignals: [] });
+  native = await NativeConnection.connect({ address });
+  connection = await Connection.connect({ address });
+  client = new Client({ connection });
+  const secrets: Record<string, Record<string, string>> = {
+    cloud: { token: canary },
+    old: { token: `${canary}-old` },
+    node: { userData: canary },
+  };
+  const provider = createSimulatedProvider({ readSecret: async ({ name }) => secrets[name] });
+  worker = await Worker.create({
+    connection: native,
+    taskQueue,
+    activities: createVmActivities(provider),
+    interceptors: { activity: [boundary] },
+  });
+  running = worker.run();
+});
+
+afterAll(async () => {
+  worker?.shutdown();
+  await running;
+  await connection?.close();
+  await native?.close();
+  await cloud?.stop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+afterEach(() => cloud.setFaults());
+
+function creation(overrides: Partial<EnsureVmRequest> = {}): EnsureVmRequest {
+  const uid = randomUUID();
+  return {
+    class: { namespace: 'garden', name: 'pool', generation: 1 },
+    providerSpec: { endpoint: cloud.url, machineType: 'small', tags: { cluster: 'test' } },
+    credentials: [{ namespace: 'garden', name: 'cloud' }],
+    machine: { uid, namespace: 'garden', name: `machine-${uid}` },
+    userData: { namespace: 'garden', name: 'node', key: 'userData' },
+    token: `${uid}-1`,
+    outcomeUnknown: false,
+    ...overrides,
+  };
+}
+
+function start<N extends 'ensureVm' | 'deleteVm'>(
+  activity: N,
+  request: Parameters<ProviderActivities[N]>[0],
+  heartbeatTimeout: '1s' | '10s' = '10s',
+) {
+  return client.activity.start<Awaited<ReturnType<ProviderActivities[N]>>>(activity, {
+    id: randomUUID(),
+    taskQueue,
+    args: [request],
+    startToCloseTimeout: '1m',
+    scheduleToCloseTimeout: '2m',
+    heartbeatTimeout,
+    retry: { initialInterval: '100ms' },
+  });
+}
+
+/** The cause of an activity's failure, as a workflow would see it. */
+async function failureOf(result: Promise<unknown>): Promise<Error | undefined> {
+  const error = await result.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof ActivityExecutionFailedError)) throw new Error(`the activity did not fail: ${String(error)}`);
+  return error.cause;
+}
+
+async function vmsOf({ machine }: { machine: EnsureVmRequest['machine'] }) {
+  return (await cloud.vms({ all: true })).filter(({ name }) => name === machine.name);
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+describe('cloud activities on a Temporal server', () => {
+  it('[invariant 1] retry a create whose answer was lost, and the Machine has one VM', async () => {
+    await cloud.setFaults(
+      { kind: 'lostAnswer', effect: 'done', operation: 'create', times: 1 },
+      { kind: 'ignoreTokens' },
+    );
+    const request = creation();
+
+    const handle = await start('ensureVm', request);
+
+    expect(await handle.result()).toMatchObject({ state: 'running', nodeName: request.machine.name });
+    expect(await handle.describe()).toMatchObject({ attempt: 2 });
+    expect(await vmsOf(request)).toHaveLength(1);
+  });
+
+  it('fail at once with code, cloud code and request id when only a person can help', async () => {
+    await cloud.setFaults({ kind: 'quota' });
+
+    const handle = await start('ensureVm', creation());
+
+    const failure = await failureOf(handle.result());
+    expect(failure).toBeInstanceOf(ApplicationFailure);
+    expect(failure).toMatchObject({
+      type: 'ResourceExhausted',
+      nonRetryable: true,
+      details: [{ cloudCode: 'QuotaExceeded', requestId: expect.any(String) }],
+    });
+    expect(await handle.describe()).toMatchObject({ attempt: 1 });
+  });
+
+  it('wait as long as a throttling cloud asks for', async () => {
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 8 });
+
+    const handle = await start('ensureVm', creation());
+
+    await until(async () => (await handle.describe()).nextAttemptScheduleTime !== undefined);
+    expect((await handle.describe()).currentRetryIntervalMs).toBe(8_000);
+    await handle.terminate('seen');
+  });
+
+  it('tell the caller at once when the cloud asks for longer than that should stay hidden', async () => {
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 60 });
+
+    const handle = await start('ensureVm', creation());
+
+    expect(await failureOf(handle.result())).toMatchObject({
+      type: 'Unavailable',
+      details: [{ retryAfterMs: 60_000 }],
+    });
+    expect(await handle.describe()).toMatchObject({ attempt: 1 });
+  });
+
+  it('refuse a request that breaks the contract, and name the field', async () => {
+    const handle = await start('ensureVm', { ...creation(), token: '' });
+
+    expect(await failureOf(handle.result())).toMatchObject({
+      type: 'InvalidArgument',
+      message: expect.stringContaining('request.token is "": '),
+    });
+  });
+
+  it('send no heartbeat when they end before one is due', async () => {
+    const handle = await start('ensureVm', creation());
+    await handle.result();
+
+    expect((await handle.describe()).totalHeartbeatCount ?? 0).toBe(0);
+  });
+
+  it('are cancelled while the cloud does not answer', async () => {
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
+    const request = creation();
+    const handle = await start('ensureVm', request, '1s');
+    await until(async () => (await vmsOf(request)).length === 1);
+
+    await handle.cancel('the Machine is to go');
+
+    expect(await failureOf(handle.result())).toBeInstanceOf(CancelledFailure);
+    const pending = (await cloud.calls()).filter(({ outcome }) => outcome === 'pending');
+    expect(pending).toHaveLength(1);
+  });
+
+  it('say in their heartbeats what they wait for', async () => {
+    const request = creation();
+    await (await start('ensureVm', request)).result();
+    const { machine, class: machineClass, providerSpec, credentials } = request;
+    const deletion: DeleteVmRequest = {
+      machine,
+      class: machineClass,
+      providerSpec,
+      credentials,
+      outcomeUnknown: false,
+    };
+
+    const handle = await start('deleteVm', deletion, '1s');
+
+    await until(async () => (await handle.describe()).hasHeartbeatDetails);
+    expect(await (await handle.describe()).getHeartbeatDetails()).toEqual({ vmsLeft: 1 });
+    await handle.cancel('seen');
+    await expect(handle.result()).rejects.toThrow();
+  });
+
+  it('[invariant 8] show no secret in a failure', async () => {
+    const handle = await start('ensureVm', creation({ credentials: [{ namespace: 'garden', name: 'old' }] }));
+
+    const failure = await failureOf(handle.result());
+
+    expect(failure).toMatchObject({ type: 'Unauthenticated' });
+    expect(JSON.stringify([failure?.message, failure?.stack, failure])).not.toContain(canary);
+  });
+});

@@ -1,0 +1,24 @@
+/** What the engine knows of a Node. Plain types: the values are in signals and histories. */
+import type { ConditionStatuses } from './machine.ts';
+
+/** What decisions about a machine need of its Node. */
+export interface NodeSnapshot {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly name: string;
+  readonly deleting: boolean;
+  /** Whether it carries our finalizer and the back reference to its Machine. */
+  readonly managed: boolean;
+  readonly conditions: ConditionStatuses;
+  /** A taint says that its critical components are not ready: it does not count as joined. */
+  readonly startingUp: boolean;
+}
+
+/**
+ * A Node as far as somebody can tell. `unknown`: the cache has not synced or the API server does not answer. That is
+ * never the same as `absent`.
+ */
+export type NodeView =
+  | { readonly state: 'unknown' }
+  | { readonly state: 'absent' }
+  | ({ readonly state: 'present' } & NodeSnapshot);

@@ -1,0 +1,29 @@
+/** References to objects, and what holds for each kind of them. */
+
+/** The APIs that Millwright serves. */
+export type Dialect = 'gardener';
+
+/** A Machine, MachineSet or MachineDeployment. The whole input of a workflow: the object itself is read live. */
+export interface ObjectRef {
+  readonly dialect: Dialect;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Which control cluster it is in: the UID of the watched namespace, where that is known. No other serves it. */
+  readonly cluster?: string;
+}
+
+/** Whether resourceVersion a is newer than b. They are decimal numbers of any length (Kubernetes 1.35, KEP-5504). */
+export function isNewer(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}
+
+/** A run of a workflow that has failed, as the one says that has taken over from it. */
+export interface FailedRun {
+  /** RFC 3339. */
+  readonly at: string;
+  /** `NonDeterminism`: its code was changed by an upgrade. Else the type of the failure. */
+  readonly reason: string;
+  /** At most 300 characters. */
+  readonly message: string;
+}

@@ -1,0 +1,146 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { annotations as keys } from '../gardener/names.ts';
+import type { Machine } from '../gardener/schema/machine.ts';
+import { byDeletionOrder, isPreserved } from './deletion-order.ts';
+
+const now = Date.parse('2026-08-19T12:00:00Z');
+const past = '2026-08-19T11:00:00Z';
+const future = '2026-08-19T13:00:00Z';
+const far = '2026-08-19T14:00:00Z';
+
+interface Traits {
+  readonly name?: string | undefined;
+  readonly phase?: string | undefined;
+  readonly priority?: string | undefined;
+  readonly marked?: string | undefined;
+  readonly created?: string | undefined;
+  readonly expiry?: string | undefined;
+  readonly preserve?: string | undefined;
+}
+
+function machine({
+  name = 'm',
+  phase = 'Running',
+  priority,
+  marked,
+  created = past,
+  expiry,
+  preserve,
+}: Traits): Machine {
+  return {
+    metadata: {
+      name,
+      uid: name,
+      resourceVersion: '1',
+      creationTimestamp: created,
+      annotations: {
+        ...(priority !== undefined && { [keys.priority]: priority }),
+        ...(marked !== undefined && { [keys.markedForDeletionTime]: marked }),
+        ...(preserve !== undefined && { [keys.preserve]: preserve }),
+      },
+    },
+    status: { currentStatus: { phase, ...(expiry !== undefined && { preserveExpiryTime: expiry }) } },
+  };
+}
+
+const anyTraits: fc.Arbitrary<Traits> = fc.record(
+  {
+    name: fc.constantFrom('a', 'b', 'c', 'a-b', 'ab'),
+    phase: fc.constantFrom('', 'Pending', 'Running', 'Failed', 'InPlaceUpdating', 'Terminating', 'Unknown'),
+    priority: fc.constantFrom('1', '2', '3', '-1', 'high', ''),
+    marked: fc.constantFrom(past, future, 'soon', ''),
+    created: fc.constantFrom(past, future),
+    expiry: fc.constantFrom(past, future, far),
+    preserve: fc.constantFrom('now', 'auto-preserved', 'false'),
+  },
+  { requiredKeys: [] },
+);
+
+function order(...machines: Traits[]): (string | undefined)[] {
+  return machines
+    .map(machine)
+    .toSorted(byDeletionOrder(now))
+    .map(({ metadata }) => metadata.name);
+}
+
+describe('byDeletionOrder', () => {
+  it.each<[string, Traits, Traits]>([
+    [
+      'what is not preserved before what is',
+      { phase: 'Running', priority: '3' },
+      { phase: 'Failed', priority: '1', expiry: future },
+    ],
+    [
+      'auto-preserved before preserved',
+      { preserve: 'auto-preserved', expiry: far },
+      { preserve: 'now', expiry: future },
+    ],
+    ['of what is preserved the earlier expiry', { expiry: future, priority: '3' }, { expiry: far, priority: '1' }],
+    ['[mcm 64] a lower priority, whatever the phase', { priority: '1' }, { priority: '2', phase: 'Failed' }],
+    ['[mcm 64] a priority below the default', { priority: '2' }, {}],
+    ['[mcm 64] the default before a higher priority', {}, { priority: '4' }],
+    [
+      'a priority that is no number as the default',
+      { priority: 'low', created: past },
+      { priority: '3', created: future },
+    ],
+    ['[mcm 64] marked before not marked', { marked: future }, { phase: 'Failed' }],
+    ['[mcm 64] the earlier mark', { marked: past, created: future }, { marked: future, created: past }],
+    ['a mark that is no time as none', { marked: past }, { marked: 'soon', phase: 'Failed' }],
+    ['[mcm 64] older before younger', { created: past, name: 'z' }, { created: future, name: 'a' }],
+    ['whatever expired is not preserved', { expiry: past, name: 'a' }, { name: 'b' }],
+    ['the name at last, so that every reader sees one order', { name: 'a' }, { name: 'b' }],
+  ])('puts first %s', (_, first, second) => {
+    const [a, b] = [machine({ name: 'x', ...first }), machine({ name: 'y', ...second })];
+    expect(byDeletionOrder(now)(a, b)).toBeLessThan(0);
+    expect(byDeletionOrder(now)(b, a)).toBeGreaterThan(0);
+  });
+
+  it('[mcm 64] goes from the worst phase to the best, and an unknown phase goes before all', () => {
+    const phases = ['Running', 'Available', 'Pending', 'Unknown', 'CrashLoopBackOff', 'Failed', 'InPlaceUpdating'];
+    const machines = phases.map((phase) => ({ phase, name: phase }));
+    expect(order(...machines)).toEqual(phases.toReversed());
+  });
+
+  it('[mcm 64] takes every other phase as Terminating', () => {
+    for (const phase of ['', 'InPlaceUpdating', 'InPlaceUpdateFailed', 'New']) {
+      expect(order({ name: 'b', phase: 'Terminating' }, { name: 'a', phase })).toEqual(['a', 'b']);
+      expect(order({ name: 'a', phase: 'Terminating' }, { name: 'b', phase })).toEqual(['a', 'b']);
+    }
+  });
+
+  it('is a total order', () => {
+    const compare = byDeletionOrder(now);
+    fc.assert(
+      fc.property(anyTraits, anyTraits, anyTraits, (x, y, z) => {
+        const [a, b, c] = [machine(x), machine(y), machine(z)];
+        const sign = Math.sign(compare(a, b));
+        expect(sign).not.toBeNaN();
+        expect(sign + Math.sign(compare(b, a))).toBe(0);
+        expect(compare(a, a)).toBe(0);
+        if (sign <= 0 && compare(b, c) <= 0) expect(compare(a, c)).toBeLessThanOrEqual(0);
+        if (a.metadata.name !== b.metadata.name) expect(sign).not.toBe(0);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+});
+
+describe('isPreserved', () => {
+  it.each<[string, Traits, boolean]>([
+    ['nothing', {}, false],
+    ['an expiry to come', { expiry: future }, true],
+    ['an expiry that has passed', { expiry: past }, false],
+    ['an expiry that has passed, whatever the annotation', { expiry: past, preserve: 'now' }, false],
+    ['an expiry to come, whatever the annotation', { expiry: future, preserve: 'false' }, true],
+    ['now', { preserve: 'now' }, true],
+    ['when-failed', { preserve: 'when-failed' }, true],
+    ['auto-preserved', { preserve: 'auto-preserved' }, true],
+    ['false', { preserve: 'false' }, false],
+    ['an empty annotation', { preserve: '' }, false],
+    ['a value that nobody knows', { preserve: 'toString' }, false],
+  ])('judges %s', (_, traits, preserved) => {
+    expect(isPreserved(machine({ phase: 'Failed', ...traits }), now)).toBe(preserved);
+  });
+});

@@ -1,0 +1,161 @@
+import { describe, expect, it } from '@jest/globals';
+import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../gardener/schema/machine-set.ts';
+import { withFailure, withReport } from './status.ts';
+
+const deployment: MachineDeployment = {
+  metadata: {
+    name: 'pool-a',
+    uid: 'md-1',
+    resourceVersion: '5',
+    generation: 4,
+    creationTimestamp: '2026-08-19T10:00:00Z',
+  },
+};
+
+const setName = 'pool-a-1';
+
+describe('withReport', () => {
+  const now = new Date('2026-08-19T12:00:00.5Z');
+  const available = { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable' };
+  const before = '2026-08-19T11:00:00Z';
+  const progressing = {
+    type: 'Progressing',
+    status: 'True',
+    reason: 'FoundNewMachineSet',
+    lastUpdateTime: before,
+    lastTransitionTime: before,
+    message: 'Found new machine set "pool-a-1"',
+  };
+
+  it('has nothing to write when all is there', () => {
+    const noted = { ...deployment, status: { observedGeneration: 4, conditions: [available, progressing] } };
+    expect(withReport(noted, { progress: 'FoundNewMachineSet', setName }, 4, now)).toBeUndefined();
+    expect(withReport(noted, {}, undefined, now)).toBeUndefined();
+    expect(withReport(noted, {}, 4, now)).toBeUndefined();
+  });
+
+  it('notes a generation without touching the conditions', () => {
+    const old = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
+    expect(withReport(old, { progress: 'FoundNewMachineSet', setName }, 4, now)).toEqual({
+      status: { observedGeneration: 4 },
+    });
+    expect(withReport(old, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+  });
+
+  it('writes its own condition and keeps all others', () => {
+    const patch = withReport(
+      { ...deployment, status: { observedGeneration: 4, conditions: [progressing, available] } },
+      { progress: 'NewMachineSetAvailable' },
+      4,
+      now,
+    );
+    expect(patch).toMatchObject({
+      status: {
+        observedGeneration: 4,
+        conditions: [
+          available,
+          {
+            type: 'Progressing',
+            status: 'True',
+            reason: 'NewMachineSetAvailable',
+            lastUpdateTime: '2026-08-19T12:00:00Z',
+            lastTransitionTime: before, // the status stays True
+          },
+        ],
+      },
+    });
+  });
+
+  it('notes the time when the status becomes True', () => {
+    const stalled = { ...progressing, status: 'False', reason: 'ProgressDeadlineExceeded' };
+    const patch = withReport(
+      { ...deployment, status: { conditions: [stalled] } },
+      { progress: 'MachineSetUpdated' },
+      4,
+      now,
+    );
+    expect(patch).toMatchObject({
+      status: { conditions: [{ status: 'True', lastTransitionTime: '2026-08-19T12:00:00Z' }] },
+    });
+  });
+
+  it('notes the generation that was acted upon, also when there is another one by now', () => {
+    const metadata = { ...deployment.metadata, generation: 9 };
+    expect(withReport({ ...deployment, metadata }, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+  });
+
+  it('tells a problem as Progressing False, once, and another one again', () => {
+    const problem = 'spec.selector is missing';
+    const patch = withReport(deployment, { problem }, 4, now);
+    const condition = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem };
+    expect(patch).toMatchObject({ status: { observedGeneration: 4, conditions: [condition] } });
+    const told = { ...deployment, ...(patch as object) };
+    expect(withReport(told, { problem }, 4, now)).toBeUndefined();
+    expect(withReport(told, { problem: 'another' }, 4, now)).toMatchObject({
+      status: { conditions: [{ message: 'another' }] },
+    });
+    expect(withReport(told, { progress: 'FoundNewMachineSet' }, 4, now)).toMatchObject({
+      status: { conditions: [{ status: 'True', reason: 'FoundNewMachineSet' }] },
+    });
+  });
+
+  it.each([
+    ['NewMachineSetCreated', 'True', 'Created new machine set "pool-a-1"'],
+    ['FoundNewMachineSet', 'True', 'Found new machine set "pool-a-1"'],
+    ['MachineSetUpdated', 'True', 'MachineSet "pool-a-1" is progressing.'],
+    ['NewMachineSetAvailable', 'True', 'MachineSet "pool-a-1" has successfully progressed.'],
+    ['ProgressDeadlineExceeded', 'False', 'MachineSet "pool-a-1" has timed out progressing.'],
+    ['DeploymentPaused', 'Unknown', 'Deployment is paused'],
+    ['DeploymentResumed', 'Unknown', 'Deployment is resumed'],
+  ])('says %s as machine-controller-manager does', (progress, status, message) => {
+    expect(withReport(deployment, { progress, setName }, 4, now)).toMatchObject({
+      status: { conditions: [{ type: 'Progressing', reason: progress, status, message }] },
+    });
+  });
+
+  it('[mcm 68] tells a failure beside all else, and takes it back', () => {
+    const before = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
+    const failure = { reason: 'FailedCreate', message: 'quota' };
+    const patch = withReport(before, { failure }, undefined, now) as { status: MachineDeployment['status'] };
+    expect(patch).toMatchObject({
+      status: { conditions: [available, progressing, { type: 'ReplicaFailure', status: 'True', ...failure }] },
+    });
+    expect(patch.status).not.toHaveProperty('observedGeneration');
+    const told = { ...before, status: { ...before.status, ...patch.status } };
+    expect(withReport(told, { failure }, undefined, now)).toBeUndefined();
+    expect(withReport(told, {}, 4, now)).toEqual({
+      status: { observedGeneration: 4, conditions: [available, progressing] },
+    });
+  });
+});
+
+describe('withFailure', () => {
+  const now = new Date('2026-08-19T12:00:00Z');
+  const set: MachineSet = { metadata: deployment.metadata };
+  const frozen = { type: 'Frozen', status: 'True' };
+  const failure = { reason: 'FailedCreate', message: 'quota' };
+  const condition = { type: 'ReplicaFailure', status: 'True', ...failure };
+
+  it('[mcm 68] tells a failure beside the conditions of others, once, and takes it back', () => {
+    const before = { ...set, status: { observedGeneration: 4, machineSetCondition: [frozen] } };
+    const patch = withFailure(before, failure, 4, now) as { status: MachineSet['status'] };
+    expect(patch.status?.machineSetCondition).toEqual([
+      frozen,
+      { ...condition, lastTransitionTime: '2026-08-19T12:00:00Z' },
+    ]);
+    expect(withFailure({ ...set, ...patch }, failure, 4, now)).toBeUndefined();
+    expect(withFailure({ ...set, ...patch }, { ...failure, message: 'x' }, 4, now)).toMatchObject({
+      status: { machineSetCondition: [frozen, { message: 'x' }] },
+    });
+    expect(withFailure({ ...set, ...patch }, undefined, 4, now)).toMatchObject({
+      status: { machineSetCondition: [frozen] },
+    });
+  });
+
+  it('notes a generation when one is given, and nothing else', () => {
+    const before = { ...set, status: { observedGeneration: 3, machineSetCondition: [condition] } };
+    expect(withFailure(before, failure, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withFailure(before, failure, undefined, now)).toBeUndefined();
+  });
+});

@@ -1,0 +1,278 @@
+import { describe, expect, it } from '@jest/globals';
+import { annotations, finalizers, labels } from '../gardener/names.ts';
+import type { Machine } from '../gardener/schema/machine.ts';
+import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../gardener/schema/machine-set.ts';
+import { names } from '../names.ts';
+import { newSetName, templateHash } from './template.ts';
+import { controllerOf, isLone, toDeploymentView, toLoneSetView } from './view.ts';
+
+type Meta = Machine['metadata'];
+
+function meta(name: string, change: Partial<Meta> = {}): Meta {
+  return {
+    name,
+    namespace: 'n',
+    uid: name,
+    resourceVersion: '1',
+    generation: 1,
+    creationTimestamp: '2026-08-19T10:00:00Z',
+    ...change,
+  };
+}
+
+function ownedBy(uid: string): Pick<Meta, 'ownerReferences'> {
+  return { ownerReferences: [{ apiVersion: 'v1', kind: 'Owner', name: uid, uid, controller: true }] };
+}
+
+function template(className: string) {
+  return { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: className } } };
+}
+
+function deployment(change: Partial<NonNullable<MachineDeployment['spec']>> = {}): MachineDeployment {
+  return {
+    metadata: meta('pool', { finalizers: [finalizers.machine] }),
+    spec: {
+      replicas: 3,
+      selector: { matchLabels: { name: 'pool' } },
+      template: template('small'),
+      strategy: { type: 'Recreate' },
+      ...change,
+    },
+    status: { observedGeneration: 1 },
+  };
+}
+
+function set(name: string, className: string, change: Partial<Meta> = {}): MachineSet {
+  return {
+    metadata: meta(name, { finalizers: [finalizers.machine], ...ownedBy('pool'), ...change }),
+    spec: { replicas: 2, selector: { matchLabels: { name: 'pool' } }, template: template(className) },
+    status: { observedGeneration: 1 },
+  };
+}
+
+function machine(name: string, setUid: string, phase = 'Running', change: Partial<Meta> = {}): Machine {
+  return { metadata: meta(name, { ...ownedBy(setUid), ...change }), status: { currentStatus: { phase } } };
+}
+
+const leaving = { deletionTimestamp: '2026-08-19T11:00:00Z' };
+const replaced = { ...leaving, annotations: { [names.replaced]: 'true' } };
+
+describe('toDeploymentView', () => {
+  it('takes the oldest set with the template of the deployment, and passes over those of others', () => {
+    const old = set('pool-old', 'large');
+    const second = set('pool-2', 'small', { creationTimestamp: '2026-08-19T12:00:00Z' });
+    const first = set('pool-1', 'small', { creationTimestamp: '2026-08-19T11:00:00Z' });
+    const foreign = set('foreign', 'small', ownedBy('other'));
+    const view = toDeploymentView(deployment(), [second, foreign, first, old], []);
+    expect(view.sets.map(({ name, current }) => [name, current])).toEqual([
+      ['pool-old', false],
+      ['pool-1', true],
+      ['pool-2', false],
+    ]);
+    expect(view.template).toEqual({ setName: 'pool-1', hash: templateHash(template('small')) });
+  });
+
+  it('prefers a set that stays to an older one that somebody deleted', () => {
+    const deleted = set('pool-1', 'small', leaving);
+    const view = toDeploymentView(deployment(), [deleted, set('pool-2', 'small')], []);
+    expect(view.sets.map(({ current, deleting }) => [current, deleting])).toEqual([
+      [false, true],
+      [true, false],
+    ]);
+    expect(toDeploymentView(deployment(), [deleted], []).sets).toMatchObject([{ current: true, deleting: true }]);
+  });
+
+  it('has no progress deadline where it is missing, 0 or less', () => {
+    const deadlineOf = (progressDeadlineSeconds?: number) => {
+      const change = progressDeadlineSeconds === undefined ? {} : { progressDeadlineSeconds };
+      return toDeploymentView(deployment(change), [], []).progressDeadlineSeconds;
+    };
+    expect([undefined, 0, -5, 1].map(deadlineOf)).toEqual([undefined, undefined, undefined, 1]);
+  });
+
+  it('[mcm 82] names the set that does not exist yet, another one after each collision', () => {
+    const view = toDeploymentView(deployment(), [set('pool-1', 'large')], []);
+    const hash = templateHash(template('small'));
+    expect(view.template).toEqual({ setName: newSetName('pool', hash), hash });
+    const collided = { ...deployment(), status: { collisionCount: 1 } };
+    expect(toDeploymentView(collided, [], []).template).not.toEqual(view.template);
+  });
+
+  it('[mcm 67] counts the machines of each set', () => {
+    const machines = [
+      machine('a', 'pool-1', 'Running'),
+      machine('b', 'pool-1', 'Available'),
+      machine('c', 'pool-1', 'Failed'),
+      machine('d', 'pool-1', 'Failed', { annotations: { [annotations.preserve]: 'now' } }),
+      machine('e', 'pool-1', 'Terminating'),
+      machine('f', 'pool-1', 'Running', leaving),
+      machine('g', 'pool-1', 'Failed', replaced),
+      machine('h', 'pool-1', ''),
+      machine('i', 'pool-0', 'Running'),
+      machine('j', 'other', 'Running'),
+    ];
+    const view = toDeploymentView(deployment(), [set('pool-1', 'small'), set('pool-0', 'large')], machines);
+    expect(view.sets).toMatchObject([
+      { name: 'pool-0', total: 1, active: 1, available: 1, failed: 0, replacing: 0, replicas: 2 },
+      { name: 'pool-1', total: 8, active: 5, available: 2, failed: 1, replacing: 1, replicas: 2 },
+    ]);
+  });
+
+  it('counts the machines of each set that somebody has marked, and the available ones beside them', () => {
+    const marked = { annotations: { [annotations.priority]: '1' } };
+    const machines = [
+      machine('a', 'pool-1', 'Running', marked),
+      machine('b', 'pool-1', 'Unknown', marked),
+      machine('c', 'pool-1', 'Failed', marked),
+      machine('d', 'pool-1', 'Running', { ...marked, ...leaving }),
+      machine('e', 'pool-1', 'Running'),
+      machine('f', 'pool-1', 'Pending'),
+    ];
+    const [view] = toDeploymentView(deployment(), [set('pool-1', 'small')], machines).sets;
+    expect(view).toMatchObject({ available: 2, marked: 2, unmarked: 1 });
+    const [plain] = toDeploymentView(deployment(), [set('pool-1', 'small')], machines.slice(4)).sets;
+    expect(plain).not.toHaveProperty('marked');
+    expect(plain).not.toHaveProperty('unmarked');
+  });
+
+  it.each([
+    [{ type: 'RollingUpdate', rollingUpdate: { maxSurge: 2 } }, 2],
+    [{ type: 'RollingUpdate', rollingUpdate: { maxSurge: '25%' } }, 1],
+    [{ type: 'RollingUpdate', rollingUpdate: { maxSurge: '100%' } }, 3],
+    [{ type: 'RollingUpdate', rollingUpdate: { maxSurge: '0%' } }, 0],
+    [{ type: 'InPlaceUpdate', inPlaceUpdate: { maxSurge: 1 }, rollingUpdate: { maxSurge: 5 } }, 1],
+    [{ type: 'Recreate', rollingUpdate: { maxSurge: 5 } }, 0],
+    [{ type: 'RollingUpdate' }, 0],
+    [{ type: 'toString', rollingUpdate: { maxSurge: 5 } }, 0],
+    [undefined, 0],
+  ])('resolves the surge of %j for 3 replicas to %p', (strategy, maxSurge) => {
+    const view = toDeploymentView(deployment(strategy === undefined ? {} : { strategy }), [], []);
+    expect(view.maxSurge).toBe(maxSurge);
+  });
+
+  it('says whether the generation was taken note of, our finalizer is there, and what was reported', () => {
+    const view = toDeploymentView(deployment(), [set('pool-1', 'small')], []);
+    expect(view).toMatchObject({
+      managed: true,
+      observed: true,
+      deleting: false,
+      sets: [{ managed: true, observed: true }],
+    });
+    expect(view).not.toHaveProperty('progress');
+    const changed: MachineDeployment = {
+      metadata: meta('pool', { generation: 2, ...leaving }),
+      status: { observedGeneration: 1, conditions: [{ type: 'Progressing', status: 'True', reason: 'X' }] },
+    };
+    expect(toDeploymentView(changed, [], [])).toMatchObject({
+      managed: false,
+      observed: false,
+      deleting: true,
+      progress: 'X',
+      replicas: 0,
+    });
+  });
+});
+
+describe('what a view says of an owner that is deleted with --cascade=orphan', () => {
+  const orphaning = (change: Partial<Meta>) => ({ finalizers: [finalizers.machine, 'orphan'], ...change });
+
+  it.each<[string, Partial<Meta>, boolean]>([
+    ['that what it owns stays', orphaning(leaving), true],
+    ['nothing of it before it is deleted', orphaning({}), false],
+    ['nothing of it once all is released', { finalizers: [finalizers.machine], ...leaving }, false],
+  ])('is %s', (_name, change, orphans) => {
+    const { metadata, ...rest } = deployment();
+    const deleted = toDeploymentView({ ...rest, metadata: { ...metadata, ...change } }, [], []);
+    const [ofDeployment] = toDeploymentView(deployment(), [set('pool-1', 'small', change)], []).sets;
+    const lone = toLoneSetView(set('lone', 'small', change), []);
+    expect([deleted, ofDeployment, lone, lone.sets[0]].map((one) => one?.orphans === true)).toEqual(
+      Array.from({ length: 4 }, () => orphans),
+    );
+  });
+});
+
+describe('what a view says of the owner itself', () => {
+  const current = (change: Partial<Meta> = {}) =>
+    set('pool-1', 'small', { annotations: { [annotations.revision]: '7' }, ...change });
+
+  it('is observed once the deployment has the revision of its set', () => {
+    const bare = deployment();
+    expect(toDeploymentView(bare, [current()], []).observed).toBe(false);
+    const metadata = { ...bare.metadata, annotations: { [annotations.revision]: '7' } };
+    expect(toDeploymentView({ ...bare, metadata }, [current()], []).observed).toBe(true);
+  });
+
+  it('names the problem, and is observed once the status tells that and nothing else', () => {
+    const wrong = deployment({ selector: {} });
+    const { problem, observed } = toDeploymentView(wrong, [], []);
+    expect([problem, observed]).toEqual([expect.stringContaining('spec.selector'), false]);
+    const told = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem ?? '' };
+    const status = { observedGeneration: 1, conditions: [told] };
+    expect(toDeploymentView({ ...wrong, status }, [], [])).toMatchObject({ problem, observed: true });
+    const mended = toDeploymentView({ ...deployment(), status }, [], []);
+    expect(mended.observed).toBe(false);
+    expect(mended).not.toHaveProperty('problem');
+    expect(mended).not.toHaveProperty('progress');
+  });
+
+  it.each<[string, Partial<Meta>, Partial<Meta>, boolean]>([
+    ['nothing', {}, {}, false],
+    ['the label of the deployment', { labels: { freeze: 'True' } }, {}, true],
+    ['the label of the set', {}, { labels: { freeze: 'True' } }, true],
+    ['a label that says something else', { labels: { freeze: 'true' } }, { labels: { freeze: 'yes' } }, false],
+    ['an update in place', {}, { labels: { [labels.scaleUpDisabled]: '' } }, true],
+  ])('a set is closed to new machines by %s: %j %j', (_name, owner, own, closed) => {
+    const { metadata, ...rest } = deployment();
+    const view = toDeploymentView({ ...rest, metadata: { ...metadata, ...owner } }, [current(own)], []);
+    expect(view.sets).toMatchObject([{ closed }]);
+    expect(toLoneSetView(current(own), []).sets).toMatchObject([{ closed: closed && own.labels !== undefined }]);
+  });
+
+  it('a set knows what is asked for by its annotations, unless it is old and empty', () => {
+    const told = { [annotations.desiredReplicas]: '3', [annotations.maxReplicas]: '3' };
+    const stale = { ...told, [annotations.desiredReplicas]: '2' };
+    const old = set('pool-0', 'large', { annotations: stale });
+    const annotated = (one: MachineSet) => toDeploymentView(deployment(), [one], []).sets[0]?.annotated;
+    expect(annotated(current({ annotations: told }))).toBe(true);
+    expect(annotated(current({ annotations: stale }))).toBe(false);
+    expect(annotated(old)).toBe(false);
+    expect(annotated({ ...old, spec: { ...old.spec, replicas: 0 } })).toBe(true);
+  });
+});
+
+describe('toLoneSetView', () => {
+  it('sees a set as the owner of itself', () => {
+    const { ownerReferences: _, ...metadata } = meta('lone', { finalizers: [finalizers.machine] });
+    const lone: MachineSet = { ...set('lone', 'small'), metadata };
+    const view = toLoneSetView(lone, [machine('a', 'lone'), machine('b', 'other')]);
+    expect(view).toMatchObject({
+      kind: 'MachineSet',
+      replicas: 2,
+      maxSurge: 0,
+      managed: true,
+      observed: true,
+      sets: [{ name: 'lone', current: true, replicas: 2, total: 1, available: 1 }],
+    });
+  });
+});
+
+describe('isLone', () => {
+  it('holds for a set that nothing controls, and for one whose deployment is gone or another', () => {
+    const owned = set('pool-1', 'small');
+    expect(isLone({ metadata: meta('lone') }, undefined)).toBe(true);
+    expect(isLone(owned, undefined)).toBe(true);
+    expect(isLone(owned, { metadata: meta('pool', { uid: 'made again' }) })).toBe(true);
+    expect(isLone(owned, deployment())).toBe(false);
+  });
+});
+
+describe('controllerOf', () => {
+  it('is the owner that controls, whatever other owners there are', () => {
+    const other = { apiVersion: 'v1', kind: 'Other', name: 'o', uid: 'o' };
+    const ownerReferences = [other, { ...other, uid: 'c', controller: true }];
+    expect(controllerOf({ metadata: { uid: 'u', ownerReferences } })).toBe('c');
+    expect(controllerOf({ metadata: { uid: 'u', ownerReferences: [other] } })).toBeUndefined();
+    expect(controllerOf({ metadata: { uid: 'u' } })).toBeUndefined();
+  });
+});

@@ -1,0 +1,16 @@
+import { describe, expect, it } from '@jest/globals';
+import { type FlagName, parseOptions, UsageError } from '../../options.ts';
+import { sweepCommand } from './command.ts';
+
+describe('millwright sweep', () => {
+  const run = (words: readonly string[], given: Partial<Record<FlagName, string>> = {}) =>
+    sweepCommand.run(parseOptions(sweepCommand.flags, given, {}), words, given);
+
+  it.each([
+    [['aprove', 'vm-1'], {}, "action is 'aprove': give approve, or leave it out to start a sweep"],
+    [['approve'], {}, 'orphan is missing: name the orphans that may be deleted'],
+    [['approve', 'vm-1'], { dryRun: 'true' }, "--dry-run is no option of 'sweep approve': give it to 'sweep' alone"],
+  ])('refuses %j with %j', async (words, given, problem) => {
+    await expect(run(words, given)).rejects.toThrow(new UsageError(problem));
+  });
+});

@@ -1,0 +1,140 @@
+/** The two halves of Millwright, as `run`, `controllers` and `worker` start them. */
+import { Client } from '@temporalio/client';
+import { Gauge } from 'prom-client';
+import type { MachineLimits } from '../../api/model/machine.ts';
+import { startControllers } from '../../controllers/main.ts';
+import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
+import { connectClient, connectWorkers } from '../../temporal/connection.ts';
+import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
+import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { startWorkers } from '../../temporal/worker.ts';
+import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flags.ts';
+import type { Options } from '../options.ts';
+import { temporalServer } from '../servers.ts';
+import { lookAtLeases, startLeadership } from './election.ts';
+import { countFailedRuns } from './metrics.ts';
+import type { Part, PartDeps } from './serve.ts';
+
+/** Starts the controllers with a connection to Temporal of their own. They act once they lead. */
+export async function startControllersPart(
+  options: Options<(typeof serverFlags | typeof controllersFlags | typeof leaderFlags)[number]>,
+  deps: PartDeps,
+): Promise<Part> {
+  const { control, target, logger } = deps;
+  const server = temporalServer(options);
+  const installation = options.installation ?? options.namespace;
+  const connection = await connectClient(server);
+  const clusterId = await findClusterId(control, options.namespace, logger);
+  const check = { namespace: server.namespace, installation, clusterId };
+  await refuseOtherClusters(connection, check);
+  await ensureSearchAttributes(connection, server.namespace);
+  const client = new Client({ connection, namespace: server.namespace });
+  const leadership = startLeadership(options, deps);
+  const controllers = startControllers({
+    control,
+    target,
+    installation: { client, name: installation, cluster: clusterId },
+    namespace: options.namespace,
+    defaults: machineLimits(options),
+    sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
+    leading: leadership.leading,
+    logger,
+  });
+  const otherClusters = watchForOtherClusters(connection, check, {
+    control,
+    namespace: options.namespace,
+    show: () => showControllers(connection, check),
+    logger,
+  });
+  return {
+    missing: () => [...leadership.missing(), ...controllers.missing()],
+    details: leadership.details,
+    failed: otherClusters.found,
+    async stop() {
+      otherClusters.stop();
+      await controllers.stop();
+      // Only now: what was under way has ended.
+      await leadership.stop();
+      await connection.close();
+    },
+  };
+}
+
+/** How long a sweep waits at the brake for a person: a day, so that somebody is at work. */
+const approvalSeconds = 24 * 3_600;
+
+/** Starts the workers with a connection to Temporal of their own. */
+export async function startWorkersPart(
+  options: Options<(typeof serverFlags | typeof workersFlags)[number]>,
+  deps: PartDeps,
+): Promise<Part> {
+  const { control, target, logger, registry } = deps;
+  const server = temporalServer(options);
+  const installation = options.installation ?? options.namespace;
+  const connection = await connectWorkers(server, logger);
+  const clusterId = await findClusterId(control, options.namespace, logger);
+  const check = { namespace: server.namespace, installation, clusterId };
+  await refuseOtherClusters(connection, check);
+  await ensureSearchAttributes(connection, server.namespace);
+  const workersOptions = {
+    connection,
+    namespace: server.namespace,
+    installation,
+    clusterId,
+    control,
+    target,
+    defaults: machineLimits(options),
+    maxCachedWorkflows: options.maxCachedWorkflows,
+    bootstrapTokenExtraGroups: options.bootstrapTokenAuthExtraGroups,
+    sweep: {
+      confirmAfterSeconds: options.orphanConfirmAfter,
+      minimumAgeSeconds: options.orphanMinimumAge,
+      brakeCount: options.orphanBrakeCount,
+      brakeRate: options.orphanBrakeRate,
+      approvalSeconds,
+    },
+    onFailedRun: countFailedRuns(registry),
+    providers: options.providers,
+    logger,
+  };
+  const leases = lookAtLeases(options, deps);
+  const workers = await startPausableWorkers({
+    ...leases,
+    start: (refusal) => startWorkers({ ...workersOptions, refusal }),
+    logger,
+  });
+  new Gauge({
+    name: 'millwright_workers_paused',
+    help: '1 while the workers pause because a process other than Millwright holds a Lease.',
+    registers: [registry],
+    collect() {
+      this.set(workers.isPaused() ? 1 : 0);
+    },
+  });
+  const otherClusters = watchForOtherClusters(connection, check, {
+    control,
+    namespace: options.namespace,
+    logger,
+  });
+  const failed = Promise.race([workers.failed, otherClusters.found]);
+  failed.catch(() => undefined); // whoever looks at it later still sees it
+  return {
+    missing: workers.missing,
+    failed,
+    async stop() {
+      otherClusters.stop();
+      await workers.stop();
+      await leases.close();
+      await connection.close();
+    },
+  };
+}
+
+function machineLimits(options: Options<(typeof controllersFlags)[number]>): MachineLimits {
+  return {
+    creationSeconds: options.machineCreationTimeout,
+    drainSeconds: options.machineDrainTimeout,
+    maxEvictRetries: options.machineMaxEvictRetries,
+    nodeConditions: options.nodeConditions,
+  };
+}

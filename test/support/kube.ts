@@ -1,0 +1,58 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeObject } from '../../api/objects.ts';
+import { createKubeClient, type KubeClient, type KubeClientOptions } from '../../kube/client.ts';
+import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
+import { namespaces } from '../../kube/core.ts';
+import type { Logger } from '../../kube/logger.ts';
+import type { StoreEvent } from '../../kube/store.ts';
+
+/** Kubeconfig of the first or second API server of the test stack. */
+export function testKubeconfig(cluster: 1 | 2 = 1): string {
+  const variable = cluster === 1 ? 'MILLWRIGHT_TEST_KUBECONFIG' : 'MILLWRIGHT_TEST_KUBECONFIG_2';
+  const path = process.env[variable];
+  if (!path) throw new Error(`${variable} is not set: run the tests with npm test`);
+  return path;
+}
+
+export function testClient(
+  access: KubeconfigAccess = loadKubeconfig(testKubeconfig()),
+  options: Partial<KubeClientOptions> = {},
+): KubeClient {
+  return createKubeClient({ access, userAgent: 'millwright-test/0', qps: 1000, burst: 1000, ...options });
+}
+
+/** A new namespace; they stay, for without a controller manager none can be deleted. */
+export async function newNamespace(client: KubeClient): Promise<string> {
+  const namespace = await client.create(namespaces, { metadata: { generateName: 'kube-test-' } });
+  return namespace.metadata.name;
+}
+
+/** Waits until the condition holds. A condition that throws does not hold; the last error is told at the end. */
+export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 20_000): Promise<void> {
+  const endsAt = performance.now() + timeoutMs;
+  let cause: unknown;
+  while (performance.now() < endsAt) {
+    try {
+      if (await condition()) return;
+    } catch (error) {
+      cause = error;
+    }
+    await sleep(20);
+  }
+  throw new Error(`not within ${timeoutMs} ms: ${condition}`, { cause });
+}
+
+/** A logger that keeps what it is told. */
+export function recordingLogger(): Logger & { readonly lines: { level: string; fields: object; message: string }[] } {
+  const lines: { level: string; fields: object; message: string }[] = [];
+  const log = (level: string) => (fields: object, message: string) => {
+    lines.push({ level, fields, message });
+  };
+  return { lines, debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') };
+}
+
+/** What happened, in words: `added a`, `synced`, `set back`. */
+export function inWords<T extends KubeObject>(event: StoreEvent<T>): string {
+  if (event.kind === 'synced') return event.isRestored ? 'set back' : 'synced';
+  return `${event.kind} ${event.object.metadata.name}`;
+}

@@ -1,0 +1,33 @@
+import { describe, expect, it } from '@jest/globals';
+import { readVm } from './answers.ts';
+
+const vm = { state: 'running', providerID: 'example:///vm-1', nodeName: 'node-1', addresses: [] };
+
+describe('readVm', () => {
+  it('takes a VM as it is', () => {
+    expect(readVm(vm)).toEqual(vm);
+  });
+
+  it('takes null for left out, and ignores fields that it does not know', () => {
+    const answer = { ...vm, nodeName: null, message: null, lastKnownState: null, flavour: 7 };
+
+    expect(readVm(answer)).toEqual({ state: 'running', providerID: vm.providerID, addresses: [], flavour: 7 });
+  });
+
+  it.each([
+    [null, 'state undefined: it has to be creating, uninitialized, running, failed'],
+    ['vm-1', 'state undefined'],
+    [{ ...vm, state: 'RUNNING' }, 'state "RUNNING"'],
+    [{ ...vm, providerID: null }, 'providerID undefined: it has to be a text'],
+    [{ ...vm, providerID: '' }, 'providerID ""'],
+    [{ ...vm, nodeName: 17 }, 'nodeName 17'],
+    [{ ...vm, lastKnownState: { id: 1 } }, 'lastKnownState {"id":1}'],
+  ])('[invariant 1] refuses %j, after which a VM may exist', (answer, problem) => {
+    expect(readVm(answer)).toMatchObject({
+      code: 'Internal',
+      message: expect.stringContaining(problem),
+      outcomeUnknown: true,
+      blockedOn: 'CloudApi',
+    });
+  });
+});
