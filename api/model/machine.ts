@@ -61,6 +61,14 @@ export interface MachineSnapshot {
   readonly conditions: ConditionStatuses;
   /** What the provider wants to be given with its next call. */
   readonly lastKnownState?: string;
+  /** How far it is; `phase` is its API's own word for that, for people. */
+  readonly stage: MachineStage;
+  /** Name of the object that its VM is made from; or else text that differs when the inline source was changed. */
+  readonly source: string;
+  /** Why no VM may be created for it: what is wrong with the object itself, with the field and the fix. */
+  readonly problem?: string;
+  /** What becomes of it when somebody deletes its Node. */
+  readonly onNodeDeleted: 'deleteMachine' | 'replaceVm';
 }
 
 /** What a watcher saw of one machine: the payload of the `observed` signal. */
@@ -101,5 +109,43 @@ export interface StatusChange {
   readonly timeoutActive?: boolean;
   readonly lastKnownState?: string;
   /** An Event on the Machine that goes with the change. Its note is the operation's description unless one is given. */
+  readonly event?: { readonly reason: MachineEvent; readonly note?: string };
+}
+
+/** How far a Machine is, whatever its API calls that. */
+export type MachineStage =
+  | 'new' // nothing was asked of a cloud yet
+  | 'creating' // a step of the creation was refused and is tried again
+  | 'joining' // the VM exists and its Node has not joined
+  | 'available' // the VM exists and there is no target cluster
+  | 'running' // the Node is healthy
+  | 'unhealthy' // the Node is unhealthy or missing
+  | 'failed' // its owner replaces it
+  | 'deleting'
+  | 'updating'; // updated in place, by somebody else
+
+/** What is being done with a Machine, or was done last: facts, which a dialect puts into its own words. */
+export interface MachineStep {
+  readonly kind: 'create' | 'initialize' | 'join' | 'health' | 'drain' | 'deleteVm';
+  readonly state: 'processing' | 'failed' | 'successful';
+  /** What happened, for people; left out where the kind says it all. */
+  readonly message?: string;
+  readonly code?: FailureCode;
+  /** The message is the cloud's. */
+  readonly isFromCloud?: true;
+}
+
+/** What a workflow reports about its Machine. What it leaves out stays as it is. */
+export interface MachineReport {
+  readonly stage: MachineStage;
+  /** When the stage was entered, RFC 3339; left out while the stage stays the same. */
+  readonly stageSince?: string;
+  readonly step?: MachineStep;
+  /** Whether a timeout counts against the stage. */
+  readonly isTimed?: boolean;
+  readonly lastKnownState?: string;
+  /** The Node that has joined. */
+  readonly nodeName?: string;
+  /** An Event on the Machine that goes with the report. Its note is what the dialect says of the step unless one is given. */
   readonly event?: { readonly reason: MachineEvent; readonly note?: string };
 }

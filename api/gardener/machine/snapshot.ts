@@ -5,6 +5,7 @@ import type {
   MachineLimits,
   MachinePhase,
   MachineSnapshot,
+  MachineStage,
   StatusChange,
 } from '../../model/machine.ts';
 import type { NodeSnapshot, NodeView } from '../../model/node.ts';
@@ -43,7 +44,45 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     },
     conditions: toStatuses(status?.conditions),
     ...(status?.lastKnownState && { lastKnownState: status.lastKnownState }),
+    stage: stages[toPhase(status?.currentStatus?.phase)],
+    source: spec?.class?.name ?? '',
+    ...problemOf(machine),
+    onNodeDeleted: 'deleteMachine',
   };
+}
+
+/** The stage of each phase. */
+const stages: Readonly<Record<MachinePhase, MachineStage>> = {
+  '': 'new',
+  CrashLoopBackOff: 'creating',
+  Pending: 'joining',
+  Available: 'available',
+  Running: 'running',
+  Unknown: 'unhealthy',
+  Failed: 'failed',
+  Terminating: 'deleting',
+  InPlaceUpdating: 'updating',
+  InPlaceUpdateSuccessful: 'updating',
+  InPlaceUpdateFailed: 'updating',
+};
+
+function problemOf({ metadata: { name }, spec }: Machine): { problem?: string } {
+  const problem = nameProblem(name) ?? classReferenceProblem(spec?.class);
+  return problem === undefined ? {} : { problem };
+}
+
+function nameProblem(name: string): string | undefined {
+  if (name.length <= 63) return undefined;
+  return `metadata.name has ${name.length} characters, and 63 is the most for the label of its node: choose a shorter one`;
+}
+
+function classReferenceProblem({
+  kind = '',
+  name = '',
+}: NonNullable<Machine['spec']>['class'] = {}): string | undefined {
+  if (kind === '') return 'spec.class.kind is empty: set it to MachineClass';
+  if (kind !== 'MachineClass') return `spec.class.kind is "${kind}": set it to MachineClass`;
+  return name === '' ? 'spec.class.name is empty: set it to the name of a MachineClass in this namespace' : undefined;
 }
 
 function toPhase(phase: string | undefined): MachinePhase {

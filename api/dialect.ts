@@ -1,0 +1,82 @@
+/**
+ * The door between the engine and an API of machines. A dialect is one folder (`api/gardener`) that implements this
+ * interface; api/dialects.ts lists them. Nothing else imports such a folder, and nothing else spells its words.
+ *
+ * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
+ */
+import type { MachineLimits, MachineReport, MachineSnapshot } from './model/machine.ts';
+import type { ObjectRef } from './model/ref.ts';
+import type { SourceSnapshot } from './model/source.ts';
+import type { KubeObject, ObjectKey, Resource } from './objects.ts';
+
+export interface Dialect {
+  /** Value of `ObjectRef.dialect`: in histories, so it never changes. */
+  readonly name: string;
+  readonly kinds: Kinds;
+  readonly marks: Marks;
+  readonly machine: MachineDialect;
+  readonly source: SourceDialect;
+  readonly policy: Policy;
+}
+
+/** The resources of a dialect. */
+export interface Kinds {
+  readonly machine: Resource<KubeObject>;
+  readonly set: Resource<KubeObject>;
+  readonly deployment: Resource<KubeObject>;
+  /** What Machines name as their source, such as a class. Left out: a Machine carries its source itself. */
+  readonly source?: Resource<KubeObject>;
+}
+
+/** What is written on objects so that others know whose they are. */
+export interface Marks {
+  /** Finalizer on Machines, their owners and their sources. */
+  readonly finalizer: string;
+  /** Finalizer on the Node of a Machine. */
+  readonly nodeFinalizer: string;
+  /** Label on a Node: name of its Machine. */
+  readonly nodeMachineLabel: string;
+}
+
+/** A Machine object in the engine's model, and back. */
+export interface MachineDialect {
+  /** `defaults` apply where the spec says nothing, or nothing that can be read. */
+  toSnapshot(machine: KubeObject, defaults: MachineLimits): MachineSnapshot;
+  /**
+   * Merge patch of a Machine that makes its status say what is reported. Law: a snapshot of the patched object has the
+   * stage of the report.
+   * @param nodeConditions the Node's conditions as they are, where they are to be copied
+   */
+  toStatusPatch(machine: KubeObject, report: MachineReport, now: Date, nodeConditions?: readonly object[]): object;
+  /** Merge patch of a Machine that stores the identity of its VM; null removes it. */
+  toIdentityPatch(identity: MachineIdentityChange): object;
+}
+
+/** The identity of the VM that backs a Machine. */
+export interface MachineIdentityChange {
+  readonly providerID: string | null;
+  readonly nodeName?: string | null;
+}
+
+/** Reads one object, undefined where there is none. */
+export type Find = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => Promise<T | undefined>;
+
+/** Where the provider, providerSpec, credentials and user data of a Machine come from. */
+export interface SourceDialect {
+  /** Name of the source object that a Machine, or the template of an owner, refers to; undefined where it is inline. */
+  nameOf(object: KubeObject): string | undefined;
+  /** Secrets that a source object refers to; of the Machine itself where it is its own source. */
+  secretsOf(source: KubeObject): readonly { readonly namespace: string; readonly name: string }[];
+  /** Text that differs whenever the source or one of its Secrets (undefined: missing) was changed, created or deleted. */
+  versionOf(source: KubeObject | undefined, secrets: readonly (KubeObject | undefined)[]): string;
+  /** Reads the source of a Machine. What is wrong with it is in the answer, not an error. */
+  read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;
+}
+
+/** What the engine does that APIs decide differently. */
+export interface Policy {
+  /** How the Node of a Machine is found: it has the name that the Machine stores, or its VM's provider ID. */
+  readonly nodeMatch: 'name' | 'providerID';
+  /** Leases by which the system that is replaced elects its leader: workers pause while it holds one. */
+  readonly leases: readonly string[];
+}
