@@ -5,13 +5,13 @@
  * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
  */
 import type { MachineLimits, MachineReport, MachineSnapshot } from './model/machine.ts';
-import type { ObjectRef } from './model/ref.ts';
+import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
+import type { SweptSource } from './model/sweep.ts';
 import type { KubeObject, ObjectKey, Resource } from './objects.ts';
 
 export interface Dialect {
-  /** Value of `ObjectRef.dialect`: in histories, so it never changes. */
-  readonly name: string;
+  readonly name: DialectName;
   readonly kinds: Kinds;
   readonly marks: Marks;
   readonly machine: MachineDialect;
@@ -19,7 +19,7 @@ export interface Dialect {
   readonly policy: Policy;
 }
 
-/** The resources of a dialect. */
+/** The resources of a dialect, all of them namespaced. */
 export interface Kinds {
   readonly machine: Resource<KubeObject>;
   readonly set: Resource<KubeObject>;
@@ -36,6 +36,10 @@ export interface Marks {
   readonly nodeFinalizer: string;
   /** Label on a Node: name of its Machine. */
   readonly nodeMachineLabel: string;
+  /** Keys of taints with which a Node has not joined yet. */
+  readonly startupTaints: readonly string[];
+  /** Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has. */
+  readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
 }
 
 /** A Machine object in the engine's model, and back. */
@@ -48,8 +52,11 @@ export interface MachineDialect {
    * @param nodeConditions the Node's conditions as they are, where they are to be copied
    */
   toStatusPatch(machine: KubeObject, report: MachineReport, now: Date, nodeConditions?: readonly object[]): object;
-  /** Merge patch of a Machine that stores the identity of its VM; null removes it. */
-  toIdentityPatch(identity: MachineIdentityChange): object;
+  /**
+   * Merge patch of a Machine that stores the identity of its VM; null removes it. Law: a snapshot of the patched object
+   * has this identity.
+   */
+  toIdentityPatch(machine: KubeObject, identity: MachineIdentityChange): object;
 }
 
 /** The identity of the VM that backs a Machine. */
@@ -61,16 +68,33 @@ export interface MachineIdentityChange {
 /** Reads one object, undefined where there is none. */
 export type Find = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => Promise<T | undefined>;
 
+/** Reads the objects of one namespace, live. */
+export type List = <T extends KubeObject>(resource: Resource<T>) => Promise<readonly T[]>;
+
 /** Where the provider, providerSpec, credentials and user data of a Machine come from. */
 export interface SourceDialect {
   /** Name of the source object that a Machine, or the template of an owner, refers to; undefined where it is inline. */
   nameOf(object: KubeObject): string | undefined;
-  /** Secrets that a source object refers to; of the Machine itself where it is its own source. */
+  /** Secrets of its namespace that a source object refers to; of the Machine itself where it is its own source. */
   secretsOf(source: KubeObject): readonly { readonly namespace: string; readonly name: string }[];
   /** Text that differs whenever the source or one of its Secrets (undefined: missing) was changed, created or deleted. */
   versionOf(source: KubeObject | undefined, secrets: readonly (KubeObject | undefined)[]): string;
-  /** Reads the source of a Machine. What is wrong with it is in the answer, not an error. */
+  /**
+   * Reads the source of a Machine. What is wrong with it is in the answer, not an error.
+   * @param source as in the snapshot of the Machine
+   */
   read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;
+  /** All sources of a namespace, for the orphan sweep: what was made from an unlisted source is never found. */
+  list(list: List): Promise<readonly SweptSource[]>;
+  /** User data of one Machine. Only called where the source says that user data is personal. */
+  renderUserData(template: string, values: UserDataValues): Promise<string>;
+}
+
+/** What user data may ask for. */
+export interface UserDataValues {
+  readonly machineName: string;
+  /** Makes the bootstrap token of the Machine unless there is one. */
+  bootstrapToken(): Promise<string>;
 }
 
 /** What the engine does that APIs decide differently. */

@@ -14,23 +14,24 @@ export const SecretRef = z.object({
 });
 export type SecretRef = z.infer<typeof SecretRef>;
 
-/** What is known of the MachineClass a request belongs to. */
-export const ClassRef = z.object({
-  namespace: nonEmpty.describe('Namespace of the MachineClass.'),
-  name: nonEmpty.describe('Name of the MachineClass.'),
-  generation: z.int().min(0).describe('metadata.generation of the class the providerSpec was read from.'),
+/** The object that the providerSpec was read from. For people and logs: it identifies nothing. */
+export const Origin = z.object({
+  kind: nonEmpty.describe('Kind of the object, such as `MachineClass`.'),
+  namespace: nonEmpty.describe('Namespace of the object.'),
+  name: nonEmpty.describe('Name of the object.'),
+  generation: z.int().min(0).describe('metadata.generation of the object as it was read.'),
 });
-export type ClassRef = z.infer<typeof ClassRef>;
+export type Origin = z.infer<typeof Origin>;
 
 const cloudScope = {
   cluster: nonEmpty
     .optional()
     .describe(
-      'Which control cluster the Secrets are in: the UID of the namespace with the classes. A worker that reads another ' +
+      'Which control cluster the Secrets are in: the UID of the namespace with the Machines. A worker that reads another ' +
         'cluster refuses with `Unavailable`.',
     ),
-  class: ClassRef,
-  providerSpec: z.unknown().describe('`providerSpec` of the MachineClass, as it is.'),
+  origin: Origin.optional(),
+  providerSpec: z.unknown().describe('What the provider has to know, in its own words, as its users wrote it.'),
   credentials: z
     .array(SecretRef)
     .describe(

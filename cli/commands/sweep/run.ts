@@ -136,9 +136,9 @@ function progressText({ doing, until, groups, listed, candidates, lastError, ...
 }
 
 function toText(report: SweepReport): string {
-  const { dryRun, groups, releasedClasses, braked = [], unanswered = [] } = report;
-  const rows = groups.flatMap(({ provider, classes, seen, kept, deleted, failed, error }) => {
-    const about = `${provider || '(no provider)'} ${classes.join(', ')}`;
+  const { dryRun, groups, releasedSources, braked = [], unanswered = [] } = report;
+  const rows = groups.flatMap(({ provider, sources, seen, kept, deleted, failed, error }) => {
+    const about = `${provider || '(no provider)'} ${sources.join(', ')}`;
     const row = (what: string, count: number | string, why: string) => [about, what, String(count), why];
     if (error !== undefined) return [row('not listed', '?', `${error.code}: ${error.message}`)];
     return [
@@ -155,7 +155,7 @@ function toText(report: SweepReport): string {
   return [
     ...(groups.length === 0 ? ['there is no MachineClass: nothing was looked at'] : table(rows)),
     ...(named.length > 0 ? ['', ...named] : []),
-    ...(releasedClasses.length > 0 ? ['', `let go of deleted classes: ${releasedClasses.join(', ')}`] : []),
+    ...(releasedSources.length > 0 ? ['', `let go of deleted classes: ${releasedSources.join(', ')}`] : []),
     ...(braked.length > 0
       ? ['', ...braked.map((reason) => `${dryRun ? 'would wait' : 'waited'} for approval: ${reason}`)]
       : []),
