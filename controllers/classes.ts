@@ -1,80 +1,70 @@
-/** The finalizer of classes: on while somebody uses one, and off by a sweep when nothing of a deleted one is left. */
+/** The finalizer of classes: added once a class is used, removed by a sweep when nothing of a deleted class is left. */
 
 import { type ClassEvent, classEvents } from '../api/events.ts';
-import { apiVersion, finalizers, resources } from '../api/gardener/names.ts';
-import { machineClasses } from '../api/gardener/resources.ts';
+import { apiVersion, finalizers } from '../api/gardener/names.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
-import type { KubeClient } from '../kube/client.ts';
-import type { EventRecorder } from '../kube/events.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../kube/update.ts';
 import { startSweep } from '../temporal/schedules.ts';
-import type { Installation } from '../temporal/workflows.ts';
-import { byClass, type Watches } from './watches.ts';
+import type { Change, Controller, ControllerContext } from './controller.ts';
+import { byClass, classOf } from './watches.ts';
 
-export interface ClassKeeperOptions {
-  readonly control: KubeClient;
-  readonly events: EventRecorder;
-  readonly watches: Watches;
-  readonly installation: Installation;
-  readonly namespace: string;
-}
-
-export interface ClassKeeper {
-  /**
-   * Looks at all classes, and rejects in the end if one of them could not be dealt with. A deleted one has an Event that
-   * says who still names it. One for which a sweep could not do what is needed gets another, ever more seldom.
-   */
-  handle(): Promise<void>;
-}
-
-/** Between two sweeps for one class, ms; twice as long each time. */
+/** First and longest pause between two sweeps for one class, ms. Each pause is twice the one before. */
 const firstPauseMs = 60_000;
 const maxPauseMs = 15 * 60_000;
 
-/** How long an Event on a class that stays stands for itself, ms: API servers keep Events for an hour. */
-const eventAgeMs = 30 * 60_000;
+/** Pause between two Events on a class that is still in use, ms: API servers keep Events for an hour. */
+const eventPauseMs = 30 * 60_000;
 
 /** Objects that an Event names. */
-const mostNamed = 5;
+const maxNamed = 5;
 
-/** @param options.watches stores that are synced */
-export function createClassKeeper({
-  control,
-  events,
-  watches,
-  installation,
-  namespace,
-}: ClassKeeperOptions): ClassKeeper {
-  /** Deleted classes that nobody uses, by UID: when a sweep may be started for them again. */
-  const waiting = new Map<string, { readonly notBeforeMs: number; readonly pauseMs: number }>();
+/** What was done for a deleted class. */
+interface Deletion {
+  readonly uid: string;
+  /** When the next Event may say that it is in use, and when the next sweep may be started. */
+  nextEventMs: number;
+  nextSweepMs: number;
+  sweepPauseMs: number;
+}
 
-  /** When it was told of a deleted class that it is in use, by UID. */
-  const told = new Map<string, number>();
+type ClassControllerContext = Pick<ControllerContext, 'control' | 'events' | 'watches' | 'installation' | 'namespace'>;
 
-  /** What names a class, `<kind> <name>`. */
-  function usersOf(name: string): string[] {
-    const { machineDeployments, machineSets, machines } = resources;
-    return [
-      ...watches.deployments
-        .byIndex(byClass, name)
-        .map(({ metadata }) => `${machineDeployments.kind} ${metadata.name}`),
-      ...watches.sets.byIndex(byClass, name).map(({ metadata }) => `${machineSets.kind} ${metadata.name}`),
-      ...watches.machines.byIndex(byClass, name).map(({ metadata }) => `${machines.kind} ${metadata.name}`),
-    ];
+/**
+ * Keys are names of classes. A deleted class that is in use gets an Event that names its users; one that is not gets a
+ * sweep, which removes the finalizer or reports what is left.
+ */
+export function createClassController(context: ClassControllerContext): Controller {
+  const { control, events, watches, installation, namespace } = context;
+  const deletions = new Map<string, Deletion>();
+  const users = [
+    { kind: machineDeployments.kind, store: watches.deployments },
+    { kind: machineSets.kind, store: watches.sets },
+    { kind: machines.kind, store: watches.machines },
+  ];
+
+  function deletionOf({ metadata: { name, uid } }: MachineClass): Deletion {
+    const known = deletions.get(name);
+    if (known?.uid === uid) return known;
+    const deletion = { uid, nextEventMs: 0, nextSweepMs: 0, sweepPauseMs: firstPauseMs };
+    deletions.set(name, deletion);
+    return deletion;
   }
 
-  function tellInUse({ metadata: { name, uid } }: MachineClass, users: readonly string[]): void {
-    const now = Date.now();
-    if (now < (told.get(uid) ?? 0) + eventAgeMs) return;
-    told.set(uid, now);
+  function reportInUse({ metadata: { name, uid } }: MachineClass, deletion: Deletion): void {
+    if (Date.now() < deletion.nextEventMs) return;
+    deletion.nextEventMs = Date.now() + eventPauseMs;
+    const named = users.flatMap(({ kind, store }) =>
+      store.byIndex(byClass, name).map(({ metadata }) => `${kind} ${metadata.name}`),
+    );
+    const more = named.length > maxNamed ? ` and ${named.length - maxNamed} more` : '';
     const reason: ClassEvent = 'ClassInUse';
-    const more = users.length > mostNamed ? ` and ${users.length - mostNamed} more` : '';
     events.record({
-      regarding: { apiVersion, kind: resources.machineClasses.kind, namespace, name, uid },
+      regarding: { apiVersion, kind: machineClasses.kind, namespace, name, uid },
       type: classEvents[reason].type,
       reason,
-      note: `deleted, and stays while it is named by ${users.slice(0, mostNamed).join(', ')}${more}`,
+      note: `cannot be deleted yet: it is used by ${named.slice(0, maxNamed).join(', ')}${more}`,
       action: 'Release',
     });
   }
@@ -85,32 +75,41 @@ export function createClassKeeper({
     await ignoreGoneOrChanged(() => control.patch(machineClasses, { namespace, name }, patch));
   }
 
-  async function sweepFor(uid: string): Promise<void> {
-    const { notBeforeMs, pauseMs } = waiting.get(uid) ?? { notBeforeMs: 0, pauseMs: firstPauseMs };
-    if (Date.now() < notBeforeMs) return;
+  async function sweepFor(deletion: Deletion): Promise<void> {
+    if (Date.now() < deletion.nextSweepMs) return;
     await startSweep(installation, { dialect: 'gardener', namespace, dryRun: false }, 'classes');
-    waiting.set(uid, { notBeforeMs: Date.now() + pauseMs, pauseMs: Math.min(pauseMs * 2, maxPauseMs) });
+    deletion.nextSweepMs = Date.now() + deletion.sweepPauseMs;
+    deletion.sweepPauseMs = Math.min(deletion.sweepPauseMs * 2, maxPauseMs);
   }
 
-  async function handleOne(machineClass: MachineClass): Promise<void> {
-    const { name, deletionTimestamp } = machineClass.metadata;
+  async function handle(name: string): Promise<void> {
+    const machineClass = watches.classes.get({ namespace, name });
+    if (machineClass === undefined) return void deletions.delete(name);
     const isProtected = machineClass.metadata.finalizers?.includes(finalizers.machine) === true;
-    const users = usersOf(name);
-    const isUsed = users.length > 0;
-    if (isUsed && !isProtected && deletionTimestamp === undefined) await protect(machineClass);
-    if (!isProtected || deletionTimestamp === undefined) return;
-    if (isUsed) tellInUse(machineClass, users);
-    else await sweepFor(machineClass.metadata.uid);
+    const isUsed = users.some(({ store }) => store.has(byClass, name));
+    if (machineClass.metadata.deletionTimestamp === undefined) {
+      if (isUsed && !isProtected) await protect(machineClass);
+    } else if (isProtected) {
+      const deletion = deletionOf(machineClass);
+      if (isUsed) reportInUse(machineClass, deletion);
+      else await sweepFor(deletion);
+    }
   }
+
+  /** The class of a user, and the one that it named before. */
+  const namedBy = (change: Change) =>
+    [change.object, ...(change.kind === 'updated' ? [change.previous] : [])].map(classOf);
 
   return {
-    async handle() {
-      const classes = watches.classes.list();
-      const present = new Set(classes.map(({ metadata }) => metadata.uid));
-      for (const known of [waiting, told]) for (const uid of known.keys()) if (!present.has(uid)) known.delete(uid);
-      const outcomes = await Promise.allSettled(classes.map(handleOne));
-      const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-      if (failed !== undefined) throw failed.reason;
+    hears: {
+      machines: namedBy,
+      sets: namedBy,
+      deployments: namedBy,
+      classes: ({ object }) => [object.metadata.name],
     },
+    delayMs: 500,
+    keys: () => watches.classes.list().map(({ metadata }) => metadata.name),
+    handle,
+    resync: handle,
   };
 }

@@ -1,39 +1,20 @@
-/** Wakes the workflows of machines. Nothing is decided here: `attention` says who needs one, the workflow does the rest. */
+/** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
 import { attention } from '../api/attention.ts';
 import { classVersion, secretRefsOf, toMachineSnapshot, toNodeView } from '../api/gardener/machine/snapshot.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
-import type { MachineLimits, MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
+import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
-import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
-import { refOf, textOf, toObjectKey } from './objects.ts';
-import { createReminders } from './reminders.ts';
-import { byUid, type Watches } from './watches.ts';
+import { signalMachine, startWorkflow, workflowId } from '../temporal/workflows.ts';
+import type { Controller, ControllerContext } from './controller.ts';
+import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
+import { createResyncBackoff } from './resync-backoff.ts';
+import { byClass, byNode, bySecret, byUid, type Watches } from './watches.ts';
 
-export interface MachineWakerOptions {
-  readonly watches: Watches;
-  readonly installation: Installation;
-  readonly defaults: MachineLimits;
-  /** Has the open workflow with this id, if there is one, look live soon. */
-  readonly look: (workflowId: string) => void;
-}
-
-export interface MachineWaker {
-  /** Looks at one machine, by `<namespace>/<name>`. */
-  handle(key: string): Promise<void>;
-  /**
-   * Looks at one machine for what no event tells. Where it needs attention its workflow is started: somebody may have
-   * terminated it. Where that changes nothing it is told again, ever more seldom: it may have forgotten, as when
-   * Temporal was set back to a backup.
-   */
-  recheck(key: string): Promise<void>;
-  /** What workflows were told may be wrong: they are told anew. */
-  forget(): void;
-}
-
-/** What a workflow was told last. Unequal parts are news; a part that nobody can see now is not. */
-interface Told {
+/** What a workflow was signalled last. Unequal fields are changes; a field that nobody can see now is not. */
+interface Signalled {
   readonly uid: string;
   readonly desiredState: string;
   readonly managed: boolean;
@@ -41,10 +22,18 @@ interface Told {
   readonly classVersion: string | undefined;
 }
 
-/** @param options.watches stores that are synced, but for Nodes */
-export function createMachineWaker({ watches, installation, defaults, look }: MachineWakerOptions): MachineWaker {
-  const told = new Map<string, Told>();
-  const reminders = createReminders();
+type MachineControllerContext = Pick<
+  ControllerContext,
+  'watches' | 'installation' | 'defaults' | 'resyncMs' | 'refresh'
+>;
+
+/** Keys are `<namespace>/<name>` of Machines. */
+export function createMachineController(context: MachineControllerContext) {
+  const { watches, installation, defaults, resyncMs, refresh } = context;
+  const signalled = new Map<string, Signalled>();
+  const backoff = createResyncBackoff(resyncMs);
+  const refreshWorkflowOf = (machine: KubeObject) => refresh(workflowId(installation.name, 'Machine', refOf(machine)));
+  const ofClass = (name: string) => watches.machines.byIndex(byClass, name).map(keyOf);
 
   function observe(machine: Machine): MachineObservation {
     const deployment = deploymentOf(watches, machine);
@@ -54,43 +43,66 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
     return { machine: snapshot, node, ...(version !== undefined && { classVersion: version }) };
   }
 
-  async function handle(key: string): Promise<void> {
-    const machine = watches.machines.get(toObjectKey(key));
-    if (machine === undefined) {
-      told.delete(key);
-      reminders.forget(key);
-      return;
-    }
-    const seen = observe(machine);
-    const ref = refOf(machine);
-    const last = told.get(key);
-    const before = last?.uid === ref.uid ? last : undefined;
-    if (attention(seen.machine, seen.node).length === 0) {
-      told.delete(key); // should what was told come back, it is news again
-      reminders.forget(key);
-      // Others still hold on to it, but its workflow need not: it has ended by itself unless we lost our finalizer.
-      if (before !== undefined && seen.machine.deletingSince !== undefined)
-        look(workflowId(installation.name, 'Machine', ref));
-      return;
-    }
-    const now = toTold(seen, before);
-    if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen.machine);
-    else if (before === undefined || isNews(before, now)) await wakeMachine(installation, ref, seen);
-    told.set(key, now);
+  function forget(key: string): void {
+    signalled.delete(key);
+    backoff.forget(key);
   }
 
-  async function recheck(key: string): Promise<void> {
+  async function handle(key: string): Promise<void> {
+    const machine = watches.machines.get(toObjectKey(key));
+    if (machine === undefined) return forget(key);
+    const seen = observe(machine);
+    const ref = refOf(machine);
+    const last = signalled.get(key);
+    const before = last?.uid === ref.uid ? last : undefined;
+    if (attention(seen.machine, seen.node).length === 0) {
+      forget(key); // a later return to what was signalled last is a change again
+      // Without our finalizer its workflow has ended by itself, unless somebody else took the finalizer off.
+      if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
+      return;
+    }
+    const now = toSignalled(seen, before);
+    if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen.machine);
+    else if (before === undefined || isChanged(before, now)) await signalMachine(installation, ref, seen);
+    signalled.set(key, now);
+  }
+
+  /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
+  async function resync(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) return;
     const seen = observe(machine);
     if (attention(seen.machine, seen.node).length === 0) return;
     const text = textOf(seen);
-    if (reminders.isDue(key, text)) await wakeMachine(installation, refOf(machine), seen);
+    const isDue = backoff.isDue(key, text);
+    if (isDue) await signalMachine(installation, refOf(machine), seen);
     else await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
-    reminders.count(key, text);
+    backoff.note(key, text, isDue);
   }
 
-  return { handle, recheck, forget: () => told.clear() };
+  const keys = () => watches.machines.list().map(keyOf);
+  return {
+    hears: {
+      machines({ kind, object }) {
+        // Most workflows have removed the finalizer themselves and end. One that has not would wait forever.
+        if (kind === 'deleted') refreshWorkflowOf(object);
+        return [keyOf(object)];
+      },
+      nodes: ({ object }) => watches.machines.byIndex(byNode, object.metadata.name).map(keyOf),
+      classes: ({ object }) => ofClass(object.metadata.name),
+      secrets: ({ object }) =>
+        watches.classes.byIndex(bySecret, object.metadata.name).flatMap(({ metadata }) => ofClass(metadata.name)),
+    },
+    hearsLists: { nodes: keys }, // before its first list every Node is unknown
+    delayMs: 0,
+    keys,
+    handle,
+    resync,
+    onRestored() {
+      signalled.clear();
+      for (const machine of watches.machines.list()) refreshWorkflowOf(machine);
+    },
+  } satisfies Controller;
 }
 
 function viewNode(watches: Watches, machineName: string, { nodeName, providerID }: MachineSnapshot): NodeView {
@@ -106,7 +118,7 @@ function deploymentOf(watches: Watches, machine: Machine): string | undefined {
     ?.name;
 }
 
-/** A machine whose VM is there, or was given up, does not wait for its class. */
+/** A machine whose VM exists, or was abandoned, does not wait for its class. */
 function mayWaitForClass({ phase }: MachineSnapshot): boolean {
   return phase === '' || phase === 'CrashLoopBackOff' || phase === 'Terminating';
 }
@@ -122,7 +134,10 @@ function versionOf(watches: Watches, { metadata, spec }: Machine): string {
   );
 }
 
-function toTold({ machine, node, classVersion: version }: MachineObservation, before: Told | undefined): Told {
+function toSignalled(
+  { machine, node, classVersion: version }: MachineObservation,
+  before: Signalled | undefined,
+): Signalled {
   return {
     uid: machine.uid,
     desiredState: desiredState(machine),
@@ -132,21 +147,21 @@ function toTold({ machine, node, classVersion: version }: MachineObservation, be
   };
 }
 
-/** What about a Node others change. Our own marks on it are not news to the workflow that makes them. */
+/** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */
 function nodeText(node: NodeView): string {
   if (node.state !== 'present') return node.state;
   const { uid, deleting, conditions, startingUp } = node;
   return JSON.stringify([uid, deleting, conditions, startingUp]);
 }
 
-function isNews(before: Told, now: Told): boolean {
+function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
     before.desiredState === now.desiredState && before.node === now.node && before.classVersion === now.classVersion;
-  // Our own finalizer is no news to the workflow that puts it there; that somebody took it off is.
+  // Adding our finalizer is the workflow's own write. Removing it may be somebody else's.
   return !isEqual || (before.managed && !now.managed);
 }
 
-/** Nobody has done anything for it yet: its workflow will read it when it starts, and needs to be told nothing. */
+/** Nothing was done for it yet: its workflow reads it when it starts, and needs no signal. */
 function isNew({ phase, managed, deletingSince }: MachineSnapshot): boolean {
   return phase === '' && !managed && deletingSince === undefined;
 }

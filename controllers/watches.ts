@@ -1,16 +1,14 @@
-/** What the controllers watch, each kind once, and how its objects are found. */
+/** What the controllers watch, each kind once, and the indexes by which its objects are found. */
 
 import { secretRefsOf } from '../api/gardener/machine/snapshot.ts';
 import { labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
-import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, secrets } from '../kube/core.ts';
 import type { Logger } from '../kube/logger.ts';
-import { type Reflector, startReflector } from '../kube/reflector.ts';
+import { type Reflector, type ReflectorOptions, startReflector } from '../kube/reflector.ts';
 import type { StoreEvent } from '../kube/store.ts';
 
 export interface WatchOptions {
@@ -18,9 +16,13 @@ export interface WatchOptions {
   readonly target: KubeClient;
   readonly namespace: string;
   readonly logger: Logger;
-  /** Called on every change, with the kind of the object. */
-  readonly onEvent: (kind: string, event: StoreEvent<KubeObject>) => void;
+  readonly onChange: (kind: Kind, change: Exclude<StoreEvent<KubeObject>, { kind: 'synced' }>) => void;
+  /** Called after each full list. `isRestored`: the server was restored from a backup. */
+  readonly onListed: (kind: Kind, isRestored: boolean) => void;
 }
+
+/** The kinds that are watched, by what they are to the engine. */
+export type Kind = 'machines' | 'sets' | 'deployments' | 'classes' | 'secrets' | 'nodes';
 
 export type Watches = ReturnType<typeof startWatches>;
 
@@ -31,38 +33,52 @@ export const bySecret = 'secret';
 export const byController = 'controller';
 export const byUid = 'uid';
 
+/** Name of the class that a Machine, or the template of a set or deployment, refers to; '' for none. */
+export function classOf({ spec }: KubeObject & { spec?: ClassUser }): string {
+  return spec?.class?.name ?? spec?.template?.spec?.class?.name ?? '';
+}
+
+interface ClassUser {
+  readonly class?: { readonly name?: string };
+  readonly template?: { readonly spec?: { readonly class?: { readonly name?: string } } };
+}
+
 /** Watches the namespace's machine objects and, without their contents, its Secrets; and the target's Nodes. */
-export function startWatches({ control, target, namespace, logger, onEvent }: WatchOptions) {
+export function startWatches({ control, target, namespace, logger, onChange, onListed }: WatchOptions) {
   const uid = ({ metadata }: KubeObject) => [metadata.uid];
   const controller = (object: KubeObject) => [controllerOf(object) ?? ''];
-  const templateClass = ({ spec }: MachineSet | MachineDeployment) => [spec?.template?.spec?.class?.name ?? ''];
+  const ofClass = (object: KubeObject) => [classOf(object)];
 
   function watch<T extends KubeObject>(
+    kind: Kind,
     resource: Resource<T>,
-    indexes: Readonly<Record<string, (object: T) => readonly string[]>>,
-    metadataOnly = false,
+    options: Partial<Pick<ReflectorOptions<T>, 'client' | 'namespace' | 'indexes' | 'metadataOnly' | 'transform'>> = {},
   ): Reflector<T> {
-    const notify = (event: StoreEvent<T>) => onEvent(resource.kind, event);
-    return startReflector({ client: control, resource, namespace, indexes, metadataOnly, onEvent: notify, logger });
+    return startReflector({
+      client: control,
+      resource,
+      namespace,
+      ...options,
+      onEvent: (event) => (event.kind === 'synced' ? onListed(kind, event.isRestored) : onChange(kind, event)),
+      logger,
+    });
   }
 
   const reflectors = {
-    machines: watch(machines, {
-      [byNode]: ({ metadata }) => [metadata.labels?.[labels.node] ?? ''],
-      [byClass]: ({ spec }) => [spec?.class?.name ?? ''],
-      [byController]: controller,
+    machines: watch('machines', machines, {
+      indexes: {
+        [byNode]: ({ metadata }) => [metadata.labels?.[labels.node] ?? ''],
+        [byClass]: ofClass,
+        [byController]: controller,
+      },
     }),
-    sets: watch(machineSets, { [byUid]: uid, [byController]: controller, [byClass]: templateClass }),
-    deployments: watch(machineDeployments, { [byUid]: uid, [byClass]: templateClass }),
-    classes: watch(machineClasses, { [bySecret]: (object) => secretRefsOf(object).map(({ name }) => name) }),
-    secrets: watch(secrets, {}, true),
-    nodes: startReflector({
-      client: target,
-      resource: nodes,
-      transform: slim,
-      onEvent: (event) => onEvent('Node', event),
-      logger,
+    sets: watch('sets', machineSets, { indexes: { [byUid]: uid, [byController]: controller, [byClass]: ofClass } }),
+    deployments: watch('deployments', machineDeployments, { indexes: { [byUid]: uid, [byClass]: ofClass } }),
+    classes: watch('classes', machineClasses, {
+      indexes: { [bySecret]: (object) => secretRefsOf(object).map(({ name }) => name) },
     }),
+    secrets: watch('secrets', secrets, { metadataOnly: true }),
+    nodes: watch('nodes', nodes, { client: target, namespace: undefined, transform: slim }),
   };
   const { nodes: nodeReflector, ...required } = reflectors;
   return {

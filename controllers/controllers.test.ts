@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { finalizers, labels } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
@@ -10,21 +10,22 @@ import type { Node } from '../kube/core.ts';
 import { createStore } from '../kube/store.ts';
 import { requestRefresh } from '../temporal/workflows.ts';
 import { validDeploymentSpec, validSetSpec } from '../test/support/valid.ts';
-import { createMachineWaker, type MachineWaker } from './machines.ts';
-import { createOwnerWaker, type OwnerWaker } from './owners.ts';
+import { createMachineController } from './machines.ts';
+import { createOwnerController } from './owners.ts';
 import { byController, byUid, type Watches } from './watches.ts';
 
-/** What was sent, in words: `start <id>`, `wake <id>` (with a signal), `look <id>`. */
+/** What was sent, in words: `start <id>`, `signal <id>` (which also starts), `refresh <id>`. */
 let sent: string[];
 let refuse: Error | undefined;
 
 const workflow = {
   start: async (_type: string, { workflowId }: { workflowId: string }) => send('start', workflowId),
-  signalWithStart: async (_type: string, { workflowId }: { workflowId: string }) => send('wake', workflowId),
+  signalWithStart: async (_type: string, { workflowId }: { workflowId: string }) => send('signal', workflowId),
   getHandle: (id: string) => ({ signal: async (name: string) => send(name, id) }),
 };
 const installation = { client: { workflow } as unknown as Client, name: 'i' };
-const look = (id: string) => void sent.push(`look ${id}`);
+const refresh = (id: string) => void sent.push(`refresh ${id}`);
+const resyncMs = 60_000;
 const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
 
 async function send(what: string, id: string): Promise<void> {
@@ -50,6 +51,7 @@ beforeEach(() => {
   sent = [];
   refuse = undefined;
   version = 1;
+  jest.useFakeTimers();
   stores = createStores();
   for (const each of Object.values(stores)) {
     each.setSynced();
@@ -59,6 +61,10 @@ beforeEach(() => {
   const empty = { get: () => undefined, byIndex: () => [] };
   const parts = { machines: machines.store, sets: sets.store, deployments: deployments.store, nodes: nodes.store };
   watches = { ...parts, classes: empty, secrets: empty } as unknown as Watches;
+});
+
+afterEach(() => {
+  jest.useRealTimers();
 });
 
 const meta = (name: string, changes: object = {}) => ({
@@ -75,118 +81,129 @@ const controlledBy = (uid: string) => ({
   ownerReferences: [{ apiVersion: 'v1', kind: 'x', name: 'x', uid, controller: true }],
 });
 
-describe('the waker of machines', () => {
+describe('the controller of machines', () => {
   const conditions = [{ type: 'Ready', status: 'True' }];
-  let waker: MachineWaker;
+  let controller: ReturnType<typeof createMachineController>;
   beforeEach(() => {
-    waker = createMachineWaker({ watches, installation, defaults, look });
+    controller = createMachineController({ watches, installation, defaults, resyncMs, refresh });
   });
 
+  /** A resync, with the time until the next one. */
+  async function resync(key: string): Promise<void> {
+    await controller.resync(key);
+    jest.advanceTimersByTime(resyncMs);
+  }
   async function seeMachine(phase: string, changes: object = ours): Promise<void> {
     const metadata = { ...meta('m'), labels: { [labels.node]: 'node' }, ...changes };
     stores.machines.put({ metadata, status: { currentStatus: { phase }, conditions } } as Machine);
-    await waker.handle('n/m');
+    await controller.handle('n/m');
   }
   async function seeNode(status: string): Promise<void> {
     const own = { finalizers: [finalizers.node], labels: { [labels.machineName]: 'm' } };
     const metadata = { ...meta('node', own), namespace: undefined };
     stores.nodes.put({ metadata, status: { conditions: [{ type: 'Ready', status }] } } as unknown as Node);
-    await waker.handle('n/m');
+    await controller.handle('n/m');
   }
   const id = 'i/machine/n/m/m-uid';
 
-  it('starts a new machine, tells it nothing of our own finalizer, and tells it when that is lost', async () => {
+  it('starts the workflow of a new machine, and signals the loss of our finalizer but not its addition', async () => {
     await seeMachine('', {});
     await seeMachine('');
     await seeMachine('Pending');
     expect(sent).toEqual([`start ${id}`]);
 
     await seeMachine('Pending', {});
-    expect(sent.slice(1)).toEqual([`wake ${id}`]);
+    expect(sent.slice(1)).toEqual([`signal ${id}`]);
   });
 
-  it('signals a machine at rest whose finalizer was taken off', async () => {
+  it('signals a machine at rest whose finalizer was removed', async () => {
     await seeMachine('Running');
     await seeNode('True');
     sent = [];
     await seeMachine('Running', {});
 
-    expect(sent).toEqual([`wake ${id}`]);
+    expect(sent).toEqual([`signal ${id}`]);
   });
 
-  it('tells again what has gone and comes back', async () => {
+  it('signals again what went away and returned', async () => {
     await seeMachine('Running');
     await seeNode('True');
     sent = [];
     await seeNode('False');
     await seeNode('True');
-    expect(sent).toEqual([`wake ${id}`]);
+    expect(sent).toEqual([`signal ${id}`]);
 
     await seeNode('False');
-    expect(sent).toEqual([`wake ${id}`, `wake ${id}`]);
+    expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
   });
 
-  it('has a deleted machine look when its finalizer is off and others keep the object', async () => {
+  it('refreshes a deleted machine when our finalizer is off and other finalizers keep the object', async () => {
     const deleted = { deletionTimestamp: '2026-08-19T11:00:00Z' };
     await seeMachine('Terminating', { ...deleted, finalizers: [finalizers.machine, 'another'] });
     sent = [];
     await seeMachine('Terminating', { ...deleted, finalizers: ['another'] });
 
-    expect(sent).toEqual([`look ${id}`]);
+    expect(sent).toEqual([`refresh ${id}`]);
   });
 
-  it('starts at a recheck what needs attention, and tells it again when that has changed nothing', async () => {
+  it('starts at a resync what needs attention, and signals it when that has changed nothing', async () => {
     await seeMachine('Pending');
     sent = [];
-    await waker.recheck('n/m');
-    await waker.recheck('n/m');
-    await waker.recheck('n/m');
-    expect(sent).toEqual([`start ${id}`, `wake ${id}`, `wake ${id}`]);
+    await resync('n/m');
+    await resync('n/m');
+    await resync('n/m');
+    await resync('n/m');
+    expect(sent).toEqual([`start ${id}`, `signal ${id}`, `start ${id}`, `signal ${id}`]);
 
     await seeMachine('CrashLoopBackOff');
     sent = [];
-    await waker.recheck('n/m');
+    await resync('n/m');
     expect(sent).toEqual([`start ${id}`]);
   });
 
-  it('sends nothing at a recheck of a machine at rest', async () => {
+  it('sends nothing at a resync of a machine at rest', async () => {
     await seeMachine('Running');
     await seeNode('True');
     sent = [];
-    await waker.recheck('n/m');
+    await resync('n/m');
 
     expect(sent).toEqual([]);
   });
 
-  it('counts a recheck that failed as none', async () => {
+  it('does not count a resync that failed', async () => {
     await seeMachine('Pending');
     sent = [];
     refuse = new Error('no answer');
-    await expect(waker.recheck('n/m')).rejects.toThrow('no answer');
+    await expect(resync('n/m')).rejects.toThrow('no answer');
     refuse = undefined;
-    await waker.recheck('n/m');
+    await resync('n/m');
 
     expect(sent).toEqual([`start ${id}`]);
   });
 
-  it('tells everything anew when what was told may be wrong', async () => {
+  it('signals everything again after a restore from a backup, and refreshes it', async () => {
     await seeMachine('Pending');
     sent = [];
-    await waker.handle('n/m');
+    await controller.handle('n/m');
     expect(sent).toEqual([]);
 
-    waker.forget();
-    await waker.handle('n/m');
-    expect(sent).toEqual([`wake ${id}`]);
+    controller.onRestored();
+    await controller.handle('n/m');
+    expect(sent).toEqual([`refresh ${id}`, `signal ${id}`]);
   });
 });
 
-describe('the waker of owners', () => {
-  let waker: OwnerWaker;
+describe('the controller of owners', () => {
+  let controller: ReturnType<typeof createOwnerController>;
   beforeEach(() => {
-    waker = createOwnerWaker({ watches, installation, look });
+    controller = createOwnerController({ watches, installation, resyncMs, refresh });
   });
 
+  /** A resync, with the time until the next one. */
+  async function resync(uid: string): Promise<void> {
+    await controller.resync(uid);
+    jest.advanceTimersByTime(resyncMs);
+  }
   async function seeSet(changes: object = {}, observedGeneration = 0): Promise<void> {
     const spec = { ...validSetSpec, replicas: 0 };
     stores.sets.put({
@@ -194,70 +211,70 @@ describe('the waker of owners', () => {
       spec,
       status: { observedGeneration },
     } as MachineSet);
-    await waker.handle('s-uid');
+    await controller.handle('s-uid');
   }
   const seeDeployment = () =>
     stores.deployments.put({ metadata: meta('d'), spec: validDeploymentSpec } as MachineDeployment);
   const id = 'i/machine-set/n/s/s-uid';
 
-  it('has a run look once when its owner needs nothing any more', async () => {
+  it('refreshes a run once when its owner needs nothing any more', async () => {
     await seeSet();
     await seeSet({}, 1);
-    await waker.handle('s-uid');
+    await controller.handle('s-uid');
 
-    expect(sent).toEqual([`wake ${id}`, `look ${id}`]);
+    expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
   });
 
-  it('has a run look when its owner is gone', async () => {
+  it('refreshes a run when its owner is gone', async () => {
     await seeSet();
     stores.sets.retain(new Set());
-    await waker.handle('s-uid');
+    await controller.handle('s-uid');
 
-    expect(sent).toEqual([`wake ${id}`, `look ${id}`]);
+    expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
   });
 
-  it('has the run of a set look when a deployment adopts it', async () => {
+  it('refreshes the run of a set when a deployment adopts the set', async () => {
     await seeSet();
     seeDeployment();
     await seeSet(controlledBy('d-uid'));
 
-    expect(sent).toEqual([`wake ${id}`, `look ${id}`]);
+    expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
   });
 
-  it('lets a set whose deployment is gone look after itself, once that is certain', async () => {
+  it('signals a set whose deployment is gone, once that is certain', async () => {
     stores.deployments.setReachable(false);
     await seeSet(controlledBy('d-uid'));
     expect(sent).toEqual([]);
 
     stores.deployments.setReachable(true);
-    await waker.handle('s-uid');
-    expect(sent).toEqual([`wake ${id}`]);
+    await controller.handle('s-uid');
+    expect(sent).toEqual([`signal ${id}`]);
   });
 
   it('leaves a set of a deployment to that deployment', async () => {
     seeDeployment();
     await seeSet(controlledBy('d-uid'));
-    await waker.handle('d-uid');
+    await controller.handle('d-uid');
 
-    expect(sent).toEqual(['wake i/rollout/n/d/d-uid']);
+    expect(sent).toEqual(['signal i/rollout/n/d/d-uid']);
   });
 
-  it('starts at a recheck what needs something, and tells it again when that has changed nothing', async () => {
+  it('starts at a resync what needs something, and signals it when that has changed nothing', async () => {
     await seeSet();
     sent = [];
-    await waker.recheck('s-uid');
-    await waker.recheck('s-uid');
-    expect(sent).toEqual([`start ${id}`, `wake ${id}`]);
+    await resync('s-uid');
+    await resync('s-uid');
+    expect(sent).toEqual([`start ${id}`, `signal ${id}`]);
 
     await seeSet({}, 1);
     sent = [];
-    await waker.recheck('s-uid');
+    await resync('s-uid');
     expect(sent).toEqual([]);
   });
 });
 
-describe('having a workflow look', () => {
-  it('is nothing where none is open, and fails for any other reason', async () => {
+describe('refreshing a workflow', () => {
+  it('does nothing where none is open, and fails for any other reason', async () => {
     refuse = new WorkflowNotFoundError('none', 'x', undefined);
     await requestRefresh(installation, 'x');
     refuse = new Error('no answer');
