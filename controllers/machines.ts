@@ -1,10 +1,12 @@
 /** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
 import { attention } from '../api/attention.ts';
-import { classVersion, secretRefsOf, toMachineSnapshot, toNodeView } from '../api/gardener/machine/snapshot.ts';
+import { dialectOf } from '../api/dialects.ts';
+import { toMachineSnapshot } from '../api/gardener/machine/snapshot.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
+import { toNodeView } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
 import { signalMachine, startWorkflow, workflowId } from '../temporal/workflows.ts';
@@ -108,7 +110,7 @@ export function createMachineController(context: MachineControllerContext) {
 function viewNode(watches: Watches, machineName: string, { nodeName, providerID }: MachineSnapshot): NodeView {
   if (nodeName === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  return toNodeView(watches.nodes.get({ name: nodeName }), machineName, providerID);
+  return toNodeView(dialectOf('gardener').marks, watches.nodes.get({ name: nodeName }), machineName, providerID);
 }
 
 /** Name of the MachineDeployment that a machine belongs to, through its set. */
@@ -125,10 +127,10 @@ function mayWaitForClass({ phase }: MachineSnapshot): boolean {
 
 function versionOf(watches: Watches, { metadata, spec }: Machine): string {
   const namespace = metadata.namespace ?? '';
+  const { source } = dialectOf('gardener');
   const machineClass = watches.classes.get({ namespace, name: spec?.class?.name ?? '' });
-  if (machineClass === undefined) return classVersion(undefined, []);
-  const refs = secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace);
-  return classVersion(
+  const refs = machineClass === undefined ? [] : source.secretsOf(machineClass);
+  return source.versionOf(
     machineClass,
     refs.map((ref) => watches.secrets.get(ref)),
   );

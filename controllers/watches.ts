@@ -1,6 +1,6 @@
 /** What the controllers watch, each kind once, and the indexes by which its objects are found. */
 
-import { secretRefsOf } from '../api/gardener/machine/snapshot.ts';
+import { secretsOf } from '../api/gardener/machine/source.ts';
 import { labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
@@ -75,7 +75,7 @@ export function startWatches({ control, target, namespace, logger, onChange, onL
     sets: watch('sets', machineSets, { indexes: { [byUid]: uid, [byController]: controller, [byClass]: ofClass } }),
     deployments: watch('deployments', machineDeployments, { indexes: { [byUid]: uid, [byClass]: ofClass } }),
     classes: watch('classes', machineClasses, {
-      indexes: { [bySecret]: (object) => secretRefsOf(object).map(({ name }) => name) },
+      indexes: { [bySecret]: (object) => secretsOf(object).map(({ name }) => name) },
     }),
     secrets: watch('secrets', secrets, { metadataOnly: true }),
     nodes: watch('nodes', nodes, { client: target, namespace: undefined, transform: slim }),
