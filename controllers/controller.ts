@@ -1,16 +1,12 @@
 /** What a controller is. main.ts lists them; a new one is a file and a line there. */
+import type { Dialect } from '../api/dialect.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
-import type { KubeObject } from '../api/objects.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
-import type { StoreEvent } from '../kube/store.ts';
 import type { Installation } from '../temporal/workflows.ts';
 import { createQueue } from './queue.ts';
-import type { Kind, Watches } from './watches.ts';
-
-/** A change of one object. */
-export type Change = Exclude<StoreEvent<KubeObject>, { kind: 'synced' }>;
+import type { Change, Kind, Watches } from './watches.ts';
 
 /** Keys of the objects to handle, in a form that the controller chooses. */
 type Keys = Iterable<string>;
@@ -40,6 +36,7 @@ export interface ControllerContext {
   readonly control: KubeClient;
   /** Synced before a controller is called, except for Nodes. */
   readonly watches: Watches;
+  readonly dialect: Dialect;
   readonly installation: Installation;
   /** The watched namespace of the control cluster. */
   readonly namespace: string;

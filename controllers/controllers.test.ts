@@ -1,18 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import type { Dialect } from '../api/dialect.ts';
+import { gardener } from '../api/gardener/index.ts';
 import { finalizers, labels } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { KubeObject } from '../api/objects.ts';
-import { controllerOf } from '../api/owner/view.ts';
 import type { Node } from '../kube/core.ts';
 import { createStore } from '../kube/store.ts';
 import { requestRefresh } from '../temporal/workflows.ts';
 import { validDeploymentSpec, validSetSpec } from '../test/support/valid.ts';
 import { createMachineController } from './machines.ts';
 import { createOwnerController } from './owners.ts';
-import { byController, byUid, type Watches } from './watches.ts';
+import { indexesOf, type Watches } from './watches.ts';
 
 /** What was sent, in words: `start <id>`, `signal <id>` (which also starts), `refresh <id>`. */
 let sent: string[];
@@ -33,15 +34,27 @@ async function send(what: string, id: string): Promise<void> {
   sent.push(`${what} ${id}`);
 }
 
-function createStores() {
-  const controller = (object: KubeObject) => [controllerOf(object) ?? ''];
-  const uid = ({ metadata }: KubeObject) => [metadata.uid];
+function createStores(dialect: Dialect) {
+  const indexes = indexesOf(dialect, defaults);
   return {
-    machines: createStore<Machine>({ [byController]: controller }),
-    sets: createStore<MachineSet>({ [byUid]: uid, [byController]: controller }),
-    deployments: createStore<MachineDeployment>({ [byUid]: uid }),
-    nodes: createStore<Node>(),
+    machines: createStore<KubeObject>(indexes.machines),
+    sets: createStore<KubeObject>(indexes.sets),
+    deployments: createStore<KubeObject>(indexes.deployments),
+    sources: createStore<KubeObject>(indexes.sources),
+    secrets: createStore<KubeObject>(),
+    nodes: createStore<Node>(indexes.nodes),
   };
+}
+
+/** Watches whose stores the test fills. */
+function watch(dialect: Dialect): void {
+  stores = createStores(dialect);
+  for (const each of Object.values(stores)) {
+    each.setSynced();
+    each.setReachable(true);
+  }
+  const entries = Object.entries(stores).map(([kind, { store }]) => [kind, store]);
+  watches = Object.fromEntries(entries) as Watches;
 }
 
 let stores: ReturnType<typeof createStores>;
@@ -52,17 +65,8 @@ beforeEach(() => {
   refuse = undefined;
   version = 1;
   jest.useFakeTimers();
-  stores = createStores();
-  for (const each of Object.values(stores)) {
-    each.setSynced();
-    each.setReachable(true);
-  }
-  const { machines, sets, deployments, nodes } = stores;
-  const empty = { get: () => undefined, byIndex: () => [] };
-  const parts = { machines: machines.store, sets: sets.store, deployments: deployments.store, nodes: nodes.store };
-  watches = { ...parts, classes: empty, secrets: empty } as unknown as Watches;
+  watch(gardener);
 });
-
 afterEach(() => {
   jest.useRealTimers();
 });
@@ -85,7 +89,7 @@ describe('the controller of machines', () => {
   const conditions = [{ type: 'Ready', status: 'True' }];
   let controller: ReturnType<typeof createMachineController>;
   beforeEach(() => {
-    controller = createMachineController({ watches, installation, defaults, resyncMs, refresh });
+    controller = createMachineController({ watches, dialect: gardener, installation, defaults, resyncMs, refresh });
   });
 
   /** A resync, with the time until the next one. */
@@ -193,10 +197,62 @@ describe('the controller of machines', () => {
   });
 });
 
+describe('the controller of machines of an API without classes, whose Nodes are found by provider ID', () => {
+  const inline: Dialect = {
+    ...gardener,
+    kinds: { machine: gardener.kinds.machine, set: gardener.kinds.set, deployment: gardener.kinds.deployment },
+    source: {
+      ...gardener.source,
+      nameOf: () => undefined,
+      secretsOf: ({ metadata: { namespace = '' } }) => [{ namespace, name: 'credentials' }],
+    },
+    policy: { ...gardener.policy, nodeMatch: 'providerID' },
+  };
+  const id = 'i/machine/n/m/m-uid';
+  let controller: ReturnType<typeof createMachineController>;
+  beforeEach(() => {
+    watch(inline);
+    controller = createMachineController({ watches, dialect: inline, installation, defaults, resyncMs, refresh });
+  });
+
+  async function handleAll(keys: Iterable<string>): Promise<void> {
+    for (const key of keys) await controller.handle(key);
+  }
+  const putMachine = (phase: string, spec: object) => {
+    const conditions = [{ type: 'Ready', status: 'True' }];
+    const object = { metadata: meta('m', ours), spec, status: { currentStatus: { phase }, conditions } };
+    stores.machines.put(object as KubeObject);
+  };
+
+  it('signals a change of its Node, whatever the name of that', async () => {
+    putMachine('Running', { providerID: 'cloud:///zone/vm-1' });
+    const own = { finalizers: [finalizers.node], labels: { [labels.machineName]: 'm' } };
+    const metadata = { ...meta('another-name', own), namespace: undefined };
+    const status = { conditions: [{ type: 'Ready', status: 'False' }] };
+    const node = { metadata, spec: { providerID: 'cloud:///region/VM-1' }, status } as unknown as Node;
+    const [change] = stores.nodes.put(node);
+    if (change === undefined || change.kind === 'synced') throw new Error('the Node is new');
+    await handleAll(controller.hears.nodes(change));
+
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+
+  it('signals a change of a Secret of the Machine while its VM may wait for that', async () => {
+    putMachine('CrashLoopBackOff', {});
+    await controller.handle('n/m');
+    const [change] = stores.secrets.put({ metadata: meta('credentials') });
+    if (change === undefined || change.kind === 'synced') throw new Error('the Secret is new');
+    sent = [];
+    await handleAll(controller.hears.secrets(change));
+
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+});
+
 describe('the controller of owners', () => {
   let controller: ReturnType<typeof createOwnerController>;
   beforeEach(() => {
-    controller = createOwnerController({ watches, installation, resyncMs, refresh });
+    controller = createOwnerController({ watches, dialect: gardener, installation, resyncMs, refresh });
   });
 
   /** A resync, with the time until the next one. */

@@ -1,6 +1,5 @@
 /** Writes the counts of machines to the status of their sets and deployments: pure functions of the caches. */
 
-import { machineDeployments, machineSets } from '../api/gardener/resources.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { toDeploymentCounts, toSetCounts } from '../api/owner/counts.ts';
 import { mergePatch } from '../kube/patch.ts';
@@ -13,9 +12,10 @@ import { byController, byUid } from './watches.ts';
 export function createCountsController({
   control,
   watches,
-}: Pick<ControllerContext, 'control' | 'watches'>): Controller {
+  dialect: { kinds },
+}: Pick<ControllerContext, 'control' | 'watches' | 'dialect'>): Controller {
   /** Conflicts with the other writer of the status are left to the next event. */
-  async function write<T extends KubeObject>(resource: Resource<T>, { metadata }: T, status: object | undefined) {
+  async function write(resource: Resource<KubeObject>, { metadata }: KubeObject, status: object | undefined) {
     if (status === undefined) return;
     const { namespace, name, resourceVersion } = metadata;
     const patch = mergePatch({ metadata: { resourceVersion }, status });
@@ -25,12 +25,12 @@ export function createCountsController({
   async function handle(uid: string): Promise<void> {
     const { deployments, sets, machines } = watches;
     const [set] = sets.byIndex(byUid, uid);
-    if (set !== undefined) await write(machineSets, set, toSetCounts(set, machines.byIndex(byController, uid)));
+    if (set !== undefined) await write(kinds.set, set, toSetCounts(set, machines.byIndex(byController, uid)));
     const [deployment] = deployments.byIndex(byUid, uid);
     if (deployment === undefined) return;
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((each) => machines.byIndex(byController, each.metadata.uid));
-    await write(machineDeployments, deployment, toDeploymentCounts(deployment, own, theirs, new Date()));
+    await write(kinds.deployment, deployment, toDeploymentCounts(deployment, own, theirs, new Date()));
   }
 
   return { hears: hearOwners(watches), delayMs: 250, keys: () => ownerKeys(watches), handle };

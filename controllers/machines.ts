@@ -1,8 +1,5 @@
 /** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
 import { attention } from '../api/attention.ts';
-import { dialectOf } from '../api/dialects.ts';
-import { toMachineSnapshot } from '../api/gardener/machine/snapshot.ts';
-import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
@@ -13,7 +10,7 @@ import { signalMachine, startWorkflow, workflowId } from '../temporal/workflows.
 import type { Controller, ControllerContext } from './controller.ts';
 import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
-import { byClass, byNode, bySecret, byUid, type Watches } from './watches.ts';
+import { byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
 
 /** What a workflow was signalled last. Unequal fields are changes; a field that nobody can see now is not. */
 interface Signalled {
@@ -26,22 +23,27 @@ interface Signalled {
 
 type MachineControllerContext = Pick<
   ControllerContext,
-  'watches' | 'installation' | 'defaults' | 'resyncMs' | 'refresh'
+  'watches' | 'dialect' | 'installation' | 'defaults' | 'resyncMs' | 'refresh'
 >;
 
 /** Keys are `<namespace>/<name>` of Machines. */
 export function createMachineController(context: MachineControllerContext) {
-  const { watches, installation, defaults, resyncMs, refresh } = context;
+  const { watches, dialect, installation, defaults, resyncMs, refresh } = context;
   const signalled = new Map<string, Signalled>();
   const backoff = createResyncBackoff(resyncMs);
-  const refreshWorkflowOf = (machine: KubeObject) => refresh(workflowId(installation.name, 'Machine', refOf(machine)));
-  const ofClass = (name: string) => watches.machines.byIndex(byClass, name).map(keyOf);
+  const refreshWorkflowOf = (machine: KubeObject) =>
+    refresh(workflowId(installation.name, 'Machine', refOf(dialect, machine)));
+  const nodeKeys = indexesOf(dialect, defaults).nodes[byNode];
+  const keysBy = (index: string, value: string) => watches.machines.byIndex(index, value).map(keyOf);
 
-  function observe(machine: Machine): MachineObservation {
-    const deployment = deploymentOf(watches, machine);
-    const snapshot = { ...toMachineSnapshot(machine, defaults), ...(deployment !== undefined && { deployment }) };
-    const node = viewNode(watches, machine.metadata.name, snapshot);
-    const version = mayWaitForClass(snapshot) ? versionOf(watches, machine) : undefined;
+  function observe(machine: KubeObject): MachineObservation {
+    const deployment = deploymentOf(context, machine);
+    const snapshot = {
+      ...dialect.machine.toSnapshot(machine, defaults),
+      ...(deployment !== undefined && { deployment }),
+    };
+    const node = viewNode(context, machine.metadata.name, snapshot);
+    const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
     return { machine: snapshot, node, ...(version !== undefined && { classVersion: version }) };
   }
 
@@ -54,7 +56,7 @@ export function createMachineController(context: MachineControllerContext) {
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) return forget(key);
     const seen = observe(machine);
-    const ref = refOf(machine);
+    const ref = refOf(dialect, machine);
     const last = signalled.get(key);
     const before = last?.uid === ref.uid ? last : undefined;
     if (attention(seen.machine, seen.node).length === 0) {
@@ -77,8 +79,8 @@ export function createMachineController(context: MachineControllerContext) {
     if (attention(seen.machine, seen.node).length === 0) return;
     const text = textOf(seen);
     const isDue = backoff.isDue(key, text);
-    if (isDue) await signalMachine(installation, refOf(machine), seen);
-    else await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
+    if (isDue) await signalMachine(installation, refOf(dialect, machine), seen);
+    else await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen.machine);
     backoff.note(key, text, isDue);
   }
 
@@ -90,10 +92,12 @@ export function createMachineController(context: MachineControllerContext) {
         if (kind === 'deleted') refreshWorkflowOf(object);
         return [keyOf(object)];
       },
-      nodes: ({ object }) => watches.machines.byIndex(byNode, object.metadata.name).map(keyOf),
-      classes: ({ object }) => ofClass(object.metadata.name),
-      secrets: ({ object }) =>
-        watches.classes.byIndex(bySecret, object.metadata.name).flatMap(({ metadata }) => ofClass(metadata.name)),
+      nodes: ({ object }) => nodeKeys(object).flatMap((key) => keysBy(byNode, key)),
+      sources: ({ object }) => keysBy(bySource, object.metadata.name),
+      secrets({ object: { metadata } }) {
+        const sources = watches.sources.byIndex(bySecret, metadata.name);
+        return [...keysBy(bySecret, metadata.name), ...sources.flatMap((each) => keysBy(bySource, each.metadata.name))];
+      },
     },
     hearsLists: { nodes: keys }, // before its first list every Node is unknown
     delayMs: 0,
@@ -107,33 +111,33 @@ export function createMachineController(context: MachineControllerContext) {
   } satisfies Controller;
 }
 
-function viewNode(watches: Watches, machineName: string, { nodeName, providerID }: MachineSnapshot): NodeView {
-  if (nodeName === undefined) return { state: 'absent' };
+type Caches = Pick<ControllerContext, 'watches' | 'dialect'>;
+
+function viewNode({ watches, dialect }: Caches, machineName: string, machine: MachineSnapshot): NodeView {
+  const key = nodeKeyOf(dialect, machine);
+  if (key === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  return toNodeView(dialectOf('gardener').marks, watches.nodes.get({ name: nodeName }), machineName, providerID);
+  return toNodeView(dialect.marks, watches.nodes.byIndex(byNode, key)[0], machineName, machine.providerID);
 }
 
-/** Name of the MachineDeployment that a machine belongs to, through its set. */
-function deploymentOf(watches: Watches, machine: Machine): string | undefined {
+/** Name of the deployment that a machine belongs to, through its set. */
+function deploymentOf({ watches, dialect }: Caches, machine: KubeObject): string | undefined {
   const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');
-  return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === 'MachineDeployment')
-    ?.name;
+  const { kind: deploymentKind } = dialect.kinds.deployment;
+  return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === deploymentKind)?.name;
 }
 
-/** A machine whose VM exists, or was abandoned, does not wait for its class. */
-function mayWaitForClass({ phase }: MachineSnapshot): boolean {
-  return phase === '' || phase === 'CrashLoopBackOff' || phase === 'Terminating';
+/** A machine whose VM exists, or was abandoned, does not wait for its source. */
+function mayWaitForSource({ stage }: MachineSnapshot): boolean {
+  return stage === 'new' || stage === 'creating' || stage === 'deleting';
 }
 
-function versionOf(watches: Watches, { metadata, spec }: Machine): string {
-  const namespace = metadata.namespace ?? '';
-  const { source } = dialectOf('gardener');
-  const machineClass = watches.classes.get({ namespace, name: spec?.class?.name ?? '' });
-  const refs = machineClass === undefined ? [] : source.secretsOf(machineClass);
-  return source.versionOf(
-    machineClass,
-    refs.map((ref) => watches.secrets.get(ref)),
-  );
+function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machine: KubeObject): string {
+  const { namespace } = machine.metadata;
+  const object =
+    kinds.source === undefined ? machine : watches.sources.get({ namespace, name: source.nameOf(machine) ?? '' });
+  const secrets = object === undefined ? [] : source.secretsOf(object).map((key) => watches.secrets.get(key));
+  return source.versionOf(object, secrets);
 }
 
 function toSignalled(
@@ -164,6 +168,6 @@ function isChanged(before: Signalled, now: Signalled): boolean {
 }
 
 /** Nothing was done for it yet: its workflow reads it when it starts, and needs no signal. */
-function isNew({ phase, managed, deletingSince }: MachineSnapshot): boolean {
-  return phase === '' && !managed && deletingSince === undefined;
+function isNew({ stage, managed, deletingSince }: MachineSnapshot): boolean {
+  return stage === 'new' && !managed && deletingSince === undefined;
 }

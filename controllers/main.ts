@@ -1,16 +1,17 @@
 /** The controllers of an installation. Of all replicas one acts; the others only watch. */
 import { hostname } from 'node:os';
+import { dialectOf } from '../api/dialects.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { type Installation, requestRefresh } from '../temporal/workflows.ts';
-import { createClassController } from './classes.ts';
 import { type ControllerContext, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
 import { createMachineController } from './machines.ts';
 import { createOwnerController } from './owners.ts';
 import { createQueue } from './queue.ts';
+import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
 import { createSweepScheduleController } from './sweep-schedule.ts';
 import { startWatches } from './watches.ts';
@@ -20,7 +21,7 @@ const controllers = [
   createMachineController,
   createOwnerController,
   createCountsController,
-  createClassController,
+  createSourceController,
   createSweepScheduleController,
   createStaleWorkflowFinder,
 ];
@@ -29,6 +30,8 @@ export interface ControllersOptions {
   readonly control: KubeClient;
   readonly target: KubeClient;
   readonly installation: Installation;
+  /** Name of the API of its machines, as in api/dialects.ts. */
+  readonly dialect: string;
   /** Namespace of the control cluster whose machines are managed. */
   readonly namespace: string;
   readonly defaults: MachineLimits;
@@ -64,8 +67,10 @@ export function startControllers(options: ControllersOptions): Controllers {
   let isStarted = false;
   let isRestored = false;
 
+  const dialect = dialectOf(options.dialect);
   const watches = startWatches({
     ...options,
+    dialect,
     onChange(kind, change) {
       if (isStarted) for (const each of running) each.onChange(kind, change);
     },
@@ -76,7 +81,7 @@ export function startControllers(options: ControllersOptions): Controllers {
       else for (const each of running) each.onListed(kind);
     },
   });
-  const context: ControllerContext = { ...options, watches, resyncMs, events, refresh: refreshes.add };
+  const context: ControllerContext = { ...options, dialect, watches, resyncMs, events, refresh: refreshes.add };
   const running = controllers.map((create) => runController(create(context), logger));
 
   function onRestored(): void {

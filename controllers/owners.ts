@@ -1,17 +1,16 @@
 /** Starts and signals the workflows of MachineDeployments, and of MachineSets without one. */
 import { ownerNeeds } from '../api/attention.ts';
-import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { signalOwner, startWorkflow, workflowId } from '../temporal/workflows.ts';
-import type { Change, Controller, ControllerContext } from './controller.ts';
+import type { Controller, ControllerContext } from './controller.ts';
 import { refOf, textOf } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
-import { byController, byUid, type Watches } from './watches.ts';
+import { byController, byUid, type Change, type Watches } from './watches.ts';
 
-type OwnerControllerContext = Pick<ControllerContext, 'watches' | 'installation' | 'resyncMs' | 'refresh'>;
+type OwnerControllerContext = Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'resyncMs' | 'refresh'>;
 
 /** Keys are UIDs of owners. */
 export function createOwnerController(context: OwnerControllerContext) {
@@ -20,7 +19,7 @@ export function createOwnerController(context: OwnerControllerContext) {
   const backoff = createResyncBackoff(resyncMs);
 
   async function handle(uid: string): Promise<void> {
-    const owner = viewOwner(watches, uid);
+    const owner = viewOwner(context, uid);
     const last = signalled.get(uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) {
       signalled.delete(uid);
@@ -38,7 +37,7 @@ export function createOwnerController(context: OwnerControllerContext) {
 
   /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
   async function resync(uid: string): Promise<void> {
-    const owner = viewOwner(watches, uid);
+    const owner = viewOwner(context, uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
     const isDue = backoff.isDue(uid, text);
@@ -56,7 +55,7 @@ export function createOwnerController(context: OwnerControllerContext) {
     onRestored() {
       signalled.clear();
       for (const uid of ownerKeys(watches)) {
-        const owner = viewOwner(watches, uid);
+        const owner = viewOwner(context, uid);
         if (owner !== undefined) refresh(workflowId(installation.name, owner.view.kind, owner.ref));
       }
     },
@@ -94,21 +93,24 @@ function ownersOf(watches: Watches, object: KubeObject): string[] {
 }
 
 /** The owner with this UID as the caches know it. undefined: it is gone, or it is a set of a deployment. */
-function viewOwner(watches: Watches, uid: string): { ref: ObjectRef; view: OwnerView } | undefined {
+function viewOwner(
+  { watches, dialect }: Pick<ControllerContext, 'watches' | 'dialect'>,
+  uid: string,
+): { ref: ObjectRef; view: OwnerView } | undefined {
   const { deployments, sets, machines } = watches;
   const [deployment] = deployments.byIndex(byUid, uid);
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    return { ref: refOf(deployment), view: toDeploymentView(deployment, own, theirs) };
+    return { ref: refOf(dialect, deployment), view: toDeploymentView(deployment, own, theirs) };
   }
   const [set] = sets.byIndex(byUid, uid);
   if (set === undefined || !isKnownLone(watches, set)) return undefined;
-  return { ref: refOf(set), view: toLoneSetView(set, machines.byIndex(byController, uid)) };
+  return { ref: refOf(dialect, set), view: toLoneSetView(set, machines.byIndex(byController, uid)) };
 }
 
 /** Whether a set has no deployment, as far as the caches can tell: a stale cache of deployments makes no set lone. */
-export function isKnownLone({ deployments }: Watches, set: MachineSet): boolean {
+export function isKnownLone({ deployments }: Watches, set: KubeObject): boolean {
   const uid = controllerOf(set);
   if (uid !== undefined && !(deployments.synced && deployments.reachable)) return false;
   return isLone(set, uid === undefined ? undefined : deployments.byIndex(byUid, uid)[0]);

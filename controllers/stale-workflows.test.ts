@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { gardener } from '../api/gardener/index.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
@@ -48,6 +49,8 @@ beforeEach(async () => {
   const watches = { machines: machines.store, sets: sets.store, deployments: deployments.store };
   finder = createStaleWorkflowFinder({
     watches: watches as unknown as Watches,
+    dialect: gardener,
+    defaults: { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] },
     installation: { client: { workflow } as unknown as Client, name: 'i' },
     refresh: (id) => refreshed.push(id),
   });

@@ -17,18 +17,21 @@ const youngMs = 5_000;
  */
 export function createStaleWorkflowFinder({
   watches,
+  dialect,
   installation,
+  defaults,
   refresh,
-}: Pick<ControllerContext, 'watches' | 'installation' | 'refresh'>): Controller {
+}: Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'defaults' | 'refresh'>): Controller {
   let resyncs = 0;
 
   /** The phase that each workflow should show; undefined for those that show none. */
   function expectedPhases(): Map<string, string | undefined> {
     const { machines, deployments, sets } = watches;
-    const idOf = (kind: WorkflowKind, object: KubeObject) => workflowId(installation.name, kind, refOf(object));
+    const idOf = (kind: WorkflowKind, object: KubeObject) =>
+      workflowId(installation.name, kind, refOf(dialect, object));
     const phases = new Map<string, string | undefined>();
     for (const machine of machines.list())
-      phases.set(idOf('Machine', machine), machine.status?.currentStatus?.phase ?? '');
+      phases.set(idOf('Machine', machine), dialect.machine.toSnapshot(machine, defaults).phase);
     for (const deployment of deployments.list()) phases.set(idOf('MachineDeployment', deployment), undefined);
     for (const set of sets.list()) if (isKnownLone(watches, set)) phases.set(idOf('MachineSet', set), undefined);
     return phases;

@@ -1,14 +1,15 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { gardener } from '../api/gardener/index.ts';
 import { finalizers } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { createStore } from '../kube/store.ts';
-import { createClassController } from './classes.ts';
 import type { Controller } from './controller.ts';
-import { byClass, type Watches } from './watches.ts';
+import { createSourceController } from './sources.ts';
+import { indexesOf, type Watches } from './watches.ts';
 
 let machines: ReturnType<typeof createStore<Machine>>;
 let recorded: EventRecord[];
@@ -16,20 +17,22 @@ let sweeps: number;
 let controller: Controller;
 
 const metadata = { namespace: 'n', name: 'small', uid: 'class-uid', resourceVersion: '1' };
+const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
 const deletionTimestamp = '2026-08-19T10:00:00Z';
 
 beforeEach(() => {
   [recorded, sweeps] = [[], 0];
-  machines = createStore<Machine>({ [byClass]: ({ spec }) => [spec?.class?.name ?? ''] });
+  machines = createStore<Machine>(indexesOf(gardener, defaults).machines);
   const classes = createStore<MachineClass>();
   classes.put({ metadata: { ...metadata, deletionTimestamp, finalizers: [finalizers.machine] } } as MachineClass);
   const none = { byIndex: () => [], has: () => false };
-  const watches = { machines: machines.store, sets: none, deployments: none, classes: classes.store };
+  const watches = { machines: machines.store, sets: none, deployments: none, sources: classes.store };
   const workflow = { start: async () => sweeps++ };
-  controller = createClassController({
+  controller = createSourceController({
     control: {} as KubeClient,
     events: { record: (event) => recorded.push(event), flush: async () => undefined },
     watches: watches as unknown as Watches,
+    dialect: gardener,
     installation: { client: { workflow } as unknown as Client, name: 'i' },
     namespace: 'n',
   });
