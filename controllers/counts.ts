@@ -1,44 +1,37 @@
 /** Writes the counts of machines to the status of their sets and deployments: pure functions of the caches. */
 
-import { machineDeployments, machineSets } from '../api/gardener/resources.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { toDeploymentCounts, toSetCounts } from '../api/owner/counts.ts';
-import type { KubeClient } from '../kube/client.ts';
-import { isConflict, isNotFound } from '../kube/errors.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { byController, byUid, type Watches } from './watches.ts';
+import { ignoreGoneOrChanged } from '../kube/update.ts';
+import type { Controller, ControllerContext } from './controller.ts';
+import { hearOwners, ownerKeys } from './owners.ts';
+import { byController, byUid } from './watches.ts';
 
-/**
- * Answers a function that brings the status of the set or deployment with a UID up to date. It writes nothing when
- * nothing has changed. A conflict with the other writer of the status is for the next event.
- */
-export function createCountsWriter(control: KubeClient, watches: Watches): (uid: string) => Promise<void> {
-  return async (uid) => {
+/** Keys are UIDs of sets and deployments. Where a count is right already nothing is written. */
+export function createCountsController({
+  control,
+  watches,
+  dialect: { kinds },
+}: Pick<ControllerContext, 'control' | 'watches' | 'dialect'>): Controller {
+  /** Conflicts with the other writer of the status are left to the next event. */
+  async function write(resource: Resource<KubeObject>, { metadata }: KubeObject, status: object | undefined) {
+    if (status === undefined) return;
+    const { namespace, name, resourceVersion } = metadata;
+    const patch = mergePatch({ metadata: { resourceVersion }, status });
+    await ignoreGoneOrChanged(() => control.patch(resource, { namespace, name }, patch, { subresource: 'status' }));
+  }
+
+  async function handle(uid: string): Promise<void> {
     const { deployments, sets, machines } = watches;
     const [set] = sets.byIndex(byUid, uid);
-    if (set !== undefined) {
-      await write(control, machineSets, set, toSetCounts(set, machines.byIndex(byController, uid)));
-    }
+    if (set !== undefined) await write(kinds.set, set, toSetCounts(set, machines.byIndex(byController, uid)));
     const [deployment] = deployments.byIndex(byUid, uid);
     if (deployment === undefined) return;
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((each) => machines.byIndex(byController, each.metadata.uid));
-    await write(control, machineDeployments, deployment, toDeploymentCounts(deployment, own, theirs, new Date()));
-  };
-}
-
-async function write<T extends KubeObject>(
-  control: KubeClient,
-  resource: Resource<T>,
-  { metadata }: KubeObject,
-  status: object | undefined,
-): Promise<void> {
-  if (status === undefined) return;
-  const { namespace, name, resourceVersion } = metadata;
-  const patch = mergePatch({ metadata: { resourceVersion }, status });
-  try {
-    await control.patch(resource, { namespace, name }, patch, { subresource: 'status' });
-  } catch (error) {
-    if (!isConflict(error) && !isNotFound(error)) throw error;
+    await write(kinds.deployment, deployment, toDeploymentCounts(deployment, own, theirs, new Date()));
   }
+
+  return { hears: hearOwners(watches), delayMs: 250, keys: () => ownerKeys(watches), handle };
 }

@@ -1,41 +1,19 @@
-/** Wakes the workflows of machines. Nothing is decided here: `attention` says who needs one, the workflow does the rest. */
+/** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
 import { attention } from '../api/attention.ts';
-import { dialectOf } from '../api/dialects.ts';
-import { toMachineSnapshot } from '../api/gardener/machine/snapshot.ts';
-import type { Machine } from '../api/gardener/schema/machine.ts';
-import type { MachineLimits, MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
 import { toNodeView } from '../api/node.ts';
+import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
-import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
-import { refOf, textOf, toObjectKey } from './objects.ts';
-import { createReminders } from './reminders.ts';
-import { byUid, type Watches } from './watches.ts';
+import { signalMachine, startWorkflow, workflowId } from '../temporal/workflows.ts';
+import type { Controller, ControllerContext } from './controller.ts';
+import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
+import { createResyncBackoff } from './resync-backoff.ts';
+import { byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
 
-export interface MachineWakerOptions {
-  readonly watches: Watches;
-  readonly installation: Installation;
-  readonly defaults: MachineLimits;
-  /** Has the open workflow with this id, if there is one, look live soon. */
-  readonly look: (workflowId: string) => void;
-}
-
-export interface MachineWaker {
-  /** Looks at one machine, by `<namespace>/<name>`. */
-  handle(key: string): Promise<void>;
-  /**
-   * Looks at one machine for what no event tells. Where it needs attention its workflow is started: somebody may have
-   * terminated it. Where that changes nothing it is told again, ever more seldom: it may have forgotten, as when
-   * Temporal was set back to a backup.
-   */
-  recheck(key: string): Promise<void>;
-  /** What workflows were told may be wrong: they are told anew. */
-  forget(): void;
-}
-
-/** What a workflow was told last. Unequal parts are news; a part that nobody can see now is not. */
-interface Told {
+/** What a workflow was signalled last. Unequal fields are changes; a field that nobody can see now is not. */
+interface Signalled {
   readonly uid: string;
   readonly desiredState: string;
   readonly managed: boolean;
@@ -43,88 +21,129 @@ interface Told {
   readonly classVersion: string | undefined;
 }
 
-/** @param options.watches stores that are synced, but for Nodes */
-export function createMachineWaker({ watches, installation, defaults, look }: MachineWakerOptions): MachineWaker {
-  const told = new Map<string, Told>();
-  const reminders = createReminders();
+type MachineControllerContext = Pick<
+  ControllerContext,
+  'watches' | 'dialect' | 'installation' | 'defaults' | 'resyncMs' | 'refresh'
+>;
 
-  function observe(machine: Machine): MachineObservation {
-    const deployment = deploymentOf(watches, machine);
-    const snapshot = { ...toMachineSnapshot(machine, defaults), ...(deployment !== undefined && { deployment }) };
-    const node = viewNode(watches, machine.metadata.name, snapshot);
-    const version = mayWaitForClass(snapshot) ? versionOf(watches, machine) : undefined;
+/** Keys are `<namespace>/<name>` of Machines. */
+export function createMachineController(context: MachineControllerContext) {
+  const { watches, dialect, installation, defaults, resyncMs, refresh } = context;
+  const signalled = new Map<string, Signalled>();
+  const backoff = createResyncBackoff(resyncMs);
+  const refreshWorkflowOf = (machine: KubeObject) =>
+    refresh(workflowId(installation.name, 'Machine', refOf(dialect, machine)));
+  const nodeKeys = indexesOf(dialect, defaults).nodes[byNode];
+  const keysBy = (index: string, value: string) => watches.machines.byIndex(index, value).map(keyOf);
+
+  function observe(machine: KubeObject): MachineObservation {
+    const deployment = deploymentOf(context, machine);
+    const snapshot = {
+      ...dialect.machine.toSnapshot(machine, defaults),
+      ...(deployment !== undefined && { deployment }),
+    };
+    const node = viewNode(context, machine.metadata.name, snapshot);
+    const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
     return { machine: snapshot, node, ...(version !== undefined && { classVersion: version }) };
+  }
+
+  function forget(key: string): void {
+    signalled.delete(key);
+    backoff.forget(key);
   }
 
   async function handle(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
-    if (machine === undefined) {
-      told.delete(key);
-      reminders.forget(key);
-      return;
-    }
+    if (machine === undefined) return forget(key);
     const seen = observe(machine);
-    const ref = refOf(machine);
-    const last = told.get(key);
+    const ref = refOf(dialect, machine);
+    const last = signalled.get(key);
     const before = last?.uid === ref.uid ? last : undefined;
     if (attention(seen.machine, seen.node).length === 0) {
-      told.delete(key); // should what was told come back, it is news again
-      reminders.forget(key);
-      // Others still hold on to it, but its workflow need not: it has ended by itself unless we lost our finalizer.
-      if (before !== undefined && seen.machine.deletingSince !== undefined)
-        look(workflowId(installation.name, 'Machine', ref));
+      forget(key); // a later return to what was signalled last is a change again
+      // Without our finalizer its workflow has ended by itself, unless somebody else took the finalizer off.
+      if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
       return;
     }
-    const now = toTold(seen, before);
+    const now = toSignalled(seen, before);
     if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen.machine);
-    else if (before === undefined || isNews(before, now)) await wakeMachine(installation, ref, seen);
-    told.set(key, now);
+    else if (before === undefined || isChanged(before, now)) await signalMachine(installation, ref, seen);
+    signalled.set(key, now);
   }
 
-  async function recheck(key: string): Promise<void> {
+  /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
+  async function resync(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) return;
     const seen = observe(machine);
     if (attention(seen.machine, seen.node).length === 0) return;
     const text = textOf(seen);
-    if (reminders.isDue(key, text)) await wakeMachine(installation, refOf(machine), seen);
-    else await startWorkflow(installation, 'Machine', refOf(machine), seen.machine);
-    reminders.count(key, text);
+    const isDue = backoff.isDue(key, text);
+    if (isDue) await signalMachine(installation, refOf(dialect, machine), seen);
+    else await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen.machine);
+    backoff.note(key, text, isDue);
   }
 
-  return { handle, recheck, forget: () => told.clear() };
+  const keys = () => watches.machines.list().map(keyOf);
+  return {
+    hears: {
+      machines({ kind, object }) {
+        // Most workflows have removed the finalizer themselves and end. One that has not would wait forever.
+        if (kind === 'deleted') refreshWorkflowOf(object);
+        return [keyOf(object)];
+      },
+      nodes: ({ object }) => nodeKeys(object).flatMap((key) => keysBy(byNode, key)),
+      sources: ({ object }) => keysBy(bySource, object.metadata.name),
+      secrets({ object: { metadata } }) {
+        const sources = watches.sources.byIndex(bySecret, metadata.name);
+        return [...keysBy(bySecret, metadata.name), ...sources.flatMap((each) => keysBy(bySource, each.metadata.name))];
+      },
+    },
+    hearsLists: { nodes: keys }, // before its first list every Node is unknown
+    delayMs: 0,
+    keys,
+    handle,
+    resync,
+    onRestored() {
+      signalled.clear();
+      for (const machine of watches.machines.list()) refreshWorkflowOf(machine);
+    },
+  } satisfies Controller;
 }
 
-function viewNode(watches: Watches, machineName: string, { nodeName, providerID }: MachineSnapshot): NodeView {
-  if (nodeName === undefined) return { state: 'absent' };
+type Caches = Pick<ControllerContext, 'watches' | 'dialect'>;
+
+function viewNode({ watches, dialect }: Caches, machineName: string, machine: MachineSnapshot): NodeView {
+  const key = nodeKeyOf(dialect, machine);
+  if (key === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  return toNodeView(dialectOf('gardener').marks, watches.nodes.get({ name: nodeName }), machineName, providerID);
+  return toNodeView(dialect.marks, watches.nodes.byIndex(byNode, key)[0], machineName, machine.providerID);
 }
 
-/** Name of the MachineDeployment that a machine belongs to, through its set. */
-function deploymentOf(watches: Watches, machine: Machine): string | undefined {
+/** Name of the deployment that a machine belongs to, through its set. */
+function deploymentOf({ watches, dialect }: Caches, machine: KubeObject): string | undefined {
   const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');
-  return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === 'MachineDeployment')
-    ?.name;
+  const { kind: deploymentKind } = dialect.kinds.deployment;
+  return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === deploymentKind)?.name;
 }
 
-/** A machine whose VM is there, or was given up, does not wait for its class. */
-function mayWaitForClass({ phase }: MachineSnapshot): boolean {
-  return phase === '' || phase === 'CrashLoopBackOff' || phase === 'Terminating';
+/** A machine whose VM exists, or was abandoned, does not wait for its source. */
+function mayWaitForSource({ stage }: MachineSnapshot): boolean {
+  return stage === 'new' || stage === 'creating' || stage === 'deleting';
 }
 
-function versionOf(watches: Watches, { metadata, spec }: Machine): string {
-  const namespace = metadata.namespace ?? '';
-  const { source } = dialectOf('gardener');
-  const machineClass = watches.classes.get({ namespace, name: spec?.class?.name ?? '' });
-  const refs = machineClass === undefined ? [] : source.secretsOf(machineClass);
-  return source.versionOf(
-    machineClass,
-    refs.map((ref) => watches.secrets.get(ref)),
-  );
+function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machine: KubeObject): string {
+  const { namespace } = machine.metadata;
+  const object =
+    kinds.source === undefined ? machine : watches.sources.get({ namespace, name: source.nameOf(machine) ?? '' });
+  const secrets = object === undefined ? [] : source.secretsOf(object).map((key) => watches.secrets.get(key));
+  return source.versionOf(object, secrets);
 }
 
-function toTold({ machine, node, classVersion: version }: MachineObservation, before: Told | undefined): Told {
+function toSignalled(
+  { machine, node, classVersion: version }: MachineObservation,
+  before: Signalled | undefined,
+): Signalled {
   return {
     uid: machine.uid,
     desiredState: desiredState(machine),
@@ -134,21 +153,21 @@ function toTold({ machine, node, classVersion: version }: MachineObservation, be
   };
 }
 
-/** What about a Node others change. Our own marks on it are not news to the workflow that makes them. */
+/** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */
 function nodeText(node: NodeView): string {
   if (node.state !== 'present') return node.state;
   const { uid, deleting, conditions, startingUp } = node;
   return JSON.stringify([uid, deleting, conditions, startingUp]);
 }
 
-function isNews(before: Told, now: Told): boolean {
+function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
     before.desiredState === now.desiredState && before.node === now.node && before.classVersion === now.classVersion;
-  // Our own finalizer is no news to the workflow that puts it there; that somebody took it off is.
+  // Adding our finalizer is the workflow's own write. Removing it may be somebody else's.
   return !isEqual || (before.managed && !now.managed);
 }
 
-/** Nobody has done anything for it yet: its workflow will read it when it starts, and needs to be told nothing. */
-function isNew({ phase, managed, deletingSince }: MachineSnapshot): boolean {
-  return phase === '' && !managed && deletingSince === undefined;
+/** Nothing was done for it yet: its workflow reads it when it starts, and needs no signal. */
+function isNew({ stage, managed, deletingSince }: MachineSnapshot): boolean {
+  return stage === 'new' && !managed && deletingSince === undefined;
 }

@@ -1,11 +1,12 @@
-/** Small conversions that the wakers share. */
+/** Small conversions that the controllers share. */
+import type { Dialect } from '../api/dialect.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject, ObjectKey } from '../api/objects.ts';
 
-/** What a workflow is told about its object. */
-export function refOf({ metadata }: KubeObject): ObjectRef {
+/** The input of an object's workflow, without its cluster. */
+export function refOf({ name: dialect }: Pick<Dialect, 'name'>, { metadata }: KubeObject): ObjectRef {
   const { namespace = '', name, uid } = metadata;
-  return { dialect: 'gardener', namespace, name, uid };
+  return { dialect, namespace, name, uid };
 }
 
 /** `<namespace>/<name>` */

@@ -1,93 +1,124 @@
-/** Wakes the workflows of MachineDeployments, and of MachineSets that have none. */
+/** Starts and signals the workflows of MachineDeployments, and of MachineSets without one. */
 import { ownerNeeds } from '../api/attention.ts';
-import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
+import type { KubeObject } from '../api/objects.ts';
 import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
-import { type Installation, startWorkflow, wakeOwner, workflowId } from '../temporal/workflows.ts';
+import { signalOwner, startWorkflow, workflowId } from '../temporal/workflows.ts';
+import type { Controller, ControllerContext } from './controller.ts';
 import { refOf, textOf } from './objects.ts';
-import { createReminders } from './reminders.ts';
-import { byController, byUid, type Watches } from './watches.ts';
+import { createResyncBackoff } from './resync-backoff.ts';
+import { byController, byUid, type Change, type Watches } from './watches.ts';
 
-export interface OwnerWakerOptions {
-  readonly watches: Watches;
-  readonly installation: Installation;
-  /** Has the open workflow with this id, if there is one, look live soon. */
-  readonly look: (workflowId: string) => void;
-}
+type OwnerControllerContext = Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'resyncMs' | 'refresh'>;
 
-export interface OwnerWaker {
-  /** Looks at one owner, by UID. */
-  handle(uid: string): Promise<void>;
-  /**
-   * Looks at one owner for what no event tells. Where it needs something its workflow is started: somebody may have
-   * terminated it. Where that changes nothing it is told again, ever more seldom: it may have forgotten, as when
-   * Temporal was set back to a backup.
-   */
-  recheck(uid: string): Promise<void>;
-  /** What workflows were told may be wrong: they are told anew. */
-  forget(): void;
-}
-
-/** @param options.watches stores that are synced, but for Nodes */
-export function createOwnerWaker({ watches, installation, look }: OwnerWakerOptions): OwnerWaker {
-  const told = new Map<string, { readonly text: string; readonly workflowId: string }>();
-  const reminders = createReminders();
+/** Keys are UIDs of owners. */
+export function createOwnerController(context: OwnerControllerContext) {
+  const { watches, installation, resyncMs, refresh } = context;
+  const signalled = new Map<string, { readonly text: string; readonly workflowId: string }>();
+  const backoff = createResyncBackoff(resyncMs);
 
   async function handle(uid: string): Promise<void> {
-    const owner = viewOwner(watches, uid);
-    const last = told.get(uid);
+    const owner = viewOwner(context, uid);
+    const last = signalled.get(uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) {
-      told.delete(uid);
-      reminders.forget(uid);
-      // A run that waits for an owner that is gone or was adopted, or for what has come about by itself, would not learn
-      // that it has nothing to wait for.
-      if (last !== undefined) look(last.workflowId);
+      signalled.delete(uid);
+      backoff.forget(uid);
+      // Nothing else ends the wait of a run whose owner is gone, was adopted, or got what it needed without the run.
+      if (last !== undefined) refresh(last.workflowId);
       return;
     }
     const { ref, view } = owner;
     const text = textOf(view);
     if (last?.text === text) return;
-    await wakeOwner(installation, ref, view);
-    told.set(uid, { text, workflowId: workflowId(installation.name, view.kind, ref) });
+    await signalOwner(installation, ref, view);
+    signalled.set(uid, { text, workflowId: workflowId(installation.name, view.kind, ref) });
   }
 
-  async function recheck(uid: string): Promise<void> {
-    const owner = viewOwner(watches, uid);
+  /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
+  async function resync(uid: string): Promise<void> {
+    const owner = viewOwner(context, uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
-    if (reminders.isDue(uid, text)) await wakeOwner(installation, owner.ref, owner.view);
+    const isDue = backoff.isDue(uid, text);
+    if (isDue) await signalOwner(installation, owner.ref, owner.view);
     else await startWorkflow(installation, owner.view.kind, owner.ref);
-    reminders.count(uid, text);
+    backoff.note(uid, text, isDue);
   }
 
-  return { handle, recheck, forget: () => told.clear() };
+  return {
+    hears: hearOwners(watches),
+    delayMs: 100,
+    keys: () => ownerKeys(watches),
+    handle,
+    resync,
+    onRestored() {
+      signalled.clear();
+      for (const uid of ownerKeys(watches)) {
+        const owner = viewOwner(context, uid);
+        if (owner !== undefined) refresh(workflowId(installation.name, owner.view.kind, owner.ref));
+      }
+    },
+  } satisfies Controller;
+}
+
+/** What a controller hears whose keys are UIDs of owners. */
+export function hearOwners(watches: Watches): Controller['hears'] {
+  const ownersOfChange = (change: Change) => {
+    const owners = ownersOf(watches, change.object);
+    const isMoved = change.kind === 'updated' && controllerOf(change.previous) !== controllerOf(change.object);
+    return isMoved ? [...owners, ...ownersOf(watches, change.previous)] : owners;
+  };
+  return {
+    machines: ownersOfChange,
+    sets: ownersOfChange,
+    deployments(change) {
+      // When it is gone, its sets become owners.
+      const sets = watches.sets.byIndex(byController, change.object.metadata.uid);
+      return [...ownersOfChange(change), ...sets.flatMap((set) => ownersOf(watches, set))];
+    },
+  };
+}
+
+/** UIDs of all deployments and sets. */
+export function ownerKeys({ deployments, sets }: Watches): string[] {
+  return [...deployments.list(), ...sets.list()].map(({ metadata }) => metadata.uid);
+}
+
+/** UIDs of the objects that count an object or decide about it: itself, its controller and the deployment above. */
+function ownersOf(watches: Watches, object: KubeObject): string[] {
+  const { uid } = object.metadata;
+  const parent = controllerOf(object) ?? uid;
+  return [uid, parent, ownerOf(watches, parent)];
 }
 
 /** The owner with this UID as the caches know it. undefined: it is gone, or it is a set of a deployment. */
-function viewOwner(watches: Watches, uid: string): { ref: ObjectRef; view: OwnerView } | undefined {
+function viewOwner(
+  { watches, dialect }: Pick<ControllerContext, 'watches' | 'dialect'>,
+  uid: string,
+): { ref: ObjectRef; view: OwnerView } | undefined {
   const { deployments, sets, machines } = watches;
   const [deployment] = deployments.byIndex(byUid, uid);
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    return { ref: refOf(deployment), view: toDeploymentView(deployment, own, theirs) };
+    return { ref: refOf(dialect, deployment), view: toDeploymentView(deployment, own, theirs) };
   }
   const [set] = sets.byIndex(byUid, uid);
   if (set === undefined || !isKnownLone(watches, set)) return undefined;
-  return { ref: refOf(set), view: toLoneSetView(set, machines.byIndex(byController, uid)) };
+  return { ref: refOf(dialect, set), view: toLoneSetView(set, machines.byIndex(byController, uid)) };
 }
 
-/** Whether a set has to look after itself, as far as the caches can tell: one that may be behind makes no set lone. */
-export function isKnownLone({ deployments }: Watches, set: MachineSet): boolean {
+/** Whether a set has no deployment, as far as the caches can tell: a stale cache of deployments makes no set lone. */
+export function isKnownLone({ deployments }: Watches, set: KubeObject): boolean {
   const uid = controllerOf(set);
   if (uid !== undefined && !(deployments.synced && deployments.reachable)) return false;
   return isLone(set, uid === undefined ? undefined : deployments.byIndex(byUid, uid)[0]);
 }
 
-/** UID of what owns a machine or a set in the end: its deployment, or the set itself. */
-export function ownerOf(watches: Watches, setUid: string): string {
-  const [set]: (MachineSet | undefined)[] = watches.sets.byIndex(byUid, setUid);
+/** UID of the topmost owner of a set: its deployment, or the set itself. */
+function ownerOf(watches: Watches, setUid: string): string {
+  const [set] = watches.sets.byIndex(byUid, setUid);
   if (set === undefined || isKnownLone(watches, set)) return setUid;
   return controllerOf(set) ?? setUid;
 }

@@ -1,82 +1,130 @@
-/** What the controllers watch, each kind once, and how its objects are found. */
+/** What the controllers watch, each kind once, and the indexes by which its objects are found. */
 
-import { secretsOf } from '../api/gardener/machine/source.ts';
-import { labels } from '../api/gardener/names.ts';
-import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
-import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { Dialect } from '../api/dialect.ts';
+import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
+import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, secrets } from '../kube/core.ts';
 import type { Logger } from '../kube/logger.ts';
-import { type Reflector, startReflector } from '../kube/reflector.ts';
-import type { StoreEvent } from '../kube/store.ts';
+import { type Reflector, type ReflectorOptions, startReflector } from '../kube/reflector.ts';
+import { createStore, type StoreEvent } from '../kube/store.ts';
+
+/** The kinds that are watched, by what they are to the engine. */
+export type Kind = 'machines' | 'sets' | 'deployments' | 'sources' | 'secrets' | 'nodes';
+
+/** A change of one object. */
+export type Change = Exclude<StoreEvent<KubeObject>, { kind: 'synced' }>;
 
 export interface WatchOptions {
   readonly control: KubeClient;
   readonly target: KubeClient;
   readonly namespace: string;
+  readonly dialect: Dialect;
+  readonly defaults: MachineLimits;
   readonly logger: Logger;
-  /** Called on every change, with the kind of the object. */
-  readonly onEvent: (kind: string, event: StoreEvent<KubeObject>) => void;
+  readonly onChange: (kind: Kind, change: Change) => void;
+  /** Called after each full list. `isRestored`: the server was restored from a backup. */
+  readonly onListed: (kind: Kind, isRestored: boolean) => void;
 }
 
 export type Watches = ReturnType<typeof startWatches>;
 
-/** Index values of stores. */
+/** Index of Machines and of Nodes, by the same value: see `nodeKeyOf`. */
 export const byNode = 'node';
-export const byClass = 'class';
+/** Index of Machines, sets and deployments: name of their source object. */
+export const bySource = 'source';
+/** Index of what refers to Secrets, by their names: sources, or Machines where these are their own source. */
 export const bySecret = 'secret';
+/** Index by the UID of the controller that metadata.ownerReferences names. */
 export const byController = 'controller';
 export const byUid = 'uid';
 
-/** Watches the namespace's machine objects and, without their contents, its Secrets; and the target's Nodes. */
-export function startWatches({ control, target, namespace, logger, onEvent }: WatchOptions) {
+/** The values by which the objects of a dialect are found. */
+export function indexesOf(dialect: Dialect, defaults: MachineLimits) {
+  const { source, kinds, machine } = dialect;
   const uid = ({ metadata }: KubeObject) => [metadata.uid];
-  const controller = (object: KubeObject) => [controllerOf(object) ?? ''];
-  const templateClass = ({ spec }: MachineSet | MachineDeployment) => [spec?.template?.spec?.class?.name ?? ''];
+  const controller = (object: KubeObject) => listOf(controllerOf(object));
+  const sourceName = (object: KubeObject) => listOf(source.nameOf(object));
+  const secretNames = (object: KubeObject) => source.secretsOf(object).map(({ name }) => name);
+  return {
+    machines: {
+      [byNode]: (object: KubeObject) => listOf(nodeKeyOf(dialect, machine.toSnapshot(object, defaults))),
+      [bySource]: sourceName,
+      [bySecret]: kinds.source === undefined ? secretNames : () => [],
+      [byController]: controller,
+    },
+    sets: { [byUid]: uid, [byController]: controller, [bySource]: sourceName },
+    deployments: { [byUid]: uid, [bySource]: sourceName },
+    sources: { [bySecret]: secretNames },
+    nodes: {
+      [byNode]: ({ metadata: { name: nodeName }, spec }: Node) =>
+        listOf(nodeKeyOf(dialect, { nodeName, ...(spec?.providerID && { providerID: spec.providerID }) })),
+    },
+  };
+}
+
+/** Equal for a Machine and its Node; undefined while no Node can be that of the Machine. */
+export function nodeKeyOf(
+  { policy }: Dialect,
+  { nodeName, providerID }: Pick<MachineSnapshot, 'nodeName' | 'providerID'>,
+): string | undefined {
+  if (policy.nodeMatch === 'name') return nodeName;
+  return providerID === undefined ? undefined : vmOf(providerID);
+}
+
+function listOf(value: string | undefined): string[] {
+  return value ? [value] : [];
+}
+
+/** Watches the namespace's machine objects and, without their contents, its Secrets; and the target's Nodes. */
+export function startWatches(options: WatchOptions) {
+  const { control, target, namespace, dialect, defaults, logger, onChange, onListed } = options;
+  const { kinds } = dialect;
+  const indexes = indexesOf(dialect, defaults);
 
   function watch<T extends KubeObject>(
+    kind: Kind,
     resource: Resource<T>,
-    indexes: Readonly<Record<string, (object: T) => readonly string[]>>,
-    metadataOnly = false,
+    how: Pick<ReflectorOptions<T>, 'indexes' | 'metadataOnly'>,
   ): Reflector<T> {
-    const notify = (event: StoreEvent<T>) => onEvent(resource.kind, event);
-    return startReflector({ client: control, resource, namespace, indexes, metadataOnly, onEvent: notify, logger });
+    return startReflector({ client: control, resource, namespace, ...how, onEvent: report(kind), logger });
   }
 
-  const reflectors = {
-    machines: watch(machines, {
-      [byNode]: ({ metadata }) => [metadata.labels?.[labels.node] ?? ''],
-      [byClass]: ({ spec }) => [spec?.class?.name ?? ''],
-      [byController]: controller,
-    }),
-    sets: watch(machineSets, { [byUid]: uid, [byController]: controller, [byClass]: templateClass }),
-    deployments: watch(machineDeployments, { [byUid]: uid, [byClass]: templateClass }),
-    classes: watch(machineClasses, { [bySecret]: (object) => secretsOf(object).map(({ name }) => name) }),
-    secrets: watch(secrets, {}, true),
-    nodes: startReflector({
-      client: target,
-      resource: nodes,
-      transform: slim,
-      onEvent: (event) => onEvent('Node', event),
-      logger,
-    }),
-  };
-  const { nodes: nodeReflector, ...required } = reflectors;
+  function report(kind: Kind): (event: StoreEvent<KubeObject>) => void {
+    return (event) => (event.kind === 'synced' ? onListed(kind, event.isRestored) : onChange(kind, event));
+  }
+
+  const machines = watch('machines', kinds.machine, { indexes: indexes.machines });
+  const sets = watch('sets', kinds.set, { indexes: indexes.sets });
+  const deployments = watch('deployments', kinds.deployment, { indexes: indexes.deployments });
+  const sources = kinds.source && watch('sources', kinds.source, { indexes: indexes.sources });
+  const secretMetadata = watch('secrets', secrets, { metadataOnly: true });
+  const targetNodes = startReflector({
+    client: target,
+    resource: nodes,
+    indexes: indexes.nodes,
+    transform: slim,
+    onEvent: report('nodes'),
+    logger,
+  });
+  const required = { machines, sets, deployments, ...(sources && { sources }), secrets: secretMetadata };
+  const reflectors = { ...required, nodes: targetNodes };
+
   return {
-    machines: reflectors.machines.store,
-    sets: reflectors.sets.store,
-    deployments: reflectors.deployments.store,
-    classes: reflectors.classes.store,
-    secrets: reflectors.secrets.store,
-    nodes: nodeReflector.store,
-    /** Resolves when everything in the control cluster is known. Nodes may take longer: until then they are unknown. */
+    machines: machines.store,
+    sets: sets.store,
+    deployments: deployments.store,
+    /** Empty where Machines are their own source. */
+    sources: sources?.store ?? createStore<KubeObject>(indexes.sources).store,
+    secrets: secretMetadata.store,
+    nodes: targetNodes.store,
+    /** Resolves when everything in the control cluster is listed. Nodes may take longer: until then they are unknown. */
     async waitForSync(): Promise<void> {
       await Promise.all(Object.values(required).map((reflector) => reflector.waitForSync()));
     },
-    /** Kinds that are not known yet. */
+    /** Kinds that are not listed yet. */
     missing(): string[] {
       return Object.entries(reflectors)
         .filter(([, { store }]) => !store.synced)
@@ -88,9 +136,9 @@ export function startWatches({ control, target, namespace, logger, onEvent }: Wa
   };
 }
 
-/** Of a Node only what decisions need: images and heartbeats of thousands would fill the memory. */
+/** Only what decisions need of a Node: images and heartbeats of thousands would fill the memory. */
 function slim({ metadata, spec, status }: Node): Node {
-  const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels: own, finalizers } = metadata;
+  const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, finalizers } = metadata;
   const conditions = status?.conditions?.map((condition) => ({ type: condition.type, status: condition.status })) ?? [];
   return {
     metadata: {
@@ -99,7 +147,7 @@ function slim({ metadata, spec, status }: Node): Node {
       resourceVersion,
       creationTimestamp,
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-      ...(own !== undefined && { labels: own }),
+      ...(labels !== undefined && { labels }),
       ...(finalizers !== undefined && { finalizers }),
     },
     spec: {

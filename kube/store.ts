@@ -26,6 +26,8 @@ export interface Store<T extends KubeObject> {
   list(): T[];
   /** Objects for which the index function gave this value, in no order. Throws for an index that was not declared. */
   byIndex(index: string, value: string): T[];
+  /** Whether `byIndex` would find an object. Costs nothing, however many there are. */
+  has(index: string, value: string): boolean;
 }
 
 /** Values under which an object is found, for each index by name. Pure functions. */
@@ -36,7 +38,7 @@ export interface MutableStore<T extends KubeObject> {
   readonly store: Store<T>;
   setSynced(): void;
   setReachable(reachable: boolean): void;
-  /** Takes in a state and tells what changed: nothing when the resourceVersion is known. */
+  /** Takes in a state and returns what changed: nothing when the resourceVersion is known. */
   put(object: T): StoreEvent<T>[];
   /** Removes the object that the given last state belongs to. */
   remove(object: T): StoreEvent<T>[];
@@ -54,6 +56,14 @@ export function createStore<T extends KubeObject>(indexes: Indexes<T> = {}): Mut
   const indexed = new Map(Object.keys(indexes).map((index) => [index, new Map<string, Set<string>>()]));
   let synced = false;
   let reachable = false;
+
+  function keysOf(index: string, value: string): ReadonlySet<string> {
+    const byValue = indexed.get(index);
+    if (byValue === undefined) {
+      throw new Error(`index is '${index}': declared are ${[...indexed.keys()].join(', ') || 'none'}`);
+    }
+    return byValue.get(value) ?? new Set();
+  }
 
   function unindex(key: string, object: T): void {
     for (const [index, byValue] of indexed) {
@@ -99,13 +109,8 @@ export function createStore<T extends KubeObject>(indexes: Indexes<T> = {}): Mut
       },
       get: (key) => objects.get(keyOf(key)),
       list: () => [...objects.values()],
-      byIndex(index, value) {
-        const byValue = indexed.get(index);
-        if (byValue === undefined) {
-          throw new Error(`index is '${index}': declared are ${[...indexed.keys()].join(', ') || 'none'}`);
-        }
-        return [...(byValue.get(value) ?? [])].flatMap((key) => objects.get(key) ?? []);
-      },
+      byIndex: (index, value) => [...keysOf(index, value)].flatMap((key) => objects.get(key) ?? []),
+      has: (index, value) => keysOf(index, value).size > 0,
     },
     setSynced() {
       synced = true;

@@ -12,6 +12,7 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import type { SweepNamespace } from '../api/model/sweep.ts';
 import { searchAttributes } from '../api/names.ts';
 import {
   approveUpdate,
@@ -60,20 +61,20 @@ export function sweepIdFor(installation: string, turn: Turn): string {
  */
 export async function ensureSweepSchedule(
   to: Installation,
-  { namespace, periodSeconds }: { readonly namespace: string; readonly periodSeconds: number },
+  of: SweepNamespace & { readonly periodSeconds: number },
 ): Promise<void> {
   const handle = to.client.schedule.getHandle(sweepScheduleId(to.name));
-  const wanted = scheduleOf(to, namespace, periodSeconds);
+  const wanted = scheduleOf(to, of);
   await Promise.all(turns.map((turn) => nudge(to.client, sweepIdFor(to.name, turn))));
   try {
     const present = await handle.describe();
-    if (periodSeconds === 0) await handle.delete();
+    if (of.periodSeconds === 0) await handle.delete();
     else if (!isAsWanted(present, wanted)) await handle.update(({ state }) => ({ ...wanted, state }));
     const last = present.info.recentActions.at(-1); // servers need not tell whether it still runs
     if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
   } catch (error) {
     if (!(error instanceof ScheduleNotFoundError)) throw error;
-    if (periodSeconds > 0) await create(to.client, to.name, wanted);
+    if (of.periodSeconds > 0) await create(to.client, to.name, wanted);
   }
 }
 
@@ -101,14 +102,17 @@ async function create(client: Client, installation: string, wanted: ReturnType<t
   }
 }
 
-function scheduleOf(to: Installation, namespace: string, periodSeconds: number) {
+function scheduleOf(
+  to: Installation,
+  { dialect, namespace, periodSeconds }: SweepNamespace & { readonly periodSeconds: number },
+) {
   return {
     spec: { intervals: [{ every: periodSeconds * 1_000 }] },
     action: {
       type: 'startWorkflow' as const,
       workflowType,
       workflowId: sweepScheduleId(to.name),
-      ...startOptions(to, { dialect: 'gardener', namespace, dryRun: false }),
+      ...startOptions(to, { dialect, namespace, dryRun: false }),
     },
     policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: catchupWindowMs },
     typedSearchAttributes: [{ key: installationKey, value: to.name }],

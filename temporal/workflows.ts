@@ -61,7 +61,7 @@ export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: O
 }
 
 /** Tells the workflow of a machine what was seen, and starts it if none is open. */
-export async function wakeMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
+export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types.Machine.workflow, {
       ...startOptions(to, 'Machine', ref, seen.machine),
@@ -72,7 +72,7 @@ export async function wakeMachine(to: Installation, ref: ObjectRef, seen: Machin
 }
 
 /** Tells the workflow of an owner what was seen, and starts it if none is open. */
-export async function wakeOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
+export async function signalOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types[seen.kind].workflow, {
       ...startOptions(to, seen.kind, ref),
@@ -122,11 +122,6 @@ export async function findRetry(to: Installation, kind: WorkflowKind, ref: Objec
   }
 }
 
-/** How many workflows of machines are open. As far behind as the list. */
-export async function countOpenMachines(of: Installation): Promise<number> {
-  return (await of.client.workflow.count(openQuery(of, [types.Machine.workflow]))).count;
-}
-
 /** An open workflow, and the phase that it shows if it is that of a machine. */
 export interface OpenWorkflow {
   readonly id: string;
@@ -137,21 +132,14 @@ export interface OpenWorkflow {
 
 /** The open workflows of an installation's objects. A list of the server's, which may be some seconds behind. */
 export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[]> {
-  const workflows = Object.values(types).map(({ workflow }) => workflow);
-  const query = openQuery(of, workflows);
+  const workflows = Object.values(types).map(({ workflow }) => `'${workflow}'`);
+  const ofObjects = `WorkflowType IN (${workflows.join(', ')})`;
+  const query = `${searchAttributes.installation} = '${of.name}' AND ${ofObjects} AND ExecutionStatus = 'Running'`;
   const open: OpenWorkflow[] = [];
   for await (const { workflowId: id, typedSearchAttributes, startTime } of of.client.workflow.list({ query })) {
     open.push({ id, phase: typedSearchAttributes.get(phaseKey), startTime });
   }
   return open;
-}
-
-function openQuery({ name }: Installation, workflows: readonly string[]): string {
-  return [
-    `${searchAttributes.installation} = '${name}'`,
-    `WorkflowType IN (${workflows.map((workflow) => `'${workflow}'`).join(', ')})`,
-    "ExecutionStatus = 'Running'",
-  ].join(' AND ');
 }
 
 function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {

@@ -7,9 +7,9 @@ import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { controllerOf } from '../../api/owner/view.ts';
-import { refOf } from '../../controllers/objects.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
+import { refOf } from '../../test/support/refs.ts';
 
 const { client, activities, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } = setUpOwners();
 

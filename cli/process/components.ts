@@ -34,6 +34,7 @@ export async function startControllersPart(
     control,
     target,
     installation: { client, name: installation, cluster: clusterId },
+    dialect: 'gardener',
     namespace: options.namespace,
     defaults: machineLimits(options),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,

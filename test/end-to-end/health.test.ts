@@ -3,12 +3,12 @@ import { labels, taints } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { refOf } from '../../controllers/objects.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
+import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
 
 describe('the health of a Node', () => {

@@ -6,7 +6,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
-import { refOf } from '../../controllers/objects.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
@@ -16,6 +15,7 @@ import { listOpenWorkflows, workflowId } from '../../temporal/workflows.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { type Installation, isCached, phaseOf, startInstallation } from '../support/installation.ts';
 import { isLong } from '../support/long.ts';
+import { refOf } from '../support/refs.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
 

@@ -273,7 +273,7 @@ describe('millwright sweep', () => {
       const { items } = await control.list(events, { namespace });
       return items.find(({ regarding, reason }) => regarding.uid === metadata.uid && reason === 'ClassInUse');
     });
-    expect(told.note).toBe('deleted, and stays while it is named by Machine last');
+    expect(told.note).toBe('cannot be deleted yet: it is used by Machine last');
     expect(await vmNames(millwright)).not.toContain('left-behind');
     await makeVm(millwright, 'left-later', { tags });
     await untilOld(millwright);

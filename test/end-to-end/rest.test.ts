@@ -12,13 +12,13 @@ import { machineClasses, machineDeployments, machineSets, machines } from '../..
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { toNodeView } from '../../api/node.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
-import { refOf } from '../../controllers/objects.ts';
 import { events, type Node, nodes, secrets } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
 
 /** Machines that nobody touches, and those that are changed while there are no controllers: 100 in all. */

@@ -20,6 +20,7 @@ export function startControllersHere(
     control: client,
     target: client,
     installation: { client: temporal, name: namespace },
+    dialect: 'gardener',
     namespace,
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     sweepPeriodSeconds: 0,

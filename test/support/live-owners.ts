@@ -9,13 +9,13 @@ import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import type { OwnerPlan, OwnerSnapshot } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { ObjectMeta } from '../../api/objects.ts';
-import { refOf } from '../../controllers/objects.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { isEmpty, planOwner } from '../../workflows/rollout/plan.ts';
 import { newNamespace, testClient, testKubeconfig } from './kube.ts';
+import { refOf } from './refs.ts';
 
 export const template = {
   metadata: { labels: { name: 'pool' }, annotations: { note: 'a' } },

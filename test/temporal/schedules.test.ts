@@ -30,7 +30,7 @@ beforeEach(() => {
 afterEach(() => schedule.delete().catch(() => undefined));
 
 const ensure = (periodSeconds: number, namespace = 'machines') =>
-  ensureSweepSchedule(installation, { namespace, periodSeconds });
+  ensureSweepSchedule(installation, { dialect: 'gardener', namespace, periodSeconds });
 
 describe('ensureSweepSchedule', () => {
   it('makes a Schedule that skips what overlaps and catches up on nothing old', async () => {

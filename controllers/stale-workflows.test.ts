@@ -1,23 +1,24 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { gardener } from '../api/gardener/index.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import { createStore } from '../kube/store.ts';
-import { createStraySearch } from './strays.ts';
+import type { Controller } from './controller.ts';
+import { createStaleWorkflowFinder } from './stale-workflows.ts';
 import type { Watches } from './watches.ts';
 
 /** Phases of the machines whose workflows are open, by their names, as the server shows them. */
 let open: Map<string, string>;
-/** When their runs began. */
+/** When their runs started. */
 let startTime: Date;
 let lists: number;
-let looks: string[];
-let search: () => Promise<void>;
+let refreshed: string[];
+let finder: Controller;
 let machines: ReturnType<typeof createStore<Machine>>;
 
 const workflow = {
-  count: async () => ({ count: open.size }),
   async *list() {
     lists++;
     for (const [name, phase] of open) {
@@ -32,13 +33,12 @@ function put(name: string, phase: string): void {
   machines.put({ metadata, status: { currentStatus: { phase } } } as Machine);
 }
 
-/** As many as until every open workflow has been compared, without counting that helps. */
-async function searchOften(): Promise<void> {
-  for (let times = 0; times < 30; times++) await search();
+async function resync(times: number): Promise<void> {
+  for (let time = 0; time < times; time++) await finder.resync?.('open workflows');
 }
 
 beforeEach(async () => {
-  [open, lists, looks] = [new Map(), 0, []];
+  [open, lists, refreshed] = [new Map(), 0, []];
   startTime = new Date(0);
   machines = createStore<Machine>();
   for (const name of ['a', 'b', 'c']) {
@@ -47,62 +47,56 @@ beforeEach(async () => {
   }
   const [sets, deployments] = [createStore<MachineSet>(), createStore<MachineDeployment>()];
   const watches = { machines: machines.store, sets: sets.store, deployments: deployments.store };
-  search = createStraySearch({
+  finder = createStaleWorkflowFinder({
     watches: watches as unknown as Watches,
+    dialect: gardener,
+    defaults: { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] },
     installation: { client: { workflow } as unknown as Client, name: 'i' },
-    look: (id) => looks.push(id),
+    refresh: (id) => refreshed.push(id),
   });
-  await search();
+  await finder.handle('open workflows');
 });
 
-describe('the search for workflows that nobody tells of', () => {
-  it('lists them once, and then seldom while nothing is open for nothing', async () => {
+describe('the finder of stale workflows', () => {
+  it('lists the open workflows at the start and at every tenth resync', async () => {
     expect(lists).toBe(1);
-    await searchOften();
-    await searchOften();
+    await resync(9);
+    expect(lists).toBe(1);
+    await resync(11);
 
-    expect([lists, looks]).toEqual([3, []]);
+    expect([lists, refreshed]).toEqual([3, []]);
   });
 
-  it('has one look at once whose Machine is gone', async () => {
+  it('refreshes a workflow whose Machine is gone', async () => {
     machines.retain(new Set(['a-uid', 'b-uid']));
-    await search();
+    await resync(10);
 
-    expect(looks).toEqual([idOf('c')]);
+    expect(refreshed).toEqual([idOf('c')]);
   });
 
-  it('finds it although another was terminated in the same minute', async () => {
-    open.delete('a');
-    machines.retain(new Set(['a-uid', 'b-uid']));
-    await searchOften();
-
-    expect(looks).toEqual([idOf('c')]);
-  });
-
-  it('has one look that thinks its machine is in another phase', async () => {
+  it('refreshes a workflow that shows another phase than its Machine', async () => {
     open.set('b', 'Pending');
-    await searchOften();
+    await resync(10);
 
-    expect(looks).toEqual([idOf('b')]);
+    expect(refreshed).toEqual([idOf('b')]);
   });
 
-  it('leaves one alone that began after the search before, whose phase changes, until the next', async () => {
-    startTime = new Date(Date.now() + 1_000);
+  it('leaves a run of the last seconds to the next list', async () => {
+    startTime = new Date(Date.now() - 1_000);
     open.set('b', 'Pending');
     open.set('new', '');
-    await search();
-    expect([lists, looks]).toEqual([2, []]);
+    await resync(10);
+    expect([lists, refreshed]).toEqual([2, []]);
 
     startTime = new Date(0);
-    await search();
-    expect(looks).toEqual([idOf('b'), idOf('new')]);
+    await resync(10);
+    expect(refreshed).toEqual([idOf('b'), idOf('new')]);
   });
 
-  it('takes no offence at machines at rest whose workflows stay terminated', async () => {
+  it('ignores machines at rest whose workflows were terminated', async () => {
     open.delete('a');
-    await search();
-    await search();
+    await resync(10);
 
-    expect([lists, looks]).toEqual([2, []]);
+    expect(refreshed).toEqual([]);
   });
 });

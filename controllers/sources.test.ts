@@ -1,34 +1,38 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { gardener } from '../api/gardener/index.ts';
 import { finalizers } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { createStore } from '../kube/store.ts';
-import { type ClassKeeper, createClassKeeper } from './classes.ts';
-import { byClass, type Watches } from './watches.ts';
+import type { Controller } from './controller.ts';
+import { createSourceController } from './sources.ts';
+import { indexesOf, type Watches } from './watches.ts';
 
 let machines: ReturnType<typeof createStore<Machine>>;
-let told: EventRecord[];
+let recorded: EventRecord[];
 let sweeps: number;
-let keeper: ClassKeeper;
+let controller: Controller;
 
 const metadata = { namespace: 'n', name: 'small', uid: 'class-uid', resourceVersion: '1' };
+const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
 const deletionTimestamp = '2026-08-19T10:00:00Z';
 
 beforeEach(() => {
-  [told, sweeps] = [[], 0];
-  machines = createStore<Machine>({ [byClass]: ({ spec }) => [spec?.class?.name ?? ''] });
+  [recorded, sweeps] = [[], 0];
+  machines = createStore<Machine>(indexesOf(gardener, defaults).machines);
   const classes = createStore<MachineClass>();
   classes.put({ metadata: { ...metadata, deletionTimestamp, finalizers: [finalizers.machine] } } as MachineClass);
-  const none = { list: () => [], byIndex: () => [] };
-  const watches = { machines: machines.store, sets: none, deployments: none, classes: classes.store };
+  const none = { byIndex: () => [], has: () => false };
+  const watches = { machines: machines.store, sets: none, deployments: none, sources: classes.store };
   const workflow = { start: async () => sweeps++ };
-  keeper = createClassKeeper({
+  controller = createSourceController({
     control: {} as KubeClient,
-    events: { record: (event) => told.push(event), flush: async () => undefined },
+    events: { record: (event) => recorded.push(event), flush: async () => undefined },
     watches: watches as unknown as Watches,
+    dialect: gardener,
     installation: { client: { workflow } as unknown as Client, name: 'i' },
     namespace: 'n',
   });
@@ -40,34 +44,34 @@ function put(name: string): void {
 }
 
 describe('a deleted class that is in use', () => {
-  it('has an Event that names what uses it, and has another half an hour later', async () => {
+  it('gets an Event that names its users, and another one half an hour later', async () => {
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) put(name);
-    await keeper.handle();
+    await controller.handle('small');
     machines.retain(new Set(['a']));
-    await keeper.handle();
+    await controller.handle('small');
 
     const about = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineClass', namespace: 'n', name: 'small' };
-    expect(told).toEqual([
+    expect(recorded).toEqual([
       expect.objectContaining({
         regarding: { ...about, uid: 'class-uid' },
         reason: 'ClassInUse',
-        note: 'deleted, and stays while it is named by Machine a, Machine b, Machine c, Machine d, Machine e and 2 more',
+        note: 'cannot be deleted yet: it is used by Machine a, Machine b, Machine c, Machine d, Machine e and 2 more',
       }),
     ]);
 
     jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 31 * 60_000);
     try {
-      await keeper.handle();
+      await controller.handle('small');
     } finally {
       jest.restoreAllMocks();
     }
-    expect(told.slice(1)).toMatchObject([{ note: 'deleted, and stays while it is named by Machine a' }]);
+    expect(recorded.slice(1)).toMatchObject([{ note: 'cannot be deleted yet: it is used by Machine a' }]);
     expect(sweeps).toBe(0);
   });
 
-  it('has no such Event once nothing uses it: a sweep tells what keeps it then', async () => {
-    await keeper.handle();
+  it('gets a sweep instead of the Event once nothing uses it', async () => {
+    await controller.handle('small');
 
-    expect([told, sweeps]).toEqual([[], 1]);
+    expect([recorded, sweeps]).toEqual([[], 1]);
   });
 });

@@ -1,0 +1,84 @@
+/** What a controller is. main.ts lists them; a new one is a file and a line there. */
+import type { Dialect } from '../api/dialect.ts';
+import type { MachineLimits } from '../api/model/machine.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { EventRecorder } from '../kube/events.ts';
+import type { Logger } from '../kube/logger.ts';
+import type { Installation } from '../temporal/workflows.ts';
+import { createQueue } from './queue.ts';
+import type { Change, Kind, Watches } from './watches.ts';
+
+/** Keys of the objects to handle, in a form that the controller chooses. */
+type Keys = Iterable<string>;
+
+/**
+ * A controller maps changes of objects to keys, and handles each key by what the watches know at that moment. A key that
+ * changes often is handled once; one whose handling fails is handled again later.
+ */
+export interface Controller {
+  /** The kinds that it hears, each with the keys to handle after a change of one object. */
+  readonly hears: { readonly [K in Kind]?: (change: Change) => Keys };
+  /** The kinds whose full lists it hears, each with the keys to handle. */
+  readonly hearsLists?: { readonly [K in Kind]?: () => Keys };
+  /** How long a key waits for more changes before it is handled, ms. */
+  readonly delayMs: number;
+  handle(key: string): Promise<void>;
+  /** Keys of everything. All are handled when the controllers start to act, and after a restore from a backup. */
+  keys(): Keys;
+  /** Called for each of `keys` at every resync, for what no event reports. */
+  resync?(key: string): Promise<void>;
+  /** A cluster was restored from a backup: its objects may be older than what workflows know. */
+  onRestored?(): void;
+}
+
+/** What controllers are made with. Each takes the part that it needs. */
+export interface ControllerContext {
+  readonly control: KubeClient;
+  /** Synced before a controller is called, except for Nodes. */
+  readonly watches: Watches;
+  readonly dialect: Dialect;
+  readonly installation: Installation;
+  /** The watched namespace of the control cluster. */
+  readonly namespace: string;
+  readonly defaults: MachineLimits;
+  /** How often clouds are swept for resources without a Machine; 0: only on demand. */
+  readonly sweepPeriodSeconds: number;
+  /** Time between two resyncs, ms. */
+  readonly resyncMs: number;
+  readonly events: EventRecorder;
+  /** Makes the workflow with this id read its objects live, some seconds later and if it is open then. */
+  readonly refresh: (workflowId: string) => void;
+}
+
+/** Keys that are resynced at once: events have precedence. */
+const resyncConcurrency = 5;
+const concurrency = 20;
+
+export type RunningController = ReturnType<typeof runController>;
+
+/** Gives a controller its queues. */
+export function runController(controller: Controller, logger: Logger) {
+  const { hears, hearsLists, delayMs, handle, resync } = controller;
+  const changes = createQueue({ handle, concurrency, delayMs, logger });
+  const resyncs = resync && createQueue({ handle: resync, concurrency: resyncConcurrency, delayMs: 0, logger });
+
+  function addAll(keys: Keys = []): void {
+    for (const key of keys) changes.add(key);
+  }
+
+  return {
+    onChange: (kind: Kind, change: Change) => addAll(hears[kind]?.(change)),
+    onListed: (kind: Kind) => addAll(hearsLists?.[kind]?.()),
+    handleAll: () => addAll(controller.keys()),
+    onRestored(): void {
+      controller.onRestored?.();
+      addAll(controller.keys());
+    },
+    resync(): void {
+      if (resyncs !== undefined) for (const key of controller.keys()) resyncs.add(key);
+    },
+    async stop(): Promise<void> {
+      await Promise.all([changes.stop(), resyncs?.stop()]);
+    },
+  };
+}

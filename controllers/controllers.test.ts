@@ -1,0 +1,340 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import type { Dialect } from '../api/dialect.ts';
+import { gardener } from '../api/gardener/index.ts';
+import { finalizers, labels } from '../api/gardener/names.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { KubeObject } from '../api/objects.ts';
+import type { Node } from '../kube/core.ts';
+import { createStore } from '../kube/store.ts';
+import { requestRefresh } from '../temporal/workflows.ts';
+import { validDeploymentSpec, validSetSpec } from '../test/support/valid.ts';
+import { createMachineController } from './machines.ts';
+import { createOwnerController } from './owners.ts';
+import { indexesOf, type Watches } from './watches.ts';
+
+/** What was sent, in words: `start <id>`, `signal <id>` (which also starts), `refresh <id>`. */
+let sent: string[];
+let refuse: Error | undefined;
+
+const workflow = {
+  start: async (_type: string, { workflowId }: { workflowId: string }) => send('start', workflowId),
+  signalWithStart: async (_type: string, { workflowId }: { workflowId: string }) => send('signal', workflowId),
+  getHandle: (id: string) => ({ signal: async (name: string) => send(name, id) }),
+};
+const installation = { client: { workflow } as unknown as Client, name: 'i' };
+const refresh = (id: string) => void sent.push(`refresh ${id}`);
+const resyncMs = 60_000;
+const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
+
+async function send(what: string, id: string): Promise<void> {
+  if (refuse !== undefined) throw refuse;
+  sent.push(`${what} ${id}`);
+}
+
+function createStores(dialect: Dialect) {
+  const indexes = indexesOf(dialect, defaults);
+  return {
+    machines: createStore<KubeObject>(indexes.machines),
+    sets: createStore<KubeObject>(indexes.sets),
+    deployments: createStore<KubeObject>(indexes.deployments),
+    sources: createStore<KubeObject>(indexes.sources),
+    secrets: createStore<KubeObject>(),
+    nodes: createStore<Node>(indexes.nodes),
+  };
+}
+
+/** Watches whose stores the test fills. */
+function watch(dialect: Dialect): void {
+  stores = createStores(dialect);
+  for (const each of Object.values(stores)) {
+    each.setSynced();
+    each.setReachable(true);
+  }
+  const entries = Object.entries(stores).map(([kind, { store }]) => [kind, store]);
+  watches = Object.fromEntries(entries) as Watches;
+}
+
+let stores: ReturnType<typeof createStores>;
+let watches: Watches;
+let version: number;
+beforeEach(() => {
+  sent = [];
+  refuse = undefined;
+  version = 1;
+  jest.useFakeTimers();
+  watch(gardener);
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+const meta = (name: string, changes: object = {}) => ({
+  namespace: 'n',
+  name,
+  uid: `${name}-uid`,
+  resourceVersion: String(version++),
+  generation: 1,
+  creationTimestamp: '2026-08-19T10:00:00Z',
+  ...changes,
+});
+const ours = { finalizers: [finalizers.machine] };
+const controlledBy = (uid: string) => ({
+  ownerReferences: [{ apiVersion: 'v1', kind: 'x', name: 'x', uid, controller: true }],
+});
+
+describe('the controller of machines', () => {
+  const conditions = [{ type: 'Ready', status: 'True' }];
+  let controller: ReturnType<typeof createMachineController>;
+  beforeEach(() => {
+    controller = createMachineController({ watches, dialect: gardener, installation, defaults, resyncMs, refresh });
+  });
+
+  /** A resync, with the time until the next one. */
+  async function resync(key: string): Promise<void> {
+    await controller.resync(key);
+    jest.advanceTimersByTime(resyncMs);
+  }
+  async function seeMachine(phase: string, changes: object = ours): Promise<void> {
+    const metadata = { ...meta('m'), labels: { [labels.node]: 'node' }, ...changes };
+    stores.machines.put({ metadata, status: { currentStatus: { phase }, conditions } } as Machine);
+    await controller.handle('n/m');
+  }
+  async function seeNode(status: string): Promise<void> {
+    const own = { finalizers: [finalizers.node], labels: { [labels.machineName]: 'm' } };
+    const metadata = { ...meta('node', own), namespace: undefined };
+    stores.nodes.put({ metadata, status: { conditions: [{ type: 'Ready', status }] } } as unknown as Node);
+    await controller.handle('n/m');
+  }
+  const id = 'i/machine/n/m/m-uid';
+
+  it('starts the workflow of a new machine, and signals the loss of our finalizer but not its addition', async () => {
+    await seeMachine('', {});
+    await seeMachine('');
+    await seeMachine('Pending');
+    expect(sent).toEqual([`start ${id}`]);
+
+    await seeMachine('Pending', {});
+    expect(sent.slice(1)).toEqual([`signal ${id}`]);
+  });
+
+  it('signals a machine at rest whose finalizer was removed', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    sent = [];
+    await seeMachine('Running', {});
+
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+
+  it('signals again what went away and returned', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    sent = [];
+    await seeNode('False');
+    await seeNode('True');
+    expect(sent).toEqual([`signal ${id}`]);
+
+    await seeNode('False');
+    expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+  });
+
+  it('refreshes a deleted machine when our finalizer is off and other finalizers keep the object', async () => {
+    const deleted = { deletionTimestamp: '2026-08-19T11:00:00Z' };
+    await seeMachine('Terminating', { ...deleted, finalizers: [finalizers.machine, 'another'] });
+    sent = [];
+    await seeMachine('Terminating', { ...deleted, finalizers: ['another'] });
+
+    expect(sent).toEqual([`refresh ${id}`]);
+  });
+
+  it('starts at a resync what needs attention, and signals it when that has changed nothing', async () => {
+    await seeMachine('Pending');
+    sent = [];
+    await resync('n/m');
+    await resync('n/m');
+    await resync('n/m');
+    await resync('n/m');
+    expect(sent).toEqual([`start ${id}`, `signal ${id}`, `start ${id}`, `signal ${id}`]);
+
+    await seeMachine('CrashLoopBackOff');
+    sent = [];
+    await resync('n/m');
+    expect(sent).toEqual([`start ${id}`]);
+  });
+
+  it('sends nothing at a resync of a machine at rest', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    sent = [];
+    await resync('n/m');
+
+    expect(sent).toEqual([]);
+  });
+
+  it('does not count a resync that failed', async () => {
+    await seeMachine('Pending');
+    sent = [];
+    refuse = new Error('no answer');
+    await expect(resync('n/m')).rejects.toThrow('no answer');
+    refuse = undefined;
+    await resync('n/m');
+
+    expect(sent).toEqual([`start ${id}`]);
+  });
+
+  it('signals everything again after a restore from a backup, and refreshes it', async () => {
+    await seeMachine('Pending');
+    sent = [];
+    await controller.handle('n/m');
+    expect(sent).toEqual([]);
+
+    controller.onRestored();
+    await controller.handle('n/m');
+    expect(sent).toEqual([`refresh ${id}`, `signal ${id}`]);
+  });
+});
+
+describe('the controller of machines of an API without classes, whose Nodes are found by provider ID', () => {
+  const inline: Dialect = {
+    ...gardener,
+    kinds: { machine: gardener.kinds.machine, set: gardener.kinds.set, deployment: gardener.kinds.deployment },
+    source: {
+      ...gardener.source,
+      nameOf: () => undefined,
+      secretsOf: ({ metadata: { namespace = '' } }) => [{ namespace, name: 'credentials' }],
+    },
+    policy: { ...gardener.policy, nodeMatch: 'providerID' },
+  };
+  const id = 'i/machine/n/m/m-uid';
+  let controller: ReturnType<typeof createMachineController>;
+  beforeEach(() => {
+    watch(inline);
+    controller = createMachineController({ watches, dialect: inline, installation, defaults, resyncMs, refresh });
+  });
+
+  async function handleAll(keys: Iterable<string>): Promise<void> {
+    for (const key of keys) await controller.handle(key);
+  }
+  const putMachine = (phase: string, spec: object) => {
+    const conditions = [{ type: 'Ready', status: 'True' }];
+    const object = { metadata: meta('m', ours), spec, status: { currentStatus: { phase }, conditions } };
+    stores.machines.put(object as KubeObject);
+  };
+
+  it('signals a change of its Node, whatever the name of that', async () => {
+    putMachine('Running', { providerID: 'cloud:///zone/vm-1' });
+    const own = { finalizers: [finalizers.node], labels: { [labels.machineName]: 'm' } };
+    const metadata = { ...meta('another-name', own), namespace: undefined };
+    const status = { conditions: [{ type: 'Ready', status: 'False' }] };
+    const node = { metadata, spec: { providerID: 'cloud:///region/VM-1' }, status } as unknown as Node;
+    const [change] = stores.nodes.put(node);
+    if (change === undefined || change.kind === 'synced') throw new Error('the Node is new');
+    await handleAll(controller.hears.nodes(change));
+
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+
+  it('signals a change of a Secret of the Machine while its VM may wait for that', async () => {
+    putMachine('CrashLoopBackOff', {});
+    await controller.handle('n/m');
+    const [change] = stores.secrets.put({ metadata: meta('credentials') });
+    if (change === undefined || change.kind === 'synced') throw new Error('the Secret is new');
+    sent = [];
+    await handleAll(controller.hears.secrets(change));
+
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+});
+
+describe('the controller of owners', () => {
+  let controller: ReturnType<typeof createOwnerController>;
+  beforeEach(() => {
+    controller = createOwnerController({ watches, dialect: gardener, installation, resyncMs, refresh });
+  });
+
+  /** A resync, with the time until the next one. */
+  async function resync(uid: string): Promise<void> {
+    await controller.resync(uid);
+    jest.advanceTimersByTime(resyncMs);
+  }
+  async function seeSet(changes: object = {}, observedGeneration = 0): Promise<void> {
+    const spec = { ...validSetSpec, replicas: 0 };
+    stores.sets.put({
+      metadata: meta('s', { ...ours, ...changes }),
+      spec,
+      status: { observedGeneration },
+    } as MachineSet);
+    await controller.handle('s-uid');
+  }
+  const seeDeployment = () =>
+    stores.deployments.put({ metadata: meta('d'), spec: validDeploymentSpec } as MachineDeployment);
+  const id = 'i/machine-set/n/s/s-uid';
+
+  it('refreshes a run once when its owner needs nothing any more', async () => {
+    await seeSet();
+    await seeSet({}, 1);
+    await controller.handle('s-uid');
+
+    expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
+  });
+
+  it('refreshes a run when its owner is gone', async () => {
+    await seeSet();
+    stores.sets.retain(new Set());
+    await controller.handle('s-uid');
+
+    expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
+  });
+
+  it('refreshes the run of a set when a deployment adopts the set', async () => {
+    await seeSet();
+    seeDeployment();
+    await seeSet(controlledBy('d-uid'));
+
+    expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
+  });
+
+  it('signals a set whose deployment is gone, once that is certain', async () => {
+    stores.deployments.setReachable(false);
+    await seeSet(controlledBy('d-uid'));
+    expect(sent).toEqual([]);
+
+    stores.deployments.setReachable(true);
+    await controller.handle('s-uid');
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+
+  it('leaves a set of a deployment to that deployment', async () => {
+    seeDeployment();
+    await seeSet(controlledBy('d-uid'));
+    await controller.handle('d-uid');
+
+    expect(sent).toEqual(['signal i/rollout/n/d/d-uid']);
+  });
+
+  it('starts at a resync what needs something, and signals it when that has changed nothing', async () => {
+    await seeSet();
+    sent = [];
+    await resync('s-uid');
+    await resync('s-uid');
+    expect(sent).toEqual([`start ${id}`, `signal ${id}`]);
+
+    await seeSet({}, 1);
+    sent = [];
+    await resync('s-uid');
+    expect(sent).toEqual([]);
+  });
+});
+
+describe('refreshing a workflow', () => {
+  it('does nothing where none is open, and fails for any other reason', async () => {
+    refuse = new WorkflowNotFoundError('none', 'x', undefined);
+    await requestRefresh(installation, 'x');
+    refuse = new Error('no answer');
+
+    await expect(requestRefresh(installation, 'x')).rejects.toThrow('no answer');
+  });
+});
