@@ -9,7 +9,7 @@ import { createMachineActivities } from '../activities/machine/index.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
-import { providers } from '../activities/providers/registry.ts';
+import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
@@ -85,7 +85,10 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
 /** Starts the workers; resolves when all of them poll, or leaves none. The connection stays the caller's. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger } = options;
-  const clouds = options.providers.map((name) => ({ name, provider: createProvider(name, control) }));
+  const deps = { readSecret: secretReader(control) };
+  const clouds = await Promise.all(
+    options.providers.map(async (name) => ({ name, provider: await createProvider(name, deps) })),
+  );
   const events = createEventRecorder({
     client: control,
     controller: 'millwright',
@@ -195,14 +198,6 @@ async function createProviderWorker(options: WorkersOptions, { name, provider }:
     taskQueue: providerTaskQueue(installation, name),
     activities: createVmActivities(provider),
   });
-}
-
-function createProvider(name: string, control: KubeClient): Provider {
-  const create = providers.get(name);
-  if (create === undefined) {
-    throw new Error(`provider '${name}' is not known: there are ${[...providers.keys()].join(', ')}`);
-  }
-  return create({ readSecret: secretReader(control) });
 }
 
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {

@@ -1,7 +1,16 @@
+import { providerKey } from '../../api/names.ts';
 import type { Provider, ProviderDeps } from './provider.ts';
-import { createSimulatedProvider } from './simulated/index.ts';
 
-/** The providers that ship with Millwright, by name. */
-export const providers: ReadonlyMap<string, (deps: ProviderDeps) => Provider> = new Map([
-  ['simulated', createSimulatedProvider],
-]);
+/** The providers that ship with Millwright, by the key of their name. One that nobody serves loads nothing. */
+const providers = {
+  simulated: async () => (await import('./simulated/index.ts')).createSimulatedProvider,
+} satisfies Record<string, () => Promise<(deps: ProviderDeps) => Provider>>;
+
+export const providerNames: readonly string[] = Object.keys(providers);
+
+/** Loads and makes a provider. Throws an Error that names the known ones. */
+export async function createProvider(name: string, deps: ProviderDeps): Promise<Provider> {
+  const load = new Map(Object.entries(providers)).get(providerKey(name));
+  if (load === undefined) throw new Error(`provider '${name}' is not known: there are ${providerNames.join(', ')}`);
+  return (await load())(deps);
+}
