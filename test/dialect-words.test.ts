@@ -10,7 +10,7 @@ const rooms = ['api', 'activities', 'workflows', 'controllers', 'temporal', 'kub
 /** Where the words belong: the dialect, and what users type or read of the system that Millwright replaces. */
 const homes = ['api/gardener/'];
 
-/** Files that still spell them: other rooms are being taught. Each goes from the list with its words. */
+/** Files that still spell them. */
 const unfinished = new Set([
   ...['api/attention.ts', 'api/events.ts', 'api/model/machine.ts', 'api/model/owner.ts'],
   ...['blockers', 'bounds', 'deletion-order', 'problem', 'replicas', 'view'].map((file) => `api/owner/${file}.ts`),
