@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { Duration, IntOrString, LabelSelector, Quantity, Time } from './common.ts';
 import { ageColumn, toCrd, toStructuralSchema, withValue } from './crds.ts';
+import { Duration, IntOrString, LabelSelector, Quantity, Time } from './schema.ts';
 
 describe('toStructuralSchema', () => {
   for (const { name, schema, expected } of [

@@ -69,7 +69,7 @@ export const EnsureVmRequest = z.object({
         'up before anything is created. A provider that can look VMs up neither by UID nor by this creates nothing and ' +
         'fails with `Unimplemented`.',
     ),
-  lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
+  lastKnownState: z.string().optional().describe('What `ensureVm` returned as lastKnownState last time.'),
 });
 export type EnsureVmRequest = z.infer<typeof EnsureVmRequest>;
 
@@ -89,7 +89,7 @@ export const Vm = z.object({
   nodeName: nonEmpty.optional().describe('Name its Node will have. Left out while the cloud has not chosen it.'),
   addresses: z.array(VmAddress).default([]).describe('Addresses known so far.'),
   message: z.string().optional().describe('Why it failed or is not initialized, for people.'),
-  lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
+  lastKnownState: z.string().optional().describe('Opaque; handed back with every later request of the Machine.'),
 });
 export type Vm = z.infer<typeof Vm>;
 
@@ -126,7 +126,7 @@ export const DeleteVmRequest = z.object({
   outcomeUnknown: z
     .boolean()
     .describe('A create of this Machine may still take effect: wait `settleSeconds` before saying `gone`.'),
-  lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
+  lastKnownState: z.string().optional().describe('What `ensureVm` returned as lastKnownState last time.'),
 });
 export type DeleteVmRequest = z.infer<typeof DeleteVmRequest>;
 
@@ -139,7 +139,6 @@ export const VmDeletion = z.object({
     .array(nonEmpty)
     .default([])
     .describe('Names of the Nodes of the VMs that this call found, so that they go, too. Empty where none is known.'),
-  lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
 });
 export type VmDeletion = z.infer<typeof VmDeletion>;
 

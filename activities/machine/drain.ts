@@ -21,7 +21,7 @@ const longestTimerMs = 2 ** 31 - 1;
 export interface DrainDeps {
   readonly target: KubeClient;
   readonly logger: Logger;
-  /** Pause before an eviction is asked for again that a PodDisruptionBudget did not allow, ms. */
+  /** Pause before an eviction that a PodDisruptionBudget has refused is tried again, ms. */
   readonly evictionRetryMs: number;
 }
 
@@ -36,26 +36,26 @@ export interface DrainRequest {
   readonly force: boolean;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
   readonly wasUnhealthy?: boolean;
-  /** How often an eviction that a budget refuses is asked for again before the pod is deleted. */
+  /** How many evictions a budget may refuse before the pod is deleted. */
   readonly maxEvictRetries: number;
-  /** The PodDisruptionBudget, `<namespace>/<name>`, because of which the last call has come back. */
+  /** The PodDisruptionBudget, `<namespace>/<name>`, because of which the last call has returned. */
   readonly blockedBy?: string;
-  /** What the last call has told of refusals. */
+  /** The refusals that the last call has returned. */
   readonly refusals?: Refusals;
 }
 
-/** How often budgets have refused to let pods go, by their UIDs. Others were never refused. */
+/** How often budgets have refused to evict pods, by the pods' UIDs. Pods that are not listed were never refused. */
 export type Refusals = Readonly<Record<string, number>>;
 
-/** How a drain has come back: done, or with news of what holds it up, after which it is to be called again. */
+/** What a drain returns. Unless it is drained, it is called again. */
 export type DrainOutcome =
   | { readonly kind: 'drained' }
   /** The PodDisruptionBudget `<namespace>/<name>` allows no eviction. */
   | { readonly kind: 'blocked'; readonly budget: string; readonly refusals: Refusals }
-  /** No budget holds it up any more. */
+  /** No budget refuses any more. */
   | { readonly kind: 'unblocked'; readonly refusals: Refusals };
 
-/** What the heartbeat of a drain tells: shown in the Temporal UI. */
+/** Heartbeat of a drain: shown in the Temporal UI. */
 export interface DrainProgress {
   readonly podsLeft: number;
   /** Up to five of them, `<namespace>/<name>`, with what keeps each. */
@@ -68,9 +68,9 @@ export type DrainActivities = ReturnType<typeof createDrainActivities>;
 export function createDrainActivities(deps: DrainDeps) {
   return {
     /**
-     * Cordons the node, says on it why, and evicts its pods, all in parallel, but for those of DaemonSets and mirror
-     * pods; then waits until they are gone. Past the deadline, or when forced, it deletes them without grace and does
-     * not wait. A node that is gone, or is that of another VM, is drained. Comes back early when a budget begins or ceases to hold it up.
+     * Cordons the node, writes on it why, and evicts its pods in parallel, except mirror pods and those of DaemonSets.
+     * Then waits until they are gone. Past the deadline, or when forced, it deletes them without grace and does not wait.
+     * A node that is gone, or is that of another VM, is drained. Returns early when a budget starts or stops to refuse.
      */
     drainNode(request: DrainRequest): Promise<DrainOutcome> {
       const deadline = onThisClock(request.deadline, Context.current().info.currentAttemptScheduledTimestampMs);
@@ -93,7 +93,7 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
     if (outcome !== undefined) return outcome;
     await deleteAll(deps.target, request.nodeName, call.signal);
   } catch (error) {
-    // By force the VM goes whatever becomes of its pods: a cluster that does not answer holds no deletion up.
+    // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
     if (Date.now() < deadlineMs) throw error;
     deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
@@ -101,7 +101,7 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
   return { kind: 'drained' };
 }
 
-/** Keeps new pods away and tells why. Answers false when the machine has no such node. */
+/** Cordons the node and writes on it why. Returns false when the machine has no such node. */
 async function cordon(
   target: KubeClient,
   { ref, nodeName: name, providerID, wasUnhealthy }: DrainRequest,
@@ -141,7 +141,7 @@ function terminatingCondition(
   };
 }
 
-/** Evicts until no pod is left or a budget gives news; undefined when the deadline has come. */
+/** Evicts until no pod is left, or a budget starts or stops to refuse; undefined when the deadline has come. */
 async function evictAll(
   deps: DrainDeps,
   request: DrainRequest,
@@ -152,7 +152,7 @@ async function evictAll(
   if (Date.now() >= deadlineMs) return undefined;
   const fieldSelector = `spec.nodeName=${request.nodeName}`;
   const { items } = await target.list(pods, { fieldSelector, signal });
-  if (!items.some(isEvictable)) return { kind: 'drained' }; // worth no watch, and cordoned: none can come
+  if (!items.some(isEvictable)) return { kind: 'drained' }; // the node is cordoned: no pod can appear
 
   const waiter = createWaiter();
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
@@ -169,8 +169,8 @@ async function evictAll(
         removeDue(remove, left, evictions, evictionRetryMs, waiter.wake),
         deadlineMs - Date.now(),
       );
-      const news = newsOf(left, evictions, request.blockedBy);
-      if (news !== undefined) return news;
+      const change = changeOf(left, evictions, request.blockedBy);
+      if (change !== undefined) return change;
       await waiter.wait(pauseMs, signal);
     }
     return undefined;
@@ -179,7 +179,7 @@ async function evictAll(
   }
 }
 
-/** Waits for the first list, and no longer than until the deadline: an API server that is lost now holds no VM. */
+/** Waits for the first list until the deadline: an API server that does not answer delays no VM for longer. */
 async function isSyncedBy(deadlineMs: number, watch: Reflector<Pod>, signal: AbortSignal): Promise<boolean> {
   const deadline = AbortSignal.timeout(Math.min(Math.max(deadlineMs - Date.now(), 0), longestTimerMs));
   try {
@@ -192,7 +192,7 @@ async function isSyncedBy(deadlineMs: number, watch: Reflector<Pod>, signal: Abo
 }
 
 interface Eviction {
-  /** When to ask for it again, ms since the epoch; Infinity while it is under way or was accepted, or the pod leaves. */
+  /** When it is tried next, ms since the epoch; Infinity while it is under way or was accepted, or the pod is ending. */
   dueMs: number;
   isUnderWay: boolean;
   /** How often a budget has refused it. */
@@ -203,16 +203,16 @@ interface Eviction {
   budget?: string;
 }
 
-/** What the last call has told. When that has come back because of a budget, it was refused a moment ago. */
+/** The evictions of the last call. When a budget has ended that call, it has refused a moment ago. */
 function knownEvictions(
   left: readonly Pod[],
-  { blockedBy, refusals: told = {} }: DrainRequest,
+  { blockedBy, refusals: counts = {} }: DrainRequest,
   retryMs: number,
 ): Map<string, Eviction> {
   const now = Date.now();
   const evictions = new Map<string, Eviction>();
   for (const { metadata } of left) {
-    const refusals = told[metadata.uid];
+    const refusals = counts[metadata.uid];
     if (refusals === undefined || metadata.deletionTimestamp !== undefined) continue;
     const blocked = blockedBy !== undefined && { refusal: `refused because of ${blockedBy}`, budget: blockedBy };
     evictions.set(metadata.uid, { dueMs: blocked ? now + retryMs : now, isUnderWay: false, refusals, ...blocked });
@@ -271,15 +271,15 @@ function noteAnswer(eviction: Eviction, pod: Pod, error: unknown, retryMs: numbe
   wake();
 }
 
-/** Name of the budget that has refused an eviction. The API server tells it in a text alone. */
+/** Name of the budget that has refused an eviction. The API server names it in a text alone. */
 function budgetOf(error: unknown): string | undefined {
   if (!isTooManyRequests(error) || !(error instanceof StatusError)) return undefined;
   const cause = error.status.details?.causes?.find(({ reason }) => reason === 'DisruptionBudget');
   return cause && (/disruption budget (\S+)/i.exec(cause.message ?? '')?.[1] ?? '(not named)');
 }
 
-/** Whether a budget has begun or ceased to hold the drain up, once every eviction has its answer. */
-function newsOf(
+/** Whether a budget has started or stopped to refuse, once every eviction has its answer. */
+function changeOf(
   left: readonly Pod[],
   evictions: ReadonlyMap<string, Eviction>,
   blockedBy: string | undefined,

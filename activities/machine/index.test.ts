@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { registerDialect } from '../../api/dialects.ts';
+import { gardener } from '../../api/gardener/index.ts';
 import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
@@ -116,7 +118,22 @@ describe('observeMachine', () => {
     });
   });
 
-  it('tells that there is no Node', async () => {
+  it('finds the Node by provider ID where the dialect matches so', async () => {
+    const dialect = 'by-provider-id';
+    registerDialect({ ...gardener, name: dialect, policy: { ...gardener.policy, nodeMatch: 'providerID' } });
+    const { metadata } = await client.create(nodes, {
+      metadata: { name: `node-${newName()}` },
+      spec: { providerID: `simulated:///zone-1/${suffix}` },
+    });
+    const providerID = `simulated:///region/${suffix.toUpperCase()}`;
+    const machine = await client.create(machines, { metadata: { namespace, name: newName() }, spec: { providerID } });
+    const ref = refOf(machine);
+
+    expect(await activities.observeMachine({ ...ref, dialect })).toMatchObject({ node: { name: metadata.name } });
+    expect(await activities.observeMachine(ref)).toMatchObject({ node: { state: 'absent' } });
+  });
+
+  it('says that there is no Node', async () => {
     const nameless = await newMachine();
     const nodeless = await newMachine({ labels: { [labels.node]: 'no-such-node' } });
     for (const machine of [nameless, nodeless]) {

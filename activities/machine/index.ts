@@ -158,8 +158,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Puts our finalizer on the Machine, beside those that others have put there until now; with it, in one write, the
-     * places where VMs of it may be made, where nothing was made anywhere else.
+     * Puts our finalizer on the Machine and keeps those of others. The same write stores the places where its VMs may be
+     * made, where nothing was made anywhere else.
      */
     async addFinalizer(
       ref: ObjectRef,
@@ -173,12 +173,12 @@ export function createMachineActivities(deps: MachineDeps) {
       return known;
     },
 
-    /** Keeps on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. */
+    /** Stores on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. */
     async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | null> {
       return updateMachine(ref, (live) => annotated(others ? withPlace(live, place) : onlyPlaces([place])));
     },
 
-    /** Keeps on the Machine that these Nodes go with it: their VMs are about to. */
+    /** Stores on the Machine that these Nodes are deleted with it: their VMs are deleted next. */
     async rememberNodes(ref: ObjectRef, nodeNames: readonly string[]): Promise<MachineSnapshot | null> {
       return updateMachine(ref, (live) => annotated(withNodes(live, nodeNames)));
     },
@@ -190,7 +190,7 @@ export function createMachineActivities(deps: MachineDeps) {
       return machine && placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
     },
 
-    /** From here on the VM is known to the Machine. */
+    /** Stores which VM backs the Machine. */
     async storeIdentity(ref: ObjectRef, identity: MachineIdentityChange): Promise<MachineSnapshot | null> {
       return updateMachine(ref, (live) => dialectOf(ref.dialect).machine.toIdentityPatch(live, identity));
     },
@@ -251,7 +251,7 @@ export function createMachineActivities(deps: MachineDeps) {
       return true;
     },
 
-    /** Takes back what a drain has done to the Node of a VM that is to stay after all. */
+    /** Undoes what a drain has done to the Node of a VM that stays after all. */
     async uncordonNode({ dialect }: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
       const node = await target.find(nodes, { name: nodeName }, localRequest());
       const { type } = dialectOf(dialect).marks.terminating;
@@ -267,7 +267,7 @@ export function createMachineActivities(deps: MachineDeps) {
       return true;
     },
 
-    /** The last step of a life. */
+    /** Releases the Machine: the API server deletes the object. */
     async removeFinalizer(ref: ObjectRef): Promise<true> {
       const { kinds, marks } = dialectOf(ref.dialect);
       const left = await update(control, kinds.machine, ref, withoutFinalizer(marks.finalizer), localRequest());
@@ -277,7 +277,7 @@ export function createMachineActivities(deps: MachineDeps) {
     },
   };
 
-  /** A Node that cannot be read is unknown: nothing waits for that cluster but what happens in it. */
+  /** A Node that cannot be read is unknown. */
   async function viewNode(ref: ObjectRef, machine: MachineSnapshot): Promise<NodeView> {
     try {
       const node = await findNode(ref, machine);

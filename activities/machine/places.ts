@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { MachineSnapshot } from '../../api/model/machine.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
-import { names } from '../../api/names.ts';
+import { names, providerKey } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { Origin, SecretRef } from '../../api/provider.ts';
 
@@ -85,7 +85,11 @@ function nodesOf({ metadata }: KubeObject): string[] {
 }
 
 function isSamePlace(a: Place, b: Place): boolean {
-  const essence = ({ provider, providerSpec, credentials }: Place) => [provider, providerSpec, credentials];
+  const essence = ({ provider, providerSpec, credentials }: Place) => [
+    providerKey(provider),
+    providerSpec,
+    credentials,
+  ];
   return isDeepStrictEqual(essence(a), essence(b));
 }
 

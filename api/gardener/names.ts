@@ -85,7 +85,6 @@ export const preserveValues = {
   'auto-preserved': 'as when-failed, set by us; removed on recovery or expiry; counts against the maximum',
   false: 'never preserve automatically; stops an active preservation',
 } as const;
-export type PreserveValue = keyof typeof preserveValues;
 
 export const labels = {
   /** M: name of its Node. One Machine per Node name. */
@@ -108,12 +107,9 @@ export const labels = {
   candidateForUpdate: 'node.machine.sapcloud.io/candidate-for-update',
   /** Node: `true` when it is its turn; set by us (Auto) or by a user (Manual). */
   selectedForUpdate: 'node.machine.sapcloud.io/selected-for-update',
-  /** Node, and M during the hand-over: one of `updateResults`. */
+  /** Node, and M during the hand-over: `successful` or `failed`, set by the node agent. */
   updateResult: 'node.machine.sapcloud.io/update-result',
 } as const;
-
-/** Values of the label `updateResult`, set by the node agent. */
-export const updateResults = { successful: 'successful', failed: 'failed' } as const;
 
 export const finalizers = {
   /** Machine, MachineSet, MachineDeployment, MachineClass. */
@@ -148,29 +144,6 @@ export const nodeConditionTypes = {
 export const terminatingReasons = {
   Unhealthy: 'the machine was Failed or Unknown',
   ScaleDown: 'any other deletion',
-} as const;
-
-/** Reasons of the node condition InPlaceUpdate, in the order in which they follow. */
-export const inPlaceUpdateReasons = {
-  CandidateForUpdate: 'waits to be selected',
-  SelectedForUpdate: 'is about to be drained',
-  DrainSuccessful: 'is drained',
-  ReadyForUpdate: 'the node agent may begin',
-  UpdateSuccessful: 'the node agent reported success',
-  UpdateFailed: 'the node agent reported failure',
-} as const;
-
-/** Reasons of the node condition Preserved. */
-export const preservedReasons = {
-  byMcm: 'Preserved by MCM.',
-  byUser: 'Preserved by user.',
-  stopped: 'Preservation stopped.',
-} as const;
-
-/** Parts of the message of the node condition Preserved that are read back. */
-export const preservedMessages = {
-  drained: 'Preserved node drained successfully.',
-  notDrained: 'Preserved node could not be drained.',
 } as const;
 
 /** `status.currentStatus.phase` of a Machine. */
@@ -233,7 +206,6 @@ export const machineSetConditionTypes = {
   ReplicaFailure: 'machines could not be created or deleted',
   Frozen: 'no machines are created',
 } as const;
-export type MachineSetConditionType = keyof typeof machineSetConditionTypes;
 
 /** Reasons of the conditions of a MachineSet. */
 export const machineSetConditionReasons = {
@@ -241,7 +213,6 @@ export const machineSetConditionReasons = {
   FailedDelete: 'ReplicaFailure True: there are more objects than desired',
   OverShootingReplicaCount: 'Frozen True: there are too many machines',
 } as const;
-export type MachineSetConditionReason = keyof typeof machineSetConditionReasons;
 
 /** Types of `status.conditions` of a MachineDeployment. */
 export const machineDeploymentConditionTypes = {
@@ -250,7 +221,6 @@ export const machineDeploymentConditionTypes = {
   ReplicaFailure: 'copied from the new MachineSet, else from any',
   Frozen: 'no machines are created',
 } as const;
-export type MachineDeploymentConditionType = keyof typeof machineDeploymentConditionTypes;
 
 /** Reasons of the conditions of a MachineDeployment. */
 export const machineDeploymentConditionReasons = {
@@ -277,14 +247,12 @@ export const strategies = {
   Recreate: 'all old machines go before the new ones come',
   InPlaceUpdate: 'machines stay and are updated by an agent on the node',
 } as const;
-export type StrategyType = keyof typeof strategies;
 
 /** `spec.strategy.inPlaceUpdate.orchestrationType` of a MachineDeployment. */
 export const orchestrationTypes = {
   Auto: 'we select the nodes, within maxUnavailable',
   Manual: 'a user labels the nodes `selectedForUpdate`',
 } as const;
-export type OrchestrationType = keyof typeof orchestrationTypes;
 
 /** Key of the user data in the merged secret of a MachineClass. Mandatory. */
 export const userDataKey = 'userData';

@@ -1,27 +1,27 @@
-/** Waiting for Kubernetes: what cannot be read or written now is tried until it can. */
+/** Calls to a Kubernetes API server, which may be away for hours. */
 import { type Failure, isActivityFailure, toFailure } from './failure.ts';
 
-/** How long to pause between attempts: twice as long each time, ms. */
-export interface Pauses {
-  readonly firstMs: number;
-  readonly longestMs: number;
+/** How an outage is waited for. */
+export interface OutageOptions {
+  readonly firstPauseMs: number;
+  readonly maxPauseMs: number;
+  /** Called after each failed attempt. Shows the failure and waits for `pauseMs`, or less when something changes. */
+  readonly pause: (failure: Failure, pauseMs: number) => Promise<unknown>;
 }
 
 /**
- * Repeats a request until it is answered.
- * @param wait waits after a failure, no longer than `pauseMs`. What it throws ends the attempts.
+ * Makes a call until it is answered. The pause doubles with each failed attempt, is at least as long as the API server
+ * asks for, and at most `maxPauseMs`. Throws what is no failure of an activity, and what `pause` throws.
  */
-export async function untilAnswered<T>(
-  request: () => Promise<T>,
-  { firstMs, longestMs }: Pauses,
-  wait: (failure: Failure, pauseMs: number) => Promise<void>,
-): Promise<T> {
-  for (let pauseMs = firstMs; ; pauseMs = Math.min(pauseMs * 2, longestMs)) {
+export async function untilAnswered<T>(call: () => Promise<T>, options: OutageOptions): Promise<T> {
+  const { firstPauseMs, maxPauseMs, pause } = options;
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
     try {
-      return await request();
+      return await call();
     } catch (error) {
       if (!isActivityFailure(error)) throw error;
-      await wait(toFailure(error), pauseMs);
+      const failure = toFailure(error);
+      await pause(failure, Math.min(Math.max(pauseMs, failure.retryAfterMs ?? 0), maxPauseMs));
     }
   }
 }

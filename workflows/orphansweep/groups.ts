@@ -1,5 +1,6 @@
 /** The groups of a sweep, each with one view of a cloud, and the calls to their providers. */
 import type { SweptSource } from '../../api/model/sweep.ts';
+import { providerKey } from '../../api/names.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from '../calls/failure.ts';
 import { cloudActivities } from '../calls/provider.ts';
 import type { Look } from './plan.ts';
@@ -78,9 +79,11 @@ async function keyOf(source: SweptSource): Promise<{ key: string; failure?: Fail
   const alone = { key: `source ${object.uid}` };
   if (provider === '') return { ...alone, failure: noProvider };
   const { answer, failure } = await ask(provider, () => cloudOf(provider).validateClass(scopeOf(source)));
-  if (failure?.blockedOn === 'ProviderWorker') return { key: `no worker ${provider}`, failure };
+  if (failure?.blockedOn === 'ProviderWorker') return { key: `no worker ${providerKey(provider)}`, failure };
   const { listScope }: { listScope?: unknown } = Object(answer);
-  return typeof listScope === 'string' && listScope !== '' ? { key: `scope ${provider} ${listScope}` } : alone;
+  return typeof listScope === 'string' && listScope !== ''
+    ? { key: `scope ${providerKey(provider)} ${listScope}` }
+    : alone;
 }
 
 const noProvider: Failure = {

@@ -13,7 +13,8 @@ import {
 } from '@temporalio/workflow';
 import type { SweepActivities } from '../../activities/sweep.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
-import { untilAnswered as untilKubernetesAnswers } from '../calls/kubernetes.ts';
+import type { Failure } from '../calls/failure.ts';
+import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { retryNowSignal } from '../messages.ts';
 import { approvedKeys, type Census } from './brake.ts';
 import {
@@ -91,7 +92,7 @@ export function show(sweep: Sweep, change: Partial<SweepProgress>): void {
 
 /** Above this many events a run that waits starts over as a new run. */
 const maxEvents = 10_000;
-const pauses = { firstMs: 2_000, longestMs: 5 * 60_000 };
+const pauses = { firstPauseMs: 2_000, maxPauseMs: 5 * 60_000 };
 
 /**
  * Reads Kubernetes until it answers: nothing is judged by what could not be read. While it does not, the sweep says so
@@ -104,14 +105,15 @@ export async function untilAnswered<T>(sweep: Sweep, read: () => Promise<T>): Pr
     nudges = sweep.nudges;
     return read();
   };
+  const pause = async ({ code, message }: Failure, pauseMs: number) => {
+    if (workflowInfo().historyLength > maxEvents) await continueAsNew<Workflow>(sweep.input);
+    show(sweep, { lastError: { code, message, at: new Date().toISOString() } });
+    if (!isBlocked) block(sweep, 1);
+    isBlocked = true;
+    await condition(() => sweep.nudges !== nudges, pauseMs);
+  };
   try {
-    return await untilKubernetesAnswers(attempt, pauses, async ({ code, message }, pauseMs) => {
-      if (workflowInfo().historyLength > maxEvents) await continueAsNew<Workflow>(sweep.input);
-      show(sweep, { lastError: { code, message, at: new Date().toISOString() } });
-      if (!isBlocked) block(sweep, 1);
-      isBlocked = true;
-      await condition(() => sweep.nudges !== nudges, pauseMs);
-    });
+    return await untilApiAnswers(attempt, { ...pauses, pause });
   } finally {
     if (isBlocked) block(sweep, -1);
   }

@@ -1,7 +1,7 @@
 /** What the kinds of the group `machine.sapcloud.io` share. */
 import { z } from 'zod';
-import { Duration, LabelSelector, Time } from '../../common.ts';
 import type { ValidationRule } from '../../crds.ts';
+import { Duration, LabelSelector, Time } from '../../schema.ts';
 import { operationStates, operationTypes } from '../names.ts';
 
 /** The names of an object of names.ts in a sentence: '`A`, `B` or `C`'. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { ResourceList } from '../../common.ts';
 import type { KindDefinition } from '../../crds.ts';
 import type { CustomResource } from '../../objects.ts';
+import { ResourceList } from '../../schema.ts';
 import { resources } from '../names.ts';
 
 /** `corev1.SecretReference`. */

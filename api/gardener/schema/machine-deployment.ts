@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { IntOrString, Time } from '../../common.ts';
 import { ageColumn, type KindDefinition, type ValidationRule, withValue } from '../../crds.ts';
 import type { CustomResource } from '../../objects.ts';
+import { IntOrString, Time } from '../../schema.ts';
 import { machineDeploymentConditionTypes, orchestrationTypes, resources, strategies } from '../names.ts';
 import { MachineSummary, oneOf, ownerRules, ownerSpec, specRule } from './common.ts';
 import { MachineTemplate } from './machine.ts';

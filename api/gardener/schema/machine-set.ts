@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { Time } from '../../common.ts';
 import { ageColumn, type KindDefinition } from '../../crds.ts';
 import type { CustomResource } from '../../objects.ts';
+import { Time } from '../../schema.ts';
 import { machineSetConditionTypes, resources } from '../names.ts';
 import { ClassSpec, LastOperation, MachineSummary, oneOf, ownerRules, ownerSpec, specRule } from './common.ts';
 import { MachineTemplate } from './machine.ts';

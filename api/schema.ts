@@ -1,4 +1,4 @@
-/** Shapes of Kubernetes that the resources of every dialect use. */
+/** Schemas of what Kubernetes defines and resources of any dialect have. */
 import { z } from 'zod';
 import { withValue } from './crds.ts';
 import { durationPattern } from './duration.ts';
