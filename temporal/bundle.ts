@@ -1,4 +1,4 @@
-/** The code of the workflows as workers run it, built once and kept. */
+/** The code of the workflows as workers run it, built once and cached. */
 import { createHash, randomUUID } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const folder = join(root, '.cache', 'workflows');
 
-/** Everything that the bundle is made of. */
+/** Files that the bundle depends on. */
 const sources = [
   'workflows/**/*.ts',
   'api/**/*.ts',
@@ -18,9 +18,9 @@ const sources = [
 ];
 
 /**
- * The bundle of workflows/, from .cache/workflows when it was built before from the same sources. Several processes may
- * build at once. Where nothing can be written there it is built each time, which takes a second or two.
- * Never from a folder that others may write to: what is in it would be run.
+ * The bundle of workflows/, from .cache/workflows if it was built before from the same sources. Several processes may
+ * build at once. Where the cache cannot be written it is built each time, which takes a second or two.
+ * The cache must not be a folder that others may write to: its content is executed.
  */
 export async function loadWorkflowBundle(): Promise<{ code: string }> {
   const file = join(folder, `${await hashSources()}.js`);
@@ -46,7 +46,7 @@ async function hashSources(): Promise<string> {
   return hash.digest('hex').slice(0, 32);
 }
 
-/** Builds a bundle of the workflows of a folder: all that its index.ts exports, with its interceptors.ts around each. */
+/** Builds a bundle of the workflows that index.ts of a folder exports, with the interceptors of its interceptors.ts. */
 export async function buildWorkflowBundle(workflows: string): Promise<{ code: string }> {
   return bundleWorkflowCode({
     workflowsPath: join(workflows, 'index.ts'),

@@ -1,6 +1,6 @@
 /**
- * Keeps two control clusters from serving one installation by accident: each would take the other's tasks. Processes say
- * in their identity which cluster they serve, and the server knows for five minutes who has asked it for work.
+ * Prevents two control clusters from serving one installation by accident: each would take the other's tasks. The
+ * identity of a process has the UID of its cluster, and the server remembers for five minutes who has polled it.
  */
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,8 +15,8 @@ const workflowTasks = 1;
 const mark = / for cluster ([0-9a-f-]+)$/;
 
 /**
- * What tells the watched namespace from one of the same name elsewhere: its UID. undefined, with a line in the log, where
- * we may not read it.
+ * UID of the watched namespace, which tells it from a namespace of the same name in another cluster. undefined, with a
+ * warning in the log, where we may not read it.
  */
 export async function findClusterId(
   control: KubeClient,
@@ -28,7 +28,7 @@ export async function findClusterId(
   } catch (err) {
     if (isUnreachable(err)) throw err;
     const message =
-      'cannot tell whether another cluster has an installation of the same name: allow get on the namespace';
+      'cannot check whether another cluster has an installation of the same name: allow get on the namespace';
     logger.warn({ err, namespace }, message);
     return undefined;
   }
@@ -38,7 +38,7 @@ async function readUid(control: KubeClient, namespace: string): Promise<string |
   return (await control.find(namespaces, { name: namespace }))?.metadata.uid;
 }
 
-/** How a process that serves a cluster names itself to Temporal. */
+/** Identity towards Temporal of a process that serves a cluster. */
 export function workerIdentity(clusterId: string | undefined): string {
   const identity = `${process.pid}@${hostname()}`;
   return clusterId === undefined ? identity : `${identity} for cluster ${clusterId}`;
@@ -51,7 +51,7 @@ export interface ClusterCheck {
   readonly clusterId: string | undefined;
 }
 
-/** Throws an Error that says what to do when processes of another cluster serve the installation. */
+/** Throws an Error that names the fix when processes of another cluster serve the installation. */
 export async function refuseOtherClusters(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
   const problem = await findOtherCluster(connection, check);
   if (problem !== undefined) throw new Error(problem);
@@ -76,15 +76,15 @@ async function findOtherCluster(connection: ConnectionLike, check: ClusterCheck)
   return undefined;
 }
 
-/** Controllers take no tasks. They ask for some here, where there are none, so that Temporal knows of them. */
+/** Controllers run no tasks. They poll this queue, which has none, so that Temporal knows their identity. */
 function controllersQueue(installation: string): string {
   return `${installation}.controllers`;
 }
 
-/** How long the controllers wait for a task that never comes, ms. Servers refuse to be asked for less than 2 s. */
+/** How long the controllers poll, ms. Servers refuse polls of less than 2 s. */
 const pollMs = 3_000;
 
-/** Has Temporal know for five minutes that controllers of this cluster serve the installation. */
+/** Makes Temporal remember for five minutes that controllers of this cluster serve the installation. */
 export async function showControllers(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
   const { namespace, installation, clusterId } = check;
   if (clusterId === undefined) return;
@@ -98,41 +98,41 @@ export async function showControllers(connection: ConnectionLike, check: Cluster
 }
 
 export interface ClusterWatch {
-  /** Rejects when processes of another cluster serve the installation, or its own is another one now. Never resolves. */
+  /** Rejects when another cluster serves the installation, or the namespace has another UID than before. Never resolves. */
   readonly found: Promise<never>;
   stop(): void;
 }
 
 export interface ClusterWatchOptions {
   readonly control: KubeClient;
-  /** The watched one, in Kubernetes. */
+  /** The watched namespace of the control cluster. */
   readonly namespace: string;
-  /** Called before each look for others. */
+  /** Called before each check. */
   readonly show?: () => Promise<void>;
   readonly everyMs?: number;
   readonly logger: Logger;
 }
 
 /**
- * Looks again and again: two that start at the same moment do not see each other at first, a server that was restarted
- * has forgotten whom it knew, and a namespace that was made again has another UID.
+ * Checks repeatedly: two processes that start at the same moment do not see each other at first, a restarted server has
+ * forgotten its pollers, and a namespace that was created again has another UID.
  */
 export function watchForOtherClusters(
   connection: ConnectionLike,
-  check: ClusterCheck,
+  own: ClusterCheck,
   options: ClusterWatchOptions,
 ): ClusterWatch {
   const { control, namespace, show, everyMs = 60_000, logger } = options;
   const stopping = new AbortController();
 
   async function findChange(): Promise<string | undefined> {
-    const { clusterId } = check;
+    const { clusterId } = own;
     if (clusterId === undefined) return undefined;
     const now = await readUid(control, namespace);
     if (now === undefined || now === clusterId) return undefined;
     return (
-      `the namespace '${namespace}' was made again: its UID was ${clusterId} and is ${now}. This process ends, as its ` +
-      'workflows are for the first one; start it again 5 minutes after all others have ended'
+      `the namespace '${namespace}' was created again: its UID was ${clusterId} and is ${now}. This process exits, as its ` +
+      'workflows belong to the first one; start it again 5 minutes after all others have ended'
     );
   }
 
@@ -145,16 +145,16 @@ export function watchForOtherClusters(
     }
   }
 
-  async function look(): Promise<string | undefined> {
+  async function check(): Promise<string | undefined> {
     const change = await tryTo('read the UID of the namespace', findChange);
     if (change !== undefined) return change;
-    await tryTo('show Temporal the controllers', async () => show?.());
-    return tryTo('ask Temporal for processes of another cluster', () => findOtherCluster(connection, check));
+    await tryTo('poll Temporal as controllers', async () => show?.());
+    return tryTo('ask Temporal for processes of another cluster', () => findOtherCluster(connection, own));
   }
 
   async function watch(): Promise<never> {
     for (;;) {
-      const problem = await look();
+      const problem = await check();
       if (stopping.signal.aborted) return new Promise<never>(() => undefined);
       if (problem !== undefined) throw new Error(problem);
       await sleep(everyMs, undefined, { signal: stopping.signal, ref: false }).catch(() => undefined);
@@ -162,11 +162,11 @@ export function watchForOtherClusters(
   }
 
   const found = watch();
-  found.catch(() => undefined); // whoever looks at it later still sees it
+  found.catch(() => undefined); // callers that await it later still get the error
   return { found, stop: () => stopping.abort() };
 }
 
-/** UIDs of the clusters whose workers serve an installation, as far as they say so. */
+/** UIDs of the clusters whose workers serve an installation, as far as their identities have one. */
 export async function listServedClusters(
   connection: ConnectionLike,
   { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,

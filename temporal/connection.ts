@@ -1,4 +1,4 @@
-/** Connections to the Temporal server: one kind for clients, one for workers, from the same options. */
+/** Connections to the Temporal server, for clients and for workers, from the same options. */
 import {
   Connection,
   type ConnectionLike,
@@ -16,22 +16,22 @@ export interface TemporalServer {
   /** `host:port` */
   readonly address: string;
   readonly namespace: string;
-  /** false for a connection in the clear. */
+  /** false: the connection is not encrypted. */
   readonly tls: TemporalTls | false;
   readonly apiKey?: string;
 }
 
 /** All PEM; each part is optional. */
 export interface TemporalTls {
-  /** Certificates that the server's is checked against. Default: those of the system. */
+  /** CA certificates for the server's certificate. Default: those of the system. */
   readonly ca?: Buffer;
   /** Our own certificate, with its key. */
   readonly client?: { readonly crt: Buffer; readonly key: Buffer };
-  /** Name that the server's certificate has to have, where it is not the host of the address. */
+  /** Name in the server's certificate, where it is not the host of the address. */
   readonly serverName?: string;
 }
 
-/** How long a server may take to answer when a process starts, ms. */
+/** How long the server may take to answer when a process starts, ms. */
 const timeoutMs = 5_000;
 
 /** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
@@ -40,28 +40,28 @@ export async function connectClient(server: TemporalServer): Promise<Connection>
     const connection = Connection.lazy({
       ...common(server),
       connectTimeout: timeoutMs,
-      // By default the pauses grow to two minutes, in which a server that is back is not noticed.
+      // By default the pauses between reconnects grow to two minutes.
       channelArgs: { 'grpc.max_reconnect_backoff_ms': 5_000 },
-      // The default tries in silence for 20 s. Callers try again by themselves, with what is true by then.
+      // The default retries silently for 20 s. Callers retry themselves, with the state of that moment.
       interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 4 }))],
     });
     try {
       await connection.ensureConnected();
       return connection;
     } catch (error) {
-      await connection.close(); // else it would go on trying
+      await connection.close(); // else it would continue to connect
       throw error;
     }
   });
 }
 
 /**
- * Connects for workers. What the SDK logs goes to `logger` from the first such connection on; signals are left to the
- * process. Throws as `connectClient` does.
+ * Connects for workers. From the first such connection on the SDK logs to `logger`; the process handles its signals
+ * itself. Throws as `connectClient` does.
  */
 export async function connectWorkers(server: TemporalServer, logger: Logger): Promise<NativeConnection> {
   installRuntime(logger);
-  // gzip costs a tenth of the CPU of a machine's life, and brings nothing where there is no network.
+  // gzip costs a tenth of the CPU of a machine's life, and gains nothing without a network.
   const grpcCompression = { codec: isLoopback(server.address) ? 'none' : 'gzip' } as const;
   return connect(server, () => NativeConnection.connect({ ...common(server), grpcCompression }));
 }
@@ -108,11 +108,11 @@ function refusalOf({ address, namespace }: TemporalServer, cause: unknown): stri
     case grpcCodes.unauthenticated:
       return `Temporal at ${address} refuses us (${reasonOf(cause)}): correct the API key or the client certificate`;
     default:
-      return `Temporal at ${address} cannot tell of its namespace '${namespace}' (${reasonOf(cause)})`;
+      return `Temporal at ${address} cannot describe its namespace '${namespace}' (${reasonOf(cause)})`;
   }
 }
 
-/** The status codes of gRPC that we tell apart. */
+/** The gRPC status codes that are handled. */
 export const grpcCodes = {
   cancelled: 1,
   invalidArgument: 3,
@@ -125,14 +125,14 @@ export const grpcCodes = {
   unauthenticated: 16,
 } as const;
 
-/** gRPC status code of what a call to the server failed with. */
+/** gRPC status code of the error of a call to the server. */
 export function grpcCodeOf(error: unknown): number | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   if ('code' in error && typeof error.code === 'number') return error.code;
   return 'cause' in error ? grpcCodeOf(error.cause) : undefined;
 }
 
-/** The innermost words of what a call to the server failed with: the SDK wraps them in sentences that say nothing. */
+/** The innermost message of the error of a call to the server: the SDK wraps it in general ones. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof ServiceError && error.cause !== undefined) return reasonOf(error.cause);
@@ -144,13 +144,13 @@ function isLoopback(address: string): boolean {
   return host === 'localhost' || host.startsWith('127.') || host === '::1';
 }
 
-/** The SDK has one runtime a process, which also ends with the last connection. */
+/** The SDK has one runtime in each process, which ends with the last connection. */
 function installRuntime(logger: Logger): void {
   try {
     Runtime.install({
       logger: toSdkLogger(logger),
       telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
-      // The process itself decides in which order things end.
+      // The process stops its parts in an order of its own.
       shutdownSignals: [],
     });
   } catch (error) {

@@ -14,28 +14,28 @@ export type { MachineDescription, OwnerDescription };
 
 type PendingActivity = NonNullable<WorkflowExecutionDescription['raw']['pendingActivities']>[number];
 
-/** What became of the question. */
+/** Result of asking a workflow. */
 export type WorkflowAnswer<D> =
   | { readonly state: 'open'; readonly description: D; readonly retries: readonly Retry[] }
-  /** There is no open workflow: nothing has to be done, or nobody has seen yet that something has. */
+  /** No workflow is open: the object is at rest, or its last change was not handled yet. */
   | { readonly state: 'none' }
-  /** It is open and no worker answers, or Temporal does not. */
+  /** The workflow is open and no worker answers, or Temporal does not answer. */
   | { readonly state: 'silent'; readonly reason: string };
 
-/** A call that has failed and is made again without the workflow having heard of it. */
+/** An activity that has failed and that Temporal retries; the workflow does not know. */
 export interface Retry {
   /** Type of the activity. */
   readonly activity: string;
-  /** Number of the try that runs or comes next. */
+  /** Number of the attempt that runs or comes next. */
   readonly attempt: number;
-  /** Code and words of the failure before it. */
+  /** Code and message of the last failure. */
   readonly failure: string;
 }
 
 /** How long a worker may take to answer, ms. It may have to replay the workflow first. */
 const timeoutMs = 5_000;
 
-/** Asks the open workflow of this id, if there is one. What keeps it from answering is an answer, too. */
+/** Queries the open workflow of this id. That there is none, or that it does not answer, is a result and no error. */
 export async function describeWorkflow<D extends MachineDescription | OwnerDescription>(
   client: Client,
   workflowId: string,
@@ -61,5 +61,5 @@ function toRetry({ activityType, attempt, lastFailure }: PendingActivity): Retry
   return [{ activity: activityType?.name ?? '', attempt: attempt ?? 1, failure: `${code}: ${message}` }];
 }
 
-/** Options of a client whose questions only open workflows answer: those of a closed one tell of the past. */
+/** Options of a client whose queries only open workflows answer. */
 export const openOnly = { workflow: { queryRejectCondition: 'NOT_OPEN' } } as const;

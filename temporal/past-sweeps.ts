@@ -1,4 +1,4 @@
-/** What Temporal remembers of the sweeps and machines of an installation, for the next sweep to compare with. */
+/** What Temporal knows of earlier sweeps and of deleted machines, for the next sweep to compare with. */
 import type { Client } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { SweepMemory } from '../activities/sweep.ts';
@@ -9,14 +9,14 @@ import { reasonOf } from './connection.ts';
 import { sweepIdFor } from './schedules.ts';
 import type { Installation } from './workflows.ts';
 
-/** Reads by the list of workflows, which may be some seconds behind. */
+/** Reads the list of workflows, which may be some seconds behind. */
 export function createSweepMemory({ client, name }: Installation): SweepMemory {
   const own = `${searchAttributes.installation} = '${name}'`;
   const sweeps = `${own} AND WorkflowType = 'orphanSweep' AND WorkflowId != '${sweepIdFor(name, 'dry-run')}'`;
 
   return {
     readPast: () =>
-      orSay(client, async () => {
+      withFix(client, async () => {
         const last = await lastCompleted(client, sweeps);
         const since = last === undefined ? '' : ` AND (ExecutionStatus = 'Running' OR CloseTime > '${last.closedAt}')`;
         const { count } = await client.workflow.count(`${sweeps} AND ${searchAttributes.blockedOn} = 'Brake'${since}`);
@@ -25,17 +25,17 @@ export function createSweepMemory({ client, name }: Installation): SweepMemory {
       }),
 
     countDeletions: (since) =>
-      orSay(client, async () => {
+      withFix(client, async () => {
         const { phase } = searchAttributes;
-        // One whose Machine has vanished completes, too, in the phase that it was in.
+        // A workflow whose Machine has vanished completes too, in the phase that it was in.
         const deleted = `${own} AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND ${phase} = 'Terminating'`;
         return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
       }),
   };
 }
 
-/** Asks Temporal. A failure says what did not answer, why, and where to look. */
-async function orSay<T>({ options: { namespace } }: Client, ask: () => Promise<T>): Promise<T> {
+/** Asks Temporal. The failure names the request, the reason and the fix. */
+async function withFix<T>({ options: { namespace } }: Client, ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
@@ -47,7 +47,7 @@ async function orSay<T>({ options: { namespace } }: Client, ask: () => Promise<T
 
 const heldReason = 'an earlier sweep waits for approval, or ended without it';
 
-/** The last sweep with a report that was no dry run. Lists begin with what has closed last. */
+/** The last completed sweep that was no dry run. Lists start with the workflow that closed last. */
 async function lastCompleted(client: Client, sweeps: string) {
   const query = `${sweeps} AND ExecutionStatus = 'Completed'`;
   for await (const { workflowId, runId, closeTime } of client.workflow.list({ query, pageSize: 1 })) {

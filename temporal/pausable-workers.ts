@@ -1,4 +1,4 @@
-/** Workers that pause while somebody else acts on the same machines: machine-controller-manager. */
+/** Workers that pause while another program manages the same machines. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/common';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
@@ -7,14 +7,15 @@ import type { Holder } from '../kube/foreign-holder.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { Workers } from './worker.ts';
 
-/** Why no activity may begin now; undefined while all may. */
+/** Why no activity may start now; undefined while all may. */
 export type Refusal = () => string | undefined;
 
 export interface PausableOptions {
-  /** Who else holds a Lease. */
+  /** Finds a process other than Millwright that holds a Lease. */
   readonly findForeignHolder: () => Promise<Holder | undefined>;
+  /** Pause between two checks of the Leases, ms. */
   readonly lookEveryMs: number;
-  /** Starts the workers, each time that they may act. They refuse what `refusal` refuses. */
+  /** Starts the workers; called after every pause. They refuse activities while `refusal` gives a reason. */
   readonly start: (refusal: Refusal) => Promise<Workers>;
   readonly logger: Logger;
 }
@@ -24,9 +25,9 @@ export interface PausableWorkers extends Workers {
 }
 
 /**
- * Starts workers, and stops them while there is a foreign holder: they poll no more, and what there is to do waits in
- * Temporal. What is under way may end. Where nobody can tell who holds the Leases nothing changes. Workers that cannot go
- * on after a pause reject `failed`, as those that end by themselves.
+ * Starts workers, and stops them while there is a foreign holder: they stop polling, and their work waits in Temporal.
+ * Running activities may end. While the Leases cannot be read nothing changes. `failed` rejects when workers cannot start
+ * after a pause, and when they end by themselves.
  */
 export async function startPausableWorkers(options: PausableOptions): Promise<PausableWorkers> {
   const { findForeignHolder, lookEveryMs, start, logger } = options;
@@ -35,7 +36,7 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
   const failed = new Promise<never>((_, reject) => {
     fail = reject;
   });
-  failed.catch(() => undefined); // whoever looks at it later still sees it
+  failed.catch(() => undefined); // callers that await it later still get the error
   let holder: Holder | undefined;
   let isUnknown = false;
   let workers: Workers | undefined;
@@ -45,12 +46,12 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
     `the workers pause: the Lease ${holder.lease} is held by ${holder.holder}, which is not a Millwright process; ` +
       'they go on when it is released or expires. Stop that process if Millwright should work';
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     try {
       holder = await findForeignHolder();
       isUnknown = false;
     } catch (err) {
-      if (!isUnknown) logger.warn({ err }, 'cannot tell who holds the Leases: the workers stay as they are');
+      if (!isUnknown) logger.warn({ err }, 'cannot read who holds the Leases: the workers stay as they are');
       isUnknown = true;
     }
   }
@@ -67,11 +68,11 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
     logger.info({}, 'workers paused');
   }
 
-  async function keepLooking(): Promise<void> {
+  async function keepChecking(): Promise<void> {
     for (;;) {
       await sleep(lookEveryMs, undefined, { signal: stopping.signal, ref: false }).catch(() => undefined);
       if (stopping.signal.aborted) return;
-      await look();
+      await check();
       if (holder !== undefined && workers !== undefined) await pause(workers);
       if (holder === undefined && workers === undefined) {
         logger.info({}, 'workers resume: no other process holds a Lease');
@@ -80,11 +81,11 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
     }
   }
 
-  await look();
+  await check();
   if (holder === undefined) await resume();
   else logger.warn(holder, 'workers pause: a process other than Millwright holds a Lease');
-  const looking = keepLooking();
-  looking.catch(fail);
+  const checking = keepChecking();
+  checking.catch(fail);
 
   return {
     missing() {
@@ -95,13 +96,13 @@ export async function startPausableWorkers(options: PausableOptions): Promise<Pa
     isPaused: () => holder !== undefined,
     async stop() {
       stopping.abort();
-      await looking.catch(() => undefined); // `failed` has it
+      await checking.catch(() => undefined); // `failed` has it
       await workers?.stop();
     },
   };
 }
 
-/** The last line of defence: workers that stop may have taken a task when the holder was seen. It is tried again later. */
+/** Refuses tasks that stopping workers had already taken when the holder was found. Temporal retries them later. */
 export function refuseActivities(refusal: Refusal): ActivityInterceptorsFactory {
   return () => ({
     inbound: {

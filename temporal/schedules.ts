@@ -1,4 +1,4 @@
-/** The Schedule of the orphan sweep, and sweeps on demand: their ids, and the only calls that are made for them. */
+/** The Schedule of the orphan sweep, and sweeps on demand: their ids, and all calls for them. */
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Client,
@@ -37,15 +37,15 @@ export { keptReasons } from '../workflows/orphansweep/messages.ts';
 
 const installationKey = defineSearchAttributeKey(searchAttributes.installation, SearchAttributeType.KEYWORD);
 const workflowType = 'orphanSweep';
-/** A sweep that Temporal could not begin in time is left to the next one. */
+/** A sweep that Temporal starts later than this is left to the next one, ms. */
 const catchupWindowMs = 60_000;
 
-/** Id of the Schedule, and with a time after it of its workflows. */
+/** Id of the Schedule. Its workflows have this id with a time appended. */
 export function sweepScheduleId(installation: string): string {
   return `${installation}/orphan-sweep`;
 }
 
-/** Sweeps on demand: somebody's, a dry one, and one that deleted classes wait for. */
+/** Sweeps on demand: by a person, a dry run, and for deleted classes. */
 const turns = ['now', 'dry-run', 'classes'] as const;
 type Turn = (typeof turns)[number];
 
@@ -55,8 +55,8 @@ export function sweepIdFor(installation: string, turn: Turn): string {
 }
 
 /**
- * Makes sure that the Schedule is there and is as wanted, and that no sweep stands still; reads alone when that is so.
- * Somebody may have paused it, which it stays. Without a period there is none.
+ * Creates or updates the Schedule if it differs, and signals sweeps that stand still; else it only reads. A paused
+ * Schedule stays paused. Without a period there is none.
  * @param of.namespace of the control cluster whose Machines count
  */
 export async function ensureSweepSchedule(
@@ -70,7 +70,7 @@ export async function ensureSweepSchedule(
     const present = await handle.describe();
     if (of.periodSeconds === 0) await handle.delete();
     else if (!isAsWanted(present, wanted)) await handle.update(({ state }) => ({ ...wanted, state }));
-    const last = present.info.recentActions.at(-1); // servers need not tell whether it still runs
+    const last = present.info.recentActions.at(-1); // servers need not report whether it still runs
     if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
   } catch (error) {
     if (!(error instanceof ScheduleNotFoundError)) throw error;
@@ -79,9 +79,9 @@ export async function ensureSweepSchedule(
 }
 
 /**
- * A run that cannot be replayed ends in the first attempt of a task alone, and only with an event is a later attempt a
- * first one again. Nobody else sends a sweep any, and no other begins while it is open. The longer the history, the more
- * attempts in between: Temporal takes 10,000 signals of a run.
+ * A run that cannot be replayed fails only in the first attempt of a workflow task, and only a new event makes a later
+ * attempt a first one. Nothing else signals a sweep. The longer the history, the more attempts between two signals:
+ * Temporal accepts 10,000 signals for each run.
  */
 async function nudge(client: Client, workflowId: string): Promise<void> {
   try {
@@ -156,8 +156,8 @@ function startOptions(to: Installation, input: SweepInput) {
 }
 
 /**
- * Starts a sweep on demand, beside others: they do each other no harm. One that was started for the same and is not over
- * yet is taken as it is. A person's is none that deleted classes wait for, which may have looked before they asked.
+ * Starts a sweep on demand; several may run at once. An open sweep of the same purpose is used instead of a new one. A
+ * sweep started by hand does not release deleted classes: it may have listed the cloud before they were deleted.
  * @returns its workflow id
  */
 export async function startSweep(to: Installation, input: SweepInput, asker: 'person' | 'classes'): Promise<string> {
@@ -172,14 +172,14 @@ export async function startSweep(to: Installation, input: SweepInput, asker: 'pe
   return options.workflowId;
 }
 
-/** How often a sweep that somebody watches is asked how far it is, ms. */
+/** Pause between two queries of the progress of a watched sweep, ms. */
 const askEveryMs = 1_000;
-/** How long a worker may take to tell, ms. */
+/** How long a worker may take to answer a query, ms. */
 const timeoutMs = 5_000;
 
 /**
- * Resolves with the report of the sweep with this id, and rejects with the failure of one that fails. What it says
- * meanwhile goes to `onProgress`, and undefined when no worker answers; what that throws ends the wait.
+ * Resolves with the report of the sweep with this id; rejects with the failure of the sweep. `onProgress` gets its
+ * progress meanwhile, or undefined when no worker answers; an error that it throws ends the wait.
  */
 export async function followSweep(
   client: Client,
@@ -224,7 +224,7 @@ export interface HeldSweep {
   readonly held: Held;
 }
 
-/** The sweeps of an installation that wait for approval. Open ones are asked: the list of workflows may be behind. */
+/** The sweeps of an installation that wait for approval. Queries the open ones: the list of workflows may be behind. */
 export async function findHeldSweeps({ client, name }: Installation): Promise<HeldSweep[]> {
   const query = `${searchAttributes.installation} = '${name}' AND WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
   const waiting: HeldSweep[] = [];
@@ -235,7 +235,7 @@ export async function findHeldSweeps({ client, name }: Installation): Promise<He
   return waiting;
 }
 
-/** Approves what is named, by id or name, at a sweep that waits. Answers how many orphans that are; throws what it refuses. */
+/** Approves the orphans with these ids or names at a sweep that waits. Returns how many there are; throws its refusal. */
 export async function approveOrphans(
   { client }: Installation,
   { id }: HeldSweep,

@@ -6,7 +6,7 @@ describe('toSdkLogger', () => {
   it.each([
     [
       'gRPC call poll_workflow_task_queue retried 6 times',
-      'Temporal does not answer: trying again',
+      'Temporal does not answer: retrying',
       { call: 'poll_workflow_task_queue', retries: 6 },
     ],
     [

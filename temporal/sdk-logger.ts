@@ -1,14 +1,14 @@
-/** What Temporal's SDK logs, in our log. */
+/** Writes the log of Temporal's SDK to our log. */
 import type { LogLevel, LogMetadata, Logger as SdkLogger } from '@temporalio/common';
 import type { Logger } from '../kube/logger.ts';
 
-/** The SDK's fields that say what ours say, under our keys. */
+/** Our keys for fields of the SDK. */
 const keys: Readonly<Record<string, string>> = {
   error: 'err',
   namespace: 'temporalNamespace',
 };
 
-/** A logger for the SDK's runtime. Its messages are static or made so; `component` tells them from ours. */
+/** A logger for the SDK's runtime. Messages become static; the field `component` marks them. */
 export function toSdkLogger(logger: Logger): SdkLogger {
   function log(level: LogLevel, message: string, meta: LogMetadata = {}): void {
     const renamed = Object.entries(meta).map(([key, value]) => [keys[key] ?? key, value]);
@@ -26,19 +26,19 @@ export function toSdkLogger(logger: Logger): SdkLogger {
   };
 }
 
-/** The messages of the SDK that are about something say so in the text. */
+/** Moves values from the text of a message to fields. */
 function toStatic(message: string): { readonly text: string; readonly fields: object } {
   const [, call, retries] = /^gRPC call (\w+) retried (\d+) times$/.exec(message) ?? [];
   if (call !== undefined)
-    return { text: 'Temporal does not answer: trying again', fields: { call, retries: Number(retries) } };
+    return { text: 'Temporal does not answer: retrying', fields: { call, retries: Number(retries) } };
   const [, code, task, text] = /^(\[TMPRL\d+\]) (\S+:\d+:\d+) (.+)$/.exec(message) ?? [];
   return text === undefined ? { text: message, fields: {} } : { text: `${code} ${text}`, fields: { task } };
 }
 
-/** Its news are details to us: that a worker runs is what /readyz tells. */
+/** Information of the SDK is a detail: /readyz shows whether a worker runs. */
 const methods = { TRACE: 'debug', DEBUG: 'debug', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const;
 
-/** What the SDK takes for an oversight: a worker of a provider has activities alone. */
+/** The SDK warns about this, but a worker of a provider has only activities. */
 function isExpected(message: string): boolean {
   return message === 'No workflows registered, not polling for workflow tasks';
 }

@@ -1,4 +1,4 @@
-/** The search attributes of our workflows, which a namespace has to know before one of them is set. */
+/** The search attributes of our workflows. A namespace must have them before a workflow sets one. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ConnectionLike } from '@temporalio/client';
 import { searchAttributes } from '../api/names.ts';
@@ -7,12 +7,12 @@ import { grpcCodeOf, grpcCodes } from './connection.ts';
 const names = Object.values(searchAttributes);
 /** Number of the type Keyword in Temporal's API. */
 const keyword = 2;
-/** A server takes a moment until it uses an attribute that was added, ms. */
+/** How long a server may take until an added attribute can be used, ms. */
 const timeoutMs = 15_000;
 
 /**
- * Makes sure that the namespace has our search attributes, and returns when they can be used. Safe to repeat and to run
- * in several processes at once. Throws an Error that names the attributes and the fix where that cannot be done.
+ * Adds missing search attributes to the namespace, and returns when all can be used. Safe to repeat and to run in several
+ * processes at once. Throws an Error that names the attributes and the fix.
  */
 export async function ensureSearchAttributes(connection: ConnectionLike, namespace: string): Promise<void> {
   await connection.withDeadline(Date.now() + timeoutMs, async () => {
@@ -22,8 +22,8 @@ export async function ensureSearchAttributes(connection: ConnectionLike, namespa
 }
 
 /**
- * Starts what has search attributes. A server whose database was lost knows them no more and refuses it: they are added
- * again.
+ * Runs a call that sets search attributes. A server whose database was lost refuses it: then they are added, and the call
+ * is repeated.
  */
 export async function withSearchAttributes<T>({ connection, options }: Client, start: () => Promise<T>): Promise<T> {
   try {
@@ -41,7 +41,7 @@ async function addMissing({ operatorService }: ConnectionLike, namespace: string
     const wrong = names.filter((name) => (customAttributes[name] ?? keyword) !== keyword);
     if (wrong.length > 0) {
       throw new Error(
-        `${wrong.join(', ')} in the Temporal namespace '${namespace}' must be of type Keyword: remove what is there`,
+        `${wrong.join(', ')} in the Temporal namespace '${namespace}' must be of type Keyword: remove the attributes of another type`,
       );
     }
     const missing = names.filter((name) => customAttributes[name] === undefined);
@@ -49,7 +49,7 @@ async function addMissing({ operatorService }: ConnectionLike, namespace: string
     const wanted = Object.fromEntries(missing.map((name) => [name, keyword]));
     await operatorService.addSearchAttributes({ namespace, searchAttributes: wanted });
   } catch (error) {
-    // Another process may have been quicker. And who may not ask for them, as on Temporal Cloud, may still use them.
+    // Another process may have been faster. Where they may not be listed, as on Temporal Cloud, they may still be used.
     if (!ignored.has(grpcCodeOf(error))) throw error;
   }
 }
@@ -61,7 +61,7 @@ const ignored = new Set<number | undefined>([
   grpcCodes.unimplemented,
 ]);
 
-/** Answers false while the server does not know one of them. */
+/** false while the server does not know all of them. */
 async function areUsable({ workflowService }: ConnectionLike, namespace: string): Promise<boolean> {
   const query = names.map((name) => `${name} = 'none'`).join(' AND ');
   try {

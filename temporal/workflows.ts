@@ -1,4 +1,4 @@
-/** Starting and waking workflows: their ids, and the only calls that watchers make. */
+/** Ids of workflows, and the calls that start and signal them. */
 
 import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
@@ -17,7 +17,7 @@ export interface Installation {
   readonly client: Client;
   /** Name of the installation: prefix of its workflow ids, and its task queue. */
   readonly name: string;
-  /** Its control cluster, where that is known: goes into the references that workflows are started with. */
+  /** UID of its control cluster, where that is known: part of the input of workflows. */
   readonly cluster?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export function ofInstallation<T extends object>({ cluster }: Installation, inpu
   return cluster === undefined ? input : { ...input, cluster };
 }
 
-/** After a run that has failed another one is opened at once, and each time later while they fail as soon. */
+/** A failed run is followed by another one: the first at once, the next ones with growing pauses. */
 export const anotherRun = {
   initialInterval: 1_000,
   backoffCoefficient: 2,
@@ -48,19 +48,19 @@ const deploymentKey = keyword(searchAttributes.deployment);
 const revisionKey = keyword(searchAttributes.revision);
 const phaseKey = keyword(searchAttributes.phase);
 
-/** Id of the workflow of an object. With its UID: an object made again under the name has a workflow of its own. */
+/** Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own. */
 export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
   return `${installation}/${types[kind].id}/${namespace}/${name}/${uid}`;
 }
 
-/** Starts the workflow of an object unless one is open; that costs an open one nothing. */
+/** Starts the workflow of an object unless it is open; an open workflow gets no event. */
 export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.start(types[kind].workflow, startOptions(to, kind, ref, about)),
   );
 }
 
-/** Tells the workflow of a machine what was seen, and starts it if none is open. */
+/** Signals an observation to the workflow of a machine, and starts it if it is not open. */
 export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types.Machine.workflow, {
@@ -71,7 +71,7 @@ export async function signalMachine(to: Installation, ref: ObjectRef, seen: Mach
   );
 }
 
-/** Tells the workflow of an owner what was seen, and starts it if none is open. */
+/** Signals an observation to the workflow of an owner, and starts it if it is not open. */
 export async function signalOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types[seen.kind].workflow, {
@@ -82,7 +82,7 @@ export async function signalOwner(to: Installation, ref: ObjectRef, seen: OwnerV
   );
 }
 
-/** Has the workflow with this id read its objects live, if it is open. */
+/** Makes the workflow with this id read its objects live, if it is open. */
 export async function requestRefresh(to: Installation, id: string): Promise<void> {
   try {
     await to.client.workflow.getHandle(id).signal(refreshSignal);
@@ -91,7 +91,7 @@ export async function requestRefresh(to: Installation, id: string): Promise<void
   }
 }
 
-/** Has the workflow of an object try again now what it waits for. Answers whether one is open. */
+/** Makes the workflow of an object retry at once whatever it waits for. Returns whether it is open. */
 export async function retryNow(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<boolean> {
   try {
     await to.client.workflow.getHandle(workflowId(to.name, kind, ref)).signal(retryNowSignal);
@@ -102,12 +102,12 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
   }
 }
 
-/** How long a history may take to be read, ms. */
+/** How long reading a history may take, ms. */
 const timeoutMs = 5_000;
 
 /**
- * When somebody last had the newest run of an object's workflow try again; undefined when nobody has. Reads the history
- * of the run.
+ * When somebody last sent `retryNow` to the newest run of an object's workflow; undefined for never. Reads the history of
+ * the run.
  */
 export async function findRetry(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<Date | undefined> {
   try {
@@ -122,7 +122,7 @@ export async function findRetry(to: Installation, kind: WorkflowKind, ref: Objec
   }
 }
 
-/** An open workflow, and the phase that it shows if it is that of a machine. */
+/** An open workflow, with the phase in its search attributes if it is that of a machine. */
 export interface OpenWorkflow {
   readonly id: string;
   readonly phase: string | undefined;
@@ -130,7 +130,7 @@ export interface OpenWorkflow {
   readonly startTime: Date;
 }
 
-/** The open workflows of an installation's objects. A list of the server's, which may be some seconds behind. */
+/** The open workflows of an installation's objects, by a list of the server that may be some seconds behind. */
 export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[]> {
   const workflows = Object.values(types).map(({ workflow }) => `'${workflow}'`);
   const ofObjects = `WorkflowType IN (${workflows.join(', ')})`;

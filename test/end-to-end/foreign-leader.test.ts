@@ -207,6 +207,6 @@ describe('the workers', () => {
     await untilLooked(3);
 
     expect(await readiness(worker)).toEqual(working);
-    expect(worker.logs().match(/cannot tell who holds the Leases/g)).toHaveLength(1);
+    expect(worker.logs().match(/cannot read who holds the Leases/g)).toHaveLength(1);
   }, 120_000);
 });

@@ -70,7 +70,7 @@ async function deleteNamespace(): Promise<void> {
 }
 
 describe('watchForOtherClusters', () => {
-  it('rejects when the namespace was made again, and not while it cannot be read or is gone', async () => {
+  it('rejects when the namespace was created again, and not while it cannot be read or is gone', async () => {
     const own = await startWatch();
     await untilRead(3);
     const isOwn = ({ pathname }: URL) => pathname.endsWith(`/namespaces/${namespace}`);
@@ -90,7 +90,7 @@ describe('watchForOtherClusters', () => {
     await control.create(namespaces, { metadata: { name: namespace } });
 
     await expect(watch.found).rejects.toThrow(
-      `the namespace '${namespace}' was made again: its UID was ${own} and is ${await uidOf(namespace)}`,
+      `the namespace '${namespace}' was created again: its UID was ${own} and is ${await uidOf(namespace)}`,
     );
   });
 

@@ -67,7 +67,7 @@ describe('ensureSearchAttributes', () => {
     });
 
     await expect(ensureSearchAttributes(connection, namespace)).rejects.toThrow(
-      `MillwrightPhase in the Temporal namespace '${namespace}' must be of type Keyword: remove what is there`,
+      `MillwrightPhase in the Temporal namespace '${namespace}' must be of type Keyword: remove the attributes of another type`,
     );
   });
 });
