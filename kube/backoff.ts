@@ -1,6 +1,6 @@
 /**
- * Pause before the next try after so many failures in a row: 0.8 s, doubling up to 30 s, as client-go's reflector.
- * `random` in [0, 1) spreads it by a quarter to either side, so that clients that failed together come back apart.
+ * Pause before the next attempt after a number of failures in a row, ms: 0.8 s, doubling up to 30 s, as client-go's
+ * reflector. `random` in [0, 1) spreads it by a quarter, so that clients that failed together do not return together.
  */
 export function backoffMs(failures: number, random: number): number {
   const exponent = Math.max(0, failures - 1);

@@ -20,9 +20,9 @@ import { createTransport, type HttpRequest, isIdleTimeout, toConnectionError } f
 
 /** Options of every request. */
 export interface RequestOptions {
-  /** Aborting rejects with the signal's reason; a write may have had its effect. */
+  /** Aborting rejects with the signal's reason; a write may have taken effect. */
   readonly signal?: AbortSignal | undefined;
-  /** For everything: waiting in the rate limiter, retries, the answer. Default 30 000. */
+  /** For the whole call: waiting in the rate limiter, retries and the answer. Default 30 000. */
   readonly timeoutMs?: number | undefined;
   /** Throws RateLimitError instead of waiting more than a second in the rate limiter, and repeats nothing after an error. */
   readonly failFast?: boolean | undefined;
@@ -72,7 +72,7 @@ export interface DeleteOptions extends RequestOptions {
  * Client of one API server. Throws StatusError when the server refuses, ConnectionError when there is no answer.
  *
  * Repeated within the deadline: any request after 429 with Retry-After or when it cannot have reached the server,
- * a GET also after a lost connection, three tries in all. Other failed writes are not: they may have had their effect.
+ * a GET also after a lost connection; three attempts in all. Other failed writes are not: they may have taken effect.
  */
 export interface KubeClient {
   readonly server: string;
@@ -80,7 +80,7 @@ export interface KubeClient {
   get<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, options?: RequestOptions): Promise<T>;
   /** undefined when the object is absent. */
   find<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, options?: RequestOptions): Promise<T | undefined>;
-  /** All objects, read by quorum in pages of 500; begins again when the pages expire meanwhile. */
+  /** All objects, read by quorum in pages of 500; starts again when the pages expire meanwhile. */
   list<T extends KubeObject>(resource: Resource<T>, query?: Selection & RequestOptions): Promise<Page<T>>;
   /** The pages of a list; lets the event loop run in between. Throws StatusError 410 when the list has expired. */
   pages<T extends KubeObject>(resource: Resource<T>, query?: PagesQuery): AsyncGenerator<Page<T>>;
@@ -104,7 +104,8 @@ export interface KubeClient {
   ): Promise<void>;
   /**
    * Changes since `resourceVersion`, with bookmarks. Ends when the server ends it (5 to 10 minutes) or the signal
-   * aborts; `onOpen` tells that the server accepted it. Throws StatusError (410: list again), or ConnectionError on a lost or, for 150 s, silent connection.
+   * aborts. `onOpen` is called when the server has accepted it. Throws StatusError (410: list again), or ConnectionError
+   * on a connection that is lost, or silent for 150 s.
    */
   watch<T extends KubeObject>(
     resource: Resource<T>,
@@ -134,7 +135,7 @@ export interface KubeClientOptions {
   readonly qps: number;
   readonly burst: number;
   readonly onRequest?: (request: RequestObservation) => void;
-  /** Silence after which a watch is given up. Default 150 000. */
+  /** Silence after which a watch counts as dead, ms. Default 150 000. */
   readonly watchIdleTimeoutMs?: number;
 }
 
@@ -285,7 +286,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
         watch: true,
         allowWatchBookmarks: true,
         resourceVersion,
-        // As client-go: spread, so that the watches of a fleet do not begin anew at the same moment.
+        // As client-go: spread, so that the watches of a fleet do not restart at the same moment.
         timeoutSeconds: 300 + Math.floor(Math.random() * 300),
       },
     );

@@ -23,8 +23,8 @@ export interface KubeconfigAccess {
   /** Namespace of the current context or of the pod's service account. */
   readonly namespace?: string;
   /**
-   * Reads files anew, so what a rotation wrote is found, and runs a plugin when its credential has expired;
-   * `refused`, after a 401, runs it in any case.
+   * Reads files again, which finds rotated ones, and runs a plugin when its credential has expired. `refused`, after a
+   * 401, always runs it.
    */
   credentials(options?: { refused: boolean }): Promise<Credentials>;
 }

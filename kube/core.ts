@@ -7,16 +7,10 @@ import type {
   V1NamespaceStatus,
   V1NodeSpec,
   V1NodeStatus,
-  V1PersistentVolumeClaimSpec,
-  V1PersistentVolumeClaimStatus,
-  V1PersistentVolumeSpec,
-  V1PersistentVolumeStatus,
   V1PodDisruptionBudgetSpec,
   V1PodDisruptionBudgetStatus,
   V1PodSpec,
   V1PodStatus,
-  V1VolumeAttachmentSpec,
-  V1VolumeAttachmentStatus,
 } from '@kubernetes/client-node';
 import { defineResource, type KubeObject } from '../api/objects.ts';
 
@@ -70,42 +64,6 @@ export const namespaces = defineResource<Namespace>({
   version: 'v1',
   plural: 'namespaces',
   kind: 'Namespace',
-  namespaced: false,
-});
-
-export interface PersistentVolume extends KubeObject {
-  spec?: Json<V1PersistentVolumeSpec>;
-  status?: Json<V1PersistentVolumeStatus>;
-}
-export const persistentVolumes = defineResource<PersistentVolume>({
-  group: '',
-  version: 'v1',
-  plural: 'persistentvolumes',
-  kind: 'PersistentVolume',
-  namespaced: false,
-});
-
-export interface PersistentVolumeClaim extends KubeObject {
-  spec?: Json<V1PersistentVolumeClaimSpec>;
-  status?: Json<V1PersistentVolumeClaimStatus>;
-}
-export const persistentVolumeClaims = defineResource<PersistentVolumeClaim>({
-  group: '',
-  version: 'v1',
-  plural: 'persistentvolumeclaims',
-  kind: 'PersistentVolumeClaim',
-  namespaced: true,
-});
-
-export interface VolumeAttachment extends KubeObject {
-  spec: Json<V1VolumeAttachmentSpec>;
-  status?: Json<V1VolumeAttachmentStatus>;
-}
-export const volumeAttachments = defineResource<VolumeAttachment>({
-  group: 'storage.k8s.io',
-  version: 'v1',
-  plural: 'volumeattachments',
-  kind: 'VolumeAttachment',
   namespaced: false,
 });
 

@@ -19,7 +19,7 @@ export class StatusError extends Error {
   /** Machine-readable reason, for example `NotFound`; '' when the server gave none. */
   readonly reason: string;
   readonly status: Status;
-  /** How long the server asks to wait before another try. */
+  /** How long the server asks to wait before another attempt. */
   readonly retryAfterMs: number | undefined;
 
   constructor(request: string, code: number, status: Status, retryAfterMs?: number) {
@@ -58,7 +58,7 @@ function hasCode(error: unknown, code: number): error is StatusError {
   return error instanceof StatusError && error.code === code;
 }
 
-/** The object does not exist (404). A path that the server does not serve, as of a missing CRD, is none of these. */
+/** The object does not exist (404). Not true for a path that the server does not serve, as of a missing CRD. */
 export function isNotFound(error: unknown): error is StatusError {
   return hasCode(error, 404) && error.reason === 'NotFound';
 }
@@ -78,7 +78,7 @@ export function isInvalid(error: unknown): error is StatusError {
   return hasCode(error, 422);
 }
 
-/** The server or our own rate limit asks to come back later; for an eviction also a PodDisruptionBudget (429). */
+/** The server or our own rate limit asks to try again later; for an eviction also a PodDisruptionBudget (429). */
 export function isTooManyRequests(error: unknown): error is StatusError | RateLimitError {
   return hasCode(error, 429) || error instanceof RateLimitError;
 }
@@ -88,7 +88,7 @@ export function isGone(error: unknown): error is StatusError {
   return hasCode(error, 410);
 }
 
-/** Nothing was learnt about the object: no answer, or an answer that a broken or starting server gives (502-504). */
+/** The state of the object is unknown: no answer, or that of a broken or starting server (502-504). */
 export function isUnreachable(error: unknown): error is ConnectionError | StatusError {
   return error instanceof ConnectionError || (error instanceof StatusError && [502, 503, 504].includes(error.code));
 }

@@ -1,4 +1,4 @@
-/** Events on objects, for whoever runs `kubectl describe`. */
+/** Events on objects, for people who run `kubectl describe`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs } from './backoff.ts';
 import type { KubeClient } from './client.ts';
@@ -8,9 +8,9 @@ import type { Logger } from './logger.ts';
 import { mergePatch } from './patch.ts';
 import { createTokenBucket, type TokenBucket } from './rate-limit.ts';
 
-/** What to tell about an object. */
+/** What to record about an object. */
 export interface EventRecord {
-  /** The object; of a cluster-scoped one the event goes to namespace `default`. */
+  /** The object. The Event of a cluster-scoped object is in namespace `default`. */
   readonly regarding: Event['regarding'];
   readonly type: 'Normal' | 'Warning';
   /** CamelCase, at most 128 characters. */
@@ -24,8 +24,8 @@ export interface EventRecord {
 export interface EventRecorder {
   /**
    * Queues an event. Never throws, never waits; under load or without an API server events are dropped. Repeats of
-   * (type, action, reason, object, note) within 15 minutes count up one Event. Unlike with client-go another note is
-   * another Event, as the note of one that is counted up would go on telling what is no longer so.
+   * (type, action, reason, object, note) within 15 minutes count up one Event. Unlike with client-go another note makes
+   * another Event: the note of a series does not change.
    */
   record(event: EventRecord): void;
   /** Resolves when the queue is empty, or after 5 s. */
@@ -41,16 +41,16 @@ export interface EventRecorderOptions {
   readonly logger: Logger;
 }
 
-/** A series ends after a quarter of an hour; six minutes in client-go. What is refused may be tried every ten. */
+/** A series ends after a quarter of an hour (client-go: six minutes): refused steps may be repeated every ten minutes. */
 const seriesMs = 15 * 60_000;
 /**
- * As client-go, per object: 25 events at once, then one in five minutes. Repeats have as many of their own, so that an
- * error that goes on leaves room for the event that it is over.
+ * As client-go, per object: 25 events at once, then one in five minutes. Repeats have a limit of their own, so that a
+ * lasting error leaves room for the event that ends it.
  */
 const burst = 25;
 const perSecond = 1 / 300;
 const maxQueue = 1000;
-/** As client-go: objects and series that are remembered. */
+/** As client-go: objects and series in memory. */
 const maxRemembered = 4096;
 const maxAttempts = 5;
 const flushMs = 5_000;
@@ -64,7 +64,7 @@ interface Series {
   written: boolean;
 }
 
-/** MicroTime: RFC 3339 with the six digits that the API server insists on. */
+/** MicroTime: RFC 3339 with the six digits that the API server requires. */
 export function toMicroTime(time: Date, micros = 0): string {
   return time.toISOString().replace('Z', `${String(micros).padStart(3, '0')}Z`);
 }
@@ -135,7 +135,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         return await write(entry);
       } catch (err) {
         const expired = entry.written && isNotFound(err);
-        // The answer to our own create got lost.
+        // The answer to our own create was lost.
         if (isAlreadyExists(err)) entry.written = true;
         else if (expired)
           Object.assign(entry, { written: false, name: eventName(entry.record.regarding.name, nextNs()) });
@@ -176,8 +176,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
 let lastNs = 0n;
 
 /**
- * Nanoseconds since 1970, in this process a microsecond or more after those before. `kubectl describe` lists Events by
- * name, as the API server lets nobody set `lastTimestamp` on them, and `kubectl events` by the microsecond.
+ * Nanoseconds since 1970, at least a microsecond after those of the last call: `kubectl describe` sorts Events by name,
+ * `kubectl events` by the microsecond.
  */
 function nextNs(): bigint {
   const ns = BigInt(Date.now()) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n);
@@ -190,7 +190,7 @@ function eventName(regarding: string, ns: bigint): string {
   return `${regarding.slice(0, 230)}.${ns.toString(16)}`;
 }
 
-/** A map that forgets what was not used for longest. */
+/** Sets an entry and removes the least recently used ones beyond the limit. */
 function remember<V>(map: Map<string, V>, key: string, value: V): void {
   map.delete(key);
   map.set(key, value);

@@ -1,4 +1,4 @@
-/** Finds out whether somebody else than Millwright holds Leases of its own. Only looks. */
+/** Finds out whether a process other than Millwright holds Leases. Reads only. */
 import type { KubeClient } from './client.ts';
 import { isMillwright } from './lease.ts';
 import { createLeaseLock } from './lease-lock.ts';
@@ -10,7 +10,7 @@ export interface Holder {
 }
 
 export interface HolderOptions {
-  /** For this alone, so that no other request keeps it waiting. */
+  /** Used for nothing else, so that no other request delays it. */
   readonly client: KubeClient;
   readonly namespace: string;
   readonly names: readonly string[];
@@ -19,8 +19,8 @@ export interface HolderOptions {
 }
 
 /**
- * A look at the Leases: answers with the first that is held by no process of Millwright and has not expired, by our own
- * clock since it last changed. Throws StatusError or ConnectionError when one cannot be read.
+ * Returns a function that reads the Leases and returns the first that another program holds and that has not expired, by
+ * our own clock since it last changed. It throws StatusError or ConnectionError when a Lease cannot be read.
  */
 export function foreignHolderFinder({ names, ...options }: HolderOptions): () => Promise<Holder | undefined> {
   const locks = names.map((name) => createLeaseLock({ ...options, name, identity: '', leaseMs: 0 }));

@@ -6,37 +6,37 @@ import { toMicroTime } from './events.ts';
 import { mergePatch } from './patch.ts';
 
 export interface LeaseLockOptions {
-  /** For this lock and its like alone, so that no other request keeps a renewal waiting. */
+  /** Used for Leases only, so that no other request delays a renewal. */
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
-  /** Of this candidate; no other has it, nor has it had it before a restart. Empty for whoever only looks. */
+  /** Of this candidate: unique, and another one after a restart. Empty where the Lease is only read. */
   readonly identity: string;
-  /** How long others wait for us when we say no more. In the Lease it is rounded up to seconds. */
+  /** How long others wait after our last renewal. In the Lease it is rounded up to seconds. */
   readonly leaseMs: number;
   /** For each request. */
   readonly timeoutMs: number;
 }
 
-/** Requests are never repeated: whoever calls knows how much time is left. */
+/** Requests are never repeated: the caller knows how much time is left. */
 export interface LeaseLock {
   readonly name: string;
   /** Who holds it, as last seen; '' for nobody. */
   holder(): string;
   /** Whether somebody else held it when it was last seen, and has not let it expire since. */
   isHeldByOther(): boolean;
-  /** Looks at it. Throws StatusError or ConnectionError. */
+  /** Reads the Lease. Throws StatusError or ConnectionError. */
   read(): Promise<void>;
   /**
    * Takes the Lease if it is free, renews it if it is ours. false: somebody else holds it or was faster.
-   * Throws StatusError or ConnectionError; then it may be ours all the same, which the next `read` tells.
+   * Throws StatusError or ConnectionError; it may be ours nevertheless: the next `read` shows it.
    */
   tryAcquireOrRenew(): Promise<boolean>;
-  /** Gives it back if it is ours as far as we know, so that the next holder need not wait. Throws as the others do. */
+  /** Releases it if it is ours as far as we know, so that the next holder need not wait. Throws as the others do. */
   release(): Promise<void>;
 }
 
-/** Milliseconds of a clock that nobody sets, the same for all threads. */
+/** Milliseconds of a clock that is never set, the same for all threads. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }
@@ -50,13 +50,13 @@ export function createLeaseLock(options: LeaseLockOptions): LeaseLock {
 
   const holder = () => seen?.spec?.holderIdentity ?? '';
 
-  /** As client-go, only the spec counts: an annotation is no sign of life. */
+  /** As client-go, only a change of the spec counts as a renewal: annotations do not. */
   function observe(lease: Lease | undefined): void {
     if (JSON.stringify(lease?.spec) !== JSON.stringify(seen?.spec)) changedAt = monotonicMs();
     seen = lease;
   }
 
-  /** By our own clock since the Lease last changed: `renewTime` is of the clock of its writer. */
+  /** By our own clock since the Lease last changed: `renewTime` is by the clock of its writer. */
   function isHeldByOther(): boolean {
     const lifetimeMs = (seen?.spec?.leaseDurationSeconds ?? 0) * 1000;
     return holder() !== '' && holder() !== identity && monotonicMs() < changedAt + lifetimeMs;
@@ -79,7 +79,7 @@ export function createLeaseLock(options: LeaseLockOptions): LeaseLock {
     };
   }
 
-  /** Writes over what was last seen and over nothing else. false when that is not what there is any more. */
+  /** Overwrites the state that was last seen and no other. false when the Lease has changed since. */
   async function write(spec: object): Promise<boolean> {
     try {
       if (seen === undefined) {
@@ -101,7 +101,7 @@ export function createLeaseLock(options: LeaseLockOptions): LeaseLock {
     isHeldByOther,
     read,
     async tryAcquireOrRenew() {
-      // Who holds it knows what is in it: no need to read it for every renewal.
+      // The holder knows its content: it is not read for every renewal.
       if (holder() === identity && (await write(ownSpec()))) return true;
       await read();
       return !isHeldByOther() && (await write(ownSpec()));

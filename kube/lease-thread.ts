@@ -1,27 +1,27 @@
-/** The thread of an election: asks for the Leases, renews them, and ends the process rather than hold them wrongly. */
+/** The thread of an election: acquires the Leases, renews them, and ends the process when they are lost. */
 import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createKubeClient } from './client.ts';
 import { loadKubeconfig } from './config.ts';
 import { heartbeatMs, sharedTimes, type ThreadInput, type ThreadMessage } from './lease.ts';
-import { createLeaseLock, type LeaseLock, monotonicMs } from './lease-lock.ts';
+import { createLeaseLock, monotonicMs } from './lease-lock.ts';
 
-const { kubeconfig, userAgent, memory, leaseMs, renewDeadlineMs, retryMs, ...candidacy } = workerData as ThreadInput;
+const { kubeconfig, userAgent, memory, leaseMs, renewDeadlineMs, retryMs, ...config } = workerData as ThreadInput;
 const times = sharedTimes(memory);
 const stopping = new AbortController();
 const client = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent, qps: 100, burst: 100 });
-// A third: a request that gets no answer leaves time for two more.
-const lockOptions = { ...candidacy, client, leaseMs, timeoutMs: renewDeadlineMs / 3 };
-const locks = candidacy.names.map((name) => createLeaseLock({ ...lockOptions, name }));
-/** As client-go: candidates look 1 to 2.2 times as far apart as the holder renews. */
+// A third: after a request without an answer there is time for two more.
+const lockOptions = { ...config, client, leaseMs, timeoutMs: renewDeadlineMs / 3 };
+const locks = config.names.map((name) => createLeaseLock({ ...lockOptions, name }));
+/** As client-go: candidates read the Leases after 1 to 2.2 times the holder's pause. */
 const jitter = 1.2;
 /** How long the main thread has to end the process after the Leases are lost. */
 const endsWithinMs = Math.min(1_000, (leaseMs - renewDeadlineMs) / 2);
 let isLost = false;
 
 parentPort?.once('message', () => stopping.abort());
-setInterval(watch, heartbeatMs(renewDeadlineMs)).unref();
+setInterval(checkClock, heartbeatMs(renewDeadlineMs)).unref();
 
 await acquire();
 await renew();
@@ -31,7 +31,7 @@ if (!isLost) {
   await client.close();
 }
 
-function say(message: ThreadMessage): void {
+function post(message: ThreadMessage): void {
   parentPort?.postMessage(message);
 }
 
@@ -39,10 +39,10 @@ function say(message: ThreadMessage): void {
 async function acquire(): Promise<void> {
   while (!stopping.signal.aborted) {
     try {
-      // A main thread that is stuck is no leader. It may only be starting.
+      // A main thread that is stuck, or only starting, cannot lead.
       if (isMainAlive() && (await tryAcquireAll())) return;
     } catch (error) {
-      say({ kind: 'unknown', reason: String(error) });
+      post({ kind: 'unknown', reason: String(error) });
     }
     await pause(retryMs * (1 + jitter * Math.random()));
   }
@@ -52,19 +52,19 @@ async function tryAcquireAll(): Promise<boolean> {
   await Promise.all(locks.map((lock) => lock.read()));
   const startedAt = monotonicMs();
   let blocked = locks.find((lock) => lock.isHeldByOther());
-  // In order: of two that begin at once, the one that is second at the first Lease takes none.
+  // In order: of two candidates that start at once, the second at the first Lease takes none.
   for (const lock of locks) {
     if (blocked === undefined && !(await lock.tryAcquireOrRenew())) blocked = lock;
   }
   if (blocked !== undefined) {
-    say({ kind: 'standby', lease: blocked.name, holder: blocked.holder() });
-    // Whoever holds one and waits for another could wait for somebody that waits for the one.
+    post({ kind: 'standby', lease: blocked.name, holder: blocked.holder() });
+    // Two candidates that each hold one and wait for the other would wait forever.
     await releaseAll();
     return false;
   }
   if (monotonicMs() > startedAt + renewDeadlineMs) return false;
   times.heldUntil.set(startedAt + renewDeadlineMs);
-  say({ kind: 'leader' });
+  post({ kind: 'leader' });
   return true;
 }
 
@@ -78,13 +78,13 @@ async function renew(): Promise<void> {
     const isRenewed = renewals.every((renewal) => renewal.status === 'fulfilled' && renewal.value);
     if (isRenewed && !isLost) times.heldUntil.set(startedAt + renewDeadlineMs);
     for (const renewal of renewals)
-      if (renewal.status === 'rejected') say({ kind: 'late', reason: `${renewal.reason}` });
+      if (renewal.status === 'rejected') post({ kind: 'late', reason: `${renewal.reason}` });
     await pause(startedAt + retryMs - monotonicMs());
   }
 }
 
-/** Looks at the clock, whatever requests are under way. */
-function watch(): void {
+/** Checks the clock, whatever requests are in flight. */
+function checkClock(): void {
   const heldUntil = times.heldUntil.get();
   if (heldUntil === 0 || isLost || stopping.signal.aborted) return;
   if (monotonicMs() > heldUntil) lose(`the Leases were not renewed within ${renewDeadlineMs} ms`);
@@ -95,24 +95,23 @@ function isMainAlive(): boolean {
   return monotonicMs() - times.aliveAt.get() < renewDeadlineMs;
 }
 
-/** The main thread is told first: it can say more about it. */
+/** The main thread gets the message first: it can log more about it. */
 function lose(reason: string): void {
   if (isLost) return;
   isLost = true;
-  say({ kind: 'lost', reason });
+  post({ kind: 'lost', reason });
   setTimeout(() => endProcess(reason), endsWithinMs);
 }
 
-/** Nothing that runs in another thread can hinder this. The Leases are left to expire, for we may act until the end. */
+/** No other thread can prevent this. The Leases are left to expire, as this process may act until its end. */
 function endProcess(reason: string): void {
-  writeSync(2, `millwright: ending at once, for ${reason}\n`);
+  writeSync(2, `millwright: ending at once: ${reason}\n`);
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** Gives back what is ours. What cannot be given back expires. */
+/** Releases the Leases that are ours. A Lease that cannot be released expires. */
 async function releaseAll(): Promise<void> {
-  const giveBack = async (lock: LeaseLock) => lock.release();
-  await Promise.allSettled(locks.map(giveBack));
+  await Promise.allSettled(locks.map(async (lock) => lock.release()));
 }
 
 async function pause(ms: number): Promise<void> {

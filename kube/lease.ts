@@ -1,10 +1,10 @@
 /**
- * Election of the one process that acts, among all that want to: it holds a list of Leases.
+ * Elects the one process that acts among all candidates: it holds a list of Leases.
  *
- * The election runs in a thread of its own (lease-thread.ts), as client-go's does in a goroutine: while the main thread is
- * busy the Leases are renewed all the same. But a process whose main thread has been stuck for the renew deadline is
- * ended by that thread, for it must not wake up as the holder that it is no more. For the same reason whoever
- * loses the Leases ends: nothing less makes sure that what is under way is not finished beside the next holder.
+ * The election runs in a thread of its own (lease-thread.ts), as client-go's runs in a goroutine: a busy main thread does
+ * not delay renewals. When the main thread has been stuck for the renew deadline, the thread ends the process: it could
+ * wake up and act after it has lost the Leases. A process that loses the Leases ends for the same reason: only then can
+ * none of its requests finish while the next holder acts.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -12,33 +12,33 @@ import { Worker } from 'node:worker_threads';
 import { monotonicMs } from './lease-lock.ts';
 import type { Logger } from './logger.ts';
 
-/** What the thread needs to know: nothing but values that can be copied. */
-export interface Candidacy {
+/** What the thread is configured with: values that can be copied between threads. */
+export interface ElectionConfig {
   /** Path of a kubeconfig, or `inClusterConfig`: the thread has connections of its own. */
   readonly kubeconfig: string;
   readonly userAgent: string;
   readonly namespace: string;
   /** Leases that are held together or not at all. All candidates give them in the same order. */
   readonly names: readonly string[];
-  /** How long the others wait for a holder that says no more. Above `renewDeadlineMs`. */
+  /** How long the others wait after the holder's last renewal. Above `renewDeadlineMs`. */
   readonly leaseMs: number;
-  /** How long the holder goes on without a renewal, and without a sign of life of its main thread. */
+  /** How long the holder continues without a renewal, and without a heartbeat of its main thread. */
   readonly renewDeadlineMs: number;
-  /** How often the holder renews; the others look 1 to 2.2 times as far apart. */
+  /** Pause between two renewals; the others read the Leases after 1 to 2.2 times as long. */
   readonly retryMs: number;
 }
 
-export interface ElectionOptions extends Candidacy {
+export interface ElectionOptions extends ElectionConfig {
   readonly logger: Logger;
-  /** Called at most once, when we hold the Leases no more and were not told to stop. Has to end the process at once. */
+  /** Called at most once, when the Leases were lost before `stop`. Has to end the process at once. */
   readonly onLost: (reason: string) => void;
 }
 
-/** How the election stands. */
-export type Standing =
+/** State of the election. */
+export type ElectionState =
   | { readonly kind: 'leader' }
   | { readonly kind: 'standby'; readonly lease: string; readonly holder: string }
-  /** Nothing is known, for want of an answer. */
+  /** The API server has not answered. */
   | { readonly kind: 'unknown'; readonly reason: string };
 
 export interface Election {
@@ -46,35 +46,35 @@ export interface Election {
   readonly identity: string;
   /** Resolves when all Leases are held. Never when the election is stopped before. */
   readonly held: Promise<void>;
-  standing(): Standing;
-  /** Gives the Leases back. Only when nothing is done under their protection any more. */
+  standing(): ElectionState;
+  /** Releases the Leases. Only when nothing is done under their protection any more. */
   stop(): Promise<void>;
 }
 
-/** Of machine-controller-manager's processes, which are `<host>_<uuid>`, none ends so. */
+/** No process of the system that is replaced has an identity with this suffix: theirs are `<host>_<uuid>`. */
 const ourMark = '_millwright';
 
-/** Whether the holder of a Lease is a process of Millwright, this or another. */
+/** Whether the holder of a Lease is a process of Millwright, this one or another. */
 export function isMillwright(holder: string): boolean {
   return holder.endsWith(ourMark);
 }
 
-/** What the thread is given. */
-export interface ThreadInput extends Candidacy {
+/** The input of the thread. */
+export interface ThreadInput extends ElectionConfig {
   readonly identity: string;
   readonly memory: SharedArrayBuffer;
 }
 
-/** What the thread says. */
+/** What the thread posts. */
 export type ThreadMessage =
-  | Standing
+  | ElectionState
   /** A renewal failed. There is time for more. */
   | { readonly kind: 'late'; readonly reason: string }
   | { readonly kind: 'lost'; readonly reason: string };
 
 /**
- * What the threads tell each other without messages, which a busy thread does not read: until when the Leases are held,
- * 0 when they are not, and when the main thread was last alive. Times of `monotonicMs`.
+ * What the threads share without messages, which a busy thread does not read: until when the Leases are held, 0 when they
+ * are not, and when the main thread was last alive. Times of `monotonicMs`.
  */
 export function sharedTimes(memory: SharedArrayBuffer) {
   const times = new BigInt64Array(memory);
@@ -85,20 +85,20 @@ export function sharedTimes(memory: SharedArrayBuffer) {
   return { heldUntil: slot(0), aliveAt: slot(1) };
 }
 
-/** How often the threads look at each other. */
+/** How often each thread checks the other. */
 export function heartbeatMs(renewDeadlineMs: number): number {
   return renewDeadlineMs / 10;
 }
 
-/** Becomes a candidate. An API server that does not answer is waited for. */
-export function startElection({ logger, onLost, ...candidacy }: ElectionOptions): Election {
+/** Becomes a candidate. Waits for an API server that does not answer. */
+export function startElection({ logger, onLost, ...config }: ElectionOptions): Election {
   const identity = `${hostname()}_${randomUUID()}${ourMark}`;
   const memory = new SharedArrayBuffer(16);
   const times = sharedTimes(memory);
-  const input: ThreadInput = { ...candidacy, identity, memory };
+  const input: ThreadInput = { ...config, identity, memory };
   const thread = new Worker(new URL('./lease-thread.ts', import.meta.url), { workerData: input });
   const exited = new Promise((resolve) => thread.once('exit', resolve));
-  let standing: Standing = { kind: 'unknown', reason: 'not asked yet' };
+  let standing: ElectionState = { kind: 'unknown', reason: 'not asked yet' };
   let isOver = false;
 
   function lose(reason: string): void {
@@ -110,7 +110,7 @@ export function startElection({ logger, onLost, ...candidacy }: ElectionOptions)
 
   function beat(): void {
     const heldUntil = times.heldUntil.get();
-    // The whole process may have stood still, and this thread may be the first to move again.
+    // The whole process may have been paused, and this thread may be the first to continue.
     if (heldUntil > 0 && monotonicMs() > heldUntil) lose('the Leases were not renewed in time');
     else times.aliveAt.set(monotonicMs());
   }
@@ -126,7 +126,7 @@ export function startElection({ logger, onLost, ...candidacy }: ElectionOptions)
   });
   thread.on('error', (error) => lose(`the election has failed: ${error instanceof Error ? error.message : error}`));
   beat();
-  const heart = setInterval(beat, heartbeatMs(candidacy.renewDeadlineMs));
+  const heart = setInterval(beat, heartbeatMs(config.renewDeadlineMs));
 
   return {
     identity,
@@ -141,7 +141,7 @@ export function startElection({ logger, onLost, ...candidacy }: ElectionOptions)
   };
 }
 
-function logChange(logger: Logger, before: Standing, now: Standing): void {
+function logChange(logger: Logger, before: ElectionState, now: ElectionState): void {
   if (JSON.stringify(before) === JSON.stringify(now)) return;
   const { kind, ...fields } = now;
   if (kind === 'leader') logger.info(fields, 'holding the Leases: leading');

@@ -1,4 +1,4 @@
-/** The four ways to change an object. None reads it first, so no field that we do not know can get lost. */
+/** Three ways to change an object. None reads it first, so fields that we do not know are never lost. */
 
 /** A change of an object, as `KubeClient.patch` sends it. */
 export interface Patch {
@@ -28,21 +28,4 @@ export function jsonPatch(operations: readonly JsonPatchOperation[]): Patch {
 /** Merges lists by their keys, for built-in types only: custom resources answer 415. */
 export function strategicMergePatch(body: object): Patch {
   return { contentType: 'application/strategic-merge-patch+json', body };
-}
-
-/**
- * Server-side apply: creates the object or sets the given fields; fields that this manager set before and now
- * leaves out are removed. `body` needs `apiVersion` and `kind`. `force` takes fields over from other managers (else 409).
- */
-export function applyPatch(
-  body: { apiVersion: string; kind: string },
-  options: { fieldManager: string; force: boolean },
-): Patch {
-  const { fieldManager, force } = options;
-  return { contentType: 'application/apply-patch+yaml', body, query: { fieldManager, force: String(force) } };
-}
-
-/** One step of a JSON pointer: `machine.sapcloud.io/x` becomes `machine.sapcloud.io~1x`. */
-export function jsonPointerStep(key: string): string {
-  return key.replaceAll('~', '~0').replaceAll('/', '~1');
 }

@@ -44,7 +44,7 @@ export function pathOf<T extends KubeObject>(
   return `/${parts.join('/')}${query.size > 0 ? `?${query}` : ''}`;
 }
 
-/** Removes what is never read and takes half of the memory of a large list. */
+/** Removes a field that is never read and takes half of the memory of a large list. */
 export function dropManagedFields<T>(object: T): T {
   const { metadata } = object as { metadata?: { managedFields?: unknown } };
   delete metadata?.managedFields;
@@ -66,7 +66,7 @@ export async function readAnswer(request: string, response: Dispatcher.ResponseD
   throw new StatusError(request, statusCode, status, retryAfterMs(headers['retry-after'], status));
 }
 
-/** Decodes piece by piece as they come: all at once, a page of a list would hold up the event loop for 100 ms. */
+/** Decodes each piece as it arrives: all at once, a page of a list would block the event loop for 100 ms. */
 async function readText(body: AsyncIterable<Buffer>): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
@@ -108,7 +108,7 @@ export async function* watchEvents<T>(request: string, body: AsyncIterable<Buffe
   }
 }
 
-/** Lines of a stream; what follows the last newline is not complete and left out. */
+/** Lines of a stream; an incomplete last line is left out. */
 async function* lines(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let parts: Buffer[] = [];
   for await (const chunk of body) {
@@ -125,8 +125,8 @@ async function* lines(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
 }
 
 /**
- * Runs with a signal that aborts when the caller's does or when the time is over. Rejects with the reason of the
- * caller's signal, or with a ConnectionError that tells what was going on.
+ * Runs with a signal that aborts when the caller's does or at the timeout. Rejects with the reason of the caller's signal,
+ * or with a ConnectionError that names the request.
  */
 export async function withDeadline<R>(
   request: string,

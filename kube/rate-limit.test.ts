@@ -55,7 +55,7 @@ describe('a token bucket', () => {
         const before = bucket.waitMs(0);
 
         bucket.reserve(0);
-        bucket.giveBack();
+        bucket.returnToken();
 
         expect(bucket.waitMs(0)).toBeCloseTo(before, 6);
       }),

@@ -1,4 +1,4 @@
-/** Client-side rate limit: a token bucket, so that one busy loop cannot take the API server from everyone else. */
+/** Client-side rate limit: a token bucket, so that one busy loop cannot overload the API server. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RateLimitError } from './errors.ts';
 
@@ -8,8 +8,8 @@ export interface TokenBucket {
   reserve(nowMs: number): number;
   /** How long a reservation made now would have to wait. */
   waitMs(nowMs: number): number;
-  /** Gives back a reservation that will not be used. */
-  giveBack(): void;
+  /** Returns a reservation that will not be used. */
+  returnToken(): void;
 }
 
 /** Starts full with `burst` tokens and gains `perSecond` tokens a second up to `burst`. */
@@ -33,7 +33,7 @@ export function createTokenBucket(perSecond: number, burst: number): TokenBucket
       fill(nowMs);
       return deficitMs(1);
     },
-    giveBack() {
+    returnToken() {
       tokens = Math.min(burst, tokens + 1);
     },
   };
@@ -62,7 +62,7 @@ export function createRateLimiter(qps: number, burst: number): RateLimiter {
     try {
       await sleep(waitMs, undefined, { signal });
     } catch (error) {
-      bucket.giveBack();
+      bucket.returnToken();
       throw error;
     }
   };

@@ -26,25 +26,25 @@ export interface Reflector<T extends KubeObject> {
   stop(): Promise<void>;
 }
 
-/** A watch that lasted this long has proved the connection: the next one may begin at once. */
+/** A watch that lasted this long has proved the connection: the next one may start at once. */
 const provenMs = 5_000;
 /** Longest pause that a Retry-After can ask for. */
 const maxRetryAfterMs = 300_000;
 
-/** Whether resourceVersion a is older than b; no when one of them is no number. */
+/** Whether resourceVersion a is older than b; false when one of them is no number. */
 function isBehind(a: string, b: string): boolean {
   return /^\d+$/.test(a) && /^\d+$/.test(b) && BigInt(a) < BigInt(b);
 }
 
-interface WatchLife {
+interface WatchProgress {
   openedAt: number | undefined;
-  progress: boolean;
+  hasEvents: boolean;
 }
 
 /**
- * Starts to list and then to watch. Runs until stopped: after any error it carries on where it was, lists again when
- * the server no longer knows that place, and pauses (`backoffMs`, Retry-After) when it makes no progress. Objects that
- * went away meanwhile are reported as deleted, and one that was made again under its name as deleted and added.
+ * Lists, then watches, until stopped. After an error it continues at the last resourceVersion, lists again when the server
+ * no longer knows that, and pauses (`backoffMs`, Retry-After) when it makes no progress. Objects that disappeared
+ * meanwhile are reported as deleted; an object that was created again under its name as deleted and added.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, onEvent, logger, transform = (object: T) => object } = options;
@@ -62,11 +62,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   });
   firstSync.catch(() => undefined);
 
-  /** Where to go on watching; undefined when everything has to be listed. */
+  /** Where the next watch starts; undefined when everything has to be listed. */
   let resourceVersion: string | undefined;
-  /** The place until which everything was known last. */
+  /** The last resourceVersion up to which everything was known. */
   let known = '';
-  /** The server was found behind that place, and nobody was told yet. */
+  /** The server was found behind `known`, which the next event `synced` reports. */
   let isRestored = false;
 
   function report(events: readonly StoreEvent<T>[]): void {
@@ -106,24 +106,24 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   }
 
   /**
-   * A server whose etcd was set back to a backup keeps a watch silent until it reaches the place where we were.
-   * One object of a fresh list tells where the server is.
+   * A server whose etcd was restored from a backup keeps a watch silent until it reaches the watch's resourceVersion.
+   * A list of one object has the server's own.
    */
-  async function isAheadOfServer(place: string): Promise<boolean> {
+  async function isAheadOfServer(version: string): Promise<boolean> {
     for await (const page of client.pages(resource, { ...selection, signal, pageSize: 1 })) {
-      return isBehind(page.resourceVersion, place);
+      return isBehind(page.resourceVersion, version);
     }
     return false;
   }
 
-  /** Follows the changes until the watch ends; notes in `life` how far it came. */
-  async function watch(place: string, life: WatchLife): Promise<void> {
+  /** Follows the changes until the watch ends; records in `progress` how far it came. */
+  async function watch(version: string, progress: WatchProgress): Promise<void> {
     const onOpen = () => {
-      life.openedAt = performance.now();
+      progress.openedAt = performance.now();
       setReachable(true);
     };
-    for await (const event of client.watch(resource, { ...selection, resourceVersion: place, onOpen }, signal)) {
-      life.progress = true;
+    for await (const event of client.watch(resource, { ...selection, resourceVersion: version, onOpen }, signal)) {
+      progress.hasEvents = true;
       if (event.type === 'BOOKMARK') {
         resourceVersion = known = event.resourceVersion;
         continue;
@@ -146,17 +146,17 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   async function run(): Promise<void> {
     let failures = 0;
     while (!signal.aborted) {
-      const life: WatchLife = { openedAt: undefined, progress: false };
+      const progress: WatchProgress = { openedAt: undefined, hasEvents: false };
       let error: unknown;
       try {
-        await watch(await listOrResume(), life);
+        await watch(await listOrResume(), progress);
       } catch (caught) {
         error = caught;
       }
       if (signal.aborted) return;
-      const proven = life.openedAt !== undefined && performance.now() - life.openedAt >= provenMs;
-      // A short watch that brought something is no reason to wait longer each time, but to wait.
-      failures = proven ? 0 : (life.progress ? 0 : failures) + 1;
+      const proven = progress.openedAt !== undefined && performance.now() - progress.openedAt >= provenMs;
+      // After a short watch with events the pause does not grow, but there is one.
+      failures = proven ? 0 : (progress.hasEvents ? 0 : failures) + 1;
       await pause(error, failures);
     }
   }
@@ -168,7 +168,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const delayMs = Math.max(failures === 0 ? 0 : backoffMs(failures, Math.random()), retryAfterMs);
     const fields = { ...context, failures, delayMs: Math.round(delayMs), ...(error !== undefined && { err: error }) };
     if (error !== undefined && !isGone(error)) logger.warn(fields, 'watching failed: trying again');
-    else logger.debug(fields, 'the watch ended: going on');
+    else logger.debug(fields, 'the watch ended: starting the next one');
     if (delayMs > 0) await sleep(delayMs, undefined, { signal }).catch(() => undefined);
   }
 

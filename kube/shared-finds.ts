@@ -7,15 +7,15 @@ export type SharedFind = <T extends KubeObject>(resource: Resource<T>, key: Obje
 
 interface Read {
   readonly answer: Promise<KubeObject | undefined>;
-  /** Until the next turn of the event loop it is not, and answers all who ask. */
+  /** Until the next turn of the event loop it is not, and every caller gets its answer. */
   isSent: boolean;
-  /** For those who asked while this one was under way. */
+  /** The read for callers that came after this one was sent. */
   next?: Promise<KubeObject | undefined>;
 }
 
 /**
- * Reads an object once for all who ask at the same time. Whoever asks when a read has been sent shares the one after it,
- * so that no answer is older than its question: a hundred machines that begin at once read their class some times.
+ * Reads an object once for all callers of the same moment. Callers that come after a read was sent share the next one, so
+ * that no answer is older than its question: a hundred machines that start at once read their class a few times.
  */
 export function coalesceReads(client: KubeClient, options: Omit<RequestOptions, 'signal'> = {}): SharedFind {
   const underWay = new Map<string, Read>();

@@ -7,8 +7,8 @@ export type StoreEvent<T extends KubeObject> =
   | { readonly kind: 'updated'; readonly object: T; readonly previous: T }
   | { readonly kind: 'deleted'; readonly object: T; readonly previous: T }
   /**
-   * The store holds what a full list held; comes after every list. `isRestored`: the server knows less than was known
-   * before, as after a restore of its etcd from a backup. So whatever was written since may be lost.
+   * The store holds what a full list held; comes after every list. `isRestored`: the server is behind what was known
+   * before, as after a restore of its etcd from a backup. So any later write may be lost.
    */
   | { readonly kind: 'synced'; readonly isRestored: boolean };
 

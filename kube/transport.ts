@@ -1,4 +1,17 @@
-/** Connections and credentials of one cluster: sends one HTTP request, repeats nothing. */
+/**
+ * Connections and credentials of one cluster: sends one HTTP request, repeats nothing.
+ *
+ *                first request, or credentials read over 30 s ago
+ *                         │ read credentials
+ *                         ▼
+ *   TLS unchanged ──► same session, new headers ──────────────┐
+ *   TLS changed ────► new session, the old one is retired ────┤
+ *                                                             ▼
+ *   ┌──────────────────── session: credentials, a pool for calls, a pool for watches
+ *   │ 401: credentials are read once more (at most every 10 s), and the request is sent a second time
+ *   │ deadline or silent watch: `replaceConnections` makes new pools (at most every 10 s), the old ones are retired
+ *   └─► retired pools finish what is in flight, then close
+ */
 import { Agent, type Dispatcher } from 'undici';
 import type { Credentials, KubeconfigAccess } from './config.ts';
 import { ConnectionError } from './errors.ts';
@@ -19,23 +32,23 @@ export interface Transport {
   /** Sends once (twice after a 401, with fresh credentials). Throws ConnectionError when there is no answer. */
   send(request: HttpRequest): Promise<Dispatcher.ResponseData>;
   /**
-   * Opens new connections from now on: where one has died without a word, the idle ones may be dead as well.
-   * Requests in flight finish. Does nothing when it did so within the last 10 s.
+   * Sends later requests over new connections: where one died silently, the idle ones may be dead as well. Requests in
+   * flight finish. Does nothing within 10 s of the last replacement.
    */
   replaceConnections(): void;
   /** Ends all connections; requests in flight fail. */
   close(): Promise<void>;
 }
 
-/** How long credentials are used before their files are looked at again. */
+/** How long credentials are used before their files are read again. */
 const credentialsMs = 30_000;
 /** Least time between two refreshes because of 401s: a plugin must not run for every refused request. */
 const refusedMs = 10_000;
-/** Least time between two replacements of all connections: a server that is slow must not get new handshakes on top. */
-const distrustedMs = 10_000;
-/** A watch that hears nothing for this long is dead: the server sends a bookmark about every minute. */
+/** Least time between two replacements of all connections: a slow server must not get new handshakes on top. */
+const replacedMs = 10_000;
+/** A watch that receives nothing for this long is dead: the server sends a bookmark about every minute. */
 const watchIdleMs = 150_000;
-/** How long a watch may take to begin. */
+/** How long a watch may take to start. */
 const watchHeadersMs = 30_000;
 
 /** Failures from before the first byte of a request is sent. */
@@ -88,11 +101,11 @@ export function createTransport(options: {
   let session: Session | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
   let refusedAt = Number.NEGATIVE_INFINITY;
-  let distrustedAt = Number.NEGATIVE_INFINITY;
+  let replacedAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<Session> | undefined;
   let closed = false;
 
-  /** Lets what is in flight finish: a watch lives ten minutes at most. */
+  /** Requests in flight finish: a watch lasts ten minutes at most. */
   function retire({ calls, watches }: Session): void {
     for (const agent of [calls, watches]) {
       retired.add(agent);
@@ -168,8 +181,8 @@ export function createTransport(options: {
       return sendWith(second, request);
     },
     replaceConnections() {
-      if (session === undefined || closed || performance.now() - distrustedAt < distrustedMs) return;
-      distrustedAt = performance.now();
+      if (session === undefined || closed || performance.now() - replacedAt < replacedMs) return;
+      replacedAt = performance.now();
       const previous = session;
       session = createSession(previous.credentials, watchIdleTimeoutMs);
       retire(previous);
@@ -183,7 +196,7 @@ export function createTransport(options: {
   };
 }
 
-/** Whether a connection was given up because nothing came for too long. */
+/** Whether a connection was closed because nothing was received for too long. */
 export function isIdleTimeout(cause: unknown): boolean {
   return ((cause ?? {}) as { code?: string }).code === 'UND_ERR_BODY_TIMEOUT';
 }

@@ -6,9 +6,9 @@ import { isConflict, isNotFound } from './errors.ts';
 import { mergePatch } from './patch.ts';
 
 /**
- * Patches an object by what `change` makes of its present state: a merge patch, or undefined for nothing to do. When
- * somebody else was faster it reads again, up to five times; then the 409 is thrown.
- * @returns the object as it is afterwards; undefined when it is gone or has another UID
+ * Patches an object by what `change` returns for its current state: a merge patch, or undefined for no change. After a
+ * conflict it reads again, up to five times; then the 409 is thrown.
+ * @returns the object afterwards; undefined when it is gone or has another UID
  */
 export async function update<T extends KubeObject>(
   client: KubeClient,
@@ -34,7 +34,7 @@ export async function update<T extends KubeObject>(
   }
 }
 
-/** Does a request under preconditions. An object that is gone, or was changed since it was read, is left as it is. */
+/** Sends a request with preconditions. Ignores 404 and 409: the object is gone, or was changed since it was read. */
 export async function ignoreGoneOrChanged(request: () => Promise<unknown>): Promise<void> {
   try {
     await request();

@@ -1,7 +1,6 @@
 /**
- * Finds out that the server's database was set back to a copy, for example after it was lost. A worker that goes on would
- * leave workflows standing: those in its memory are ahead of the server, and the SDK drops every event whose number it has
- * seen already.
+ * Detects that Temporal's database was restored from a backup. A worker must not continue then: workflows in its memory
+ * are ahead of the server, and the SDK drops every event whose number it has seen already, so they would stand still.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionLike } from '@temporalio/client';
@@ -10,22 +9,22 @@ import type { Logger } from '../kube/logger.ts';
 import type { ProgressSinks } from '../workflows/interceptors.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
 
-export interface SetBackOptions {
+export interface RestoreDetectionOptions {
   readonly connection: ConnectionLike;
   /** Of Temporal. */
   readonly namespace: string;
-  /** How many workflows the worker keeps in memory: only of those it matters. */
+  /** How many workflows the worker keeps in memory: only these matter. */
   readonly maxCachedWorkflows: number;
-  /** Pause between two looks. */
-  readonly lookEveryMs: number;
+  /** Pause between two checks, ms. */
+  readonly checkEveryMs: number;
   readonly logger: Logger;
 }
 
-export interface SetBackWatch {
-  /** For the worker: how it tells what it has seen. */
+export interface RestoreDetection {
+  /** For the worker, which reports the events that it has seen. */
   readonly sinks: InjectedSinks<ProgressSinks>;
-  /** Rejects when the server was set back. Never resolves before `stop`. */
-  readonly noticed: Promise<void>;
+  /** Rejects when the server was restored. Never resolves before `stop`. */
+  readonly detected: Promise<void>;
   stop(): void;
 }
 
@@ -33,45 +32,45 @@ export interface SetBackWatch {
 interface SeenRun {
   readonly workflowId: string;
   readonly runId: string;
-  /** How many events of it the server has kept for sure. */
+  /** How many events of it the server has certainly stored. */
   readonly historyLength: number;
 }
 
-/** How long the server may take to answer. */
+/** How long the server may take to answer, ms. */
 const timeoutMs = 5_000;
-/** How many runs one look asks for: the latest, and as many of the others in turn. */
-const perLook = 5;
+/** How many runs a check reads: the latest, and as many of the others in turn. */
+const runsPerCheck = 5;
 
 /**
- * Compares what the worker has seen with what the server has, for as long as it runs. A database is set back as a whole, so
- * what was seen last is behind at first. It may soon have as many events again; what stands still is behind for as long as
- * that, and has its turn. A run that is closed stands still nowhere, and one that the server does not have was deleted, or
- * has begun after the copy.
+ * Compares what the worker has seen with what the server has, until stopped. A database is restored as a whole, so at
+ * first the runs that were seen last are behind. They may soon have as many events again; a run that stands still stays
+ * behind until it has its turn. Closed runs cannot stand still. A run that the server does not have was deleted, or is
+ * younger than the backup.
  */
-export function watchForSetBack(options: SetBackOptions): SetBackWatch {
+export function detectRestore(options: RestoreDetectionOptions): RestoreDetection {
   const stopping = new AbortController();
   /** By run ID, latest last. */
   const seen = new Map<string, SeenRun>();
 
-  function note({ workflowId, runId, historyLength }: SeenRun): void {
-    // The last two events are of the task itself. After a failed try the server keeps them only when it has succeeded.
-    const kept = historyLength - 2;
-    if (kept <= (seen.get(runId)?.historyLength ?? 0)) return; // the same task again, or what a look is to find
+  function record({ workflowId, runId, historyLength }: SeenRun): void {
+    // The last two events are of the task itself. After a failed attempt the server stores them only once it succeeds.
+    const stored = historyLength - 2;
+    if (stored <= (seen.get(runId)?.historyLength ?? 0)) return; // the same task again, or a restore to be detected
     seen.delete(runId);
-    seen.set(runId, { workflowId, runId, historyLength: kept });
-    const [eldest] = seen.keys();
-    if (seen.size > options.maxCachedWorkflows && eldest !== undefined) seen.delete(eldest);
+    seen.set(runId, { workflowId, runId, historyLength: stored });
+    const [oldest] = seen.keys();
+    if (seen.size > options.maxCachedWorkflows && oldest !== undefined) seen.delete(oldest);
   }
 
-  /** Those that have not had their turn yet. */
+  /** Runs that have not had their turn yet. */
   let inTurn: SeenRun[] = [];
   function choose(): readonly SeenRun[] {
     const latestFirst = [...seen.values()].toReversed();
-    if (inTurn.length === 0) inTurn = latestFirst.slice(perLook);
-    return [...latestFirst.slice(0, perLook), ...inTurn.splice(0, perLook)];
+    if (inTurn.length === 0) inTurn = latestFirst.slice(runsPerCheck);
+    return [...latestFirst.slice(0, runsPerCheck), ...inTurn.splice(0, runsPerCheck)];
   }
 
-  /** Of a run that cannot be asked for nothing is known. */
+  /** undefined where the server does not answer. */
   async function isBehind(run: SeenRun): Promise<boolean | undefined> {
     try {
       const present = await read(options, run);
@@ -79,7 +78,7 @@ export function watchForSetBack(options: SetBackOptions): SetBackWatch {
       if (!isShorter && present?.isOpen !== true) seen.delete(run.runId);
       return isShorter;
     } catch (err) {
-      options.logger.warn({ err }, 'cannot ask Temporal whether it was set back');
+      options.logger.warn({ err }, 'cannot check whether Temporal was restored from a backup');
       return undefined;
     }
   }
@@ -87,44 +86,45 @@ export function watchForSetBack(options: SetBackOptions): SetBackWatch {
   async function watch(): Promise<void> {
     let suspect: SeenRun | undefined;
     for (;;) {
-      await sleep(options.lookEveryMs, undefined, { signal: stopping.signal, ref: false });
+      await sleep(options.checkEveryMs, undefined, { signal: stopping.signal, ref: false });
       if (suspect === undefined) {
         const runs = choose();
         const behind = await Promise.all(runs.map(isBehind));
         suspect = runs[behind.indexOf(true)];
         continue;
       }
-      // Twice: a host that has just handed the run over to another one may answer from its memory.
-      const isStill = await isBehind(suspect);
-      if (isStill === true) throw new Error(setBackText(suspect));
-      if (isStill === false) suspect = undefined;
+      // Twice: a host that has just handed the run over to another host may answer from its memory.
+      const isStillBehind = await isBehind(suspect);
+      if (isStillBehind === true) throw new Error(restoredMessage(suspect));
+      if (isStillBehind === false) suspect = undefined;
     }
   }
 
   return {
-    sinks: { progress: { seen: { fn: note, callDuringReplay: false } } },
-    noticed: watch().catch((error: unknown) => {
+    sinks: { progress: { seen: { fn: record, callDuringReplay: false } } },
+    detected: watch().catch((error: unknown) => {
       if (!stopping.signal.aborted) throw error;
     }),
     stop: () => stopping.abort(),
   };
 }
 
-function setBackText({ workflowId, historyLength }: SeenRun): string {
+function restoredMessage({ workflowId, historyLength }: SeenRun): string {
   return (
-    `Temporal was set back: this worker has seen at least ${historyLength} events of workflow '${workflowId}', and there ` +
-    'are fewer now. It ends, as what it remembers is not so any more; start it again'
+    `Temporal was restored from a backup: this worker has seen at least ${historyLength} events of workflow ` +
+    `'${workflowId}', and the server has fewer. The worker exits, as the workflows in its memory are ahead of the ` +
+    'server; start it again'
   );
 }
 
 /** undefined where the server does not know the run. */
-async function read(options: SetBackOptions, { workflowId, runId }: SeenRun) {
+async function read(options: RestoreDetectionOptions, { workflowId, runId }: SeenRun) {
   const { connection, namespace } = options;
   try {
     const { workflowExecutionInfo: info } = await connection.withDeadline(Date.now() + timeoutMs, () =>
       connection.workflowService.describeWorkflowExecution({ namespace, execution: { workflowId, runId } }),
     );
-    if (!info?.historyLength) throw new Error(`Temporal does not say how long ${workflowId} is`);
+    if (!info?.historyLength) throw new Error(`Temporal does not say how long the history of ${workflowId} is`);
     return { historyLength: Number(info.historyLength), isOpen: !info.closeTime };
   } catch (error) {
     if (grpcCodeOf(error) === grpcCodes.notFound) return undefined;

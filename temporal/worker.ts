@@ -1,4 +1,4 @@
-/** The workers of an installation: one for its workflows and what they do in Kubernetes, one for drains, and one for each provider. */
+/** The workers of an installation: one for workflows and their Kubernetes activities, one for drains, one for each provider. */
 import { hostname } from 'node:os';
 import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
@@ -24,7 +24,7 @@ import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 import { createSweepMemory } from './past-sweeps.ts';
 import { type Refusal, refuseActivities } from './pausable-workers.ts';
-import { type SetBackWatch, watchForSetBack } from './restore-detection.ts';
+import { detectRestore, type RestoreDetection } from './restore-detection.ts';
 
 export interface WorkersOptions {
   readonly connection: NativeConnection;
@@ -32,15 +32,15 @@ export interface WorkersOptions {
   readonly namespace: string;
   /** Name of the installation: its task queue, and prefix of those of its providers. */
   readonly installation: string;
-  /** Which control cluster it is, where that is known: see clusters.ts. */
+  /** The control cluster, where its UID is known: see clusters.ts. */
   readonly clusterId?: string | undefined;
   /** Cluster of the Machines, classes and Secrets. */
   readonly control: KubeClient;
   /** Cluster of the Nodes and Pods; may be the same. */
   readonly target: KubeClient;
-  /** For machines that do not say otherwise. */
+  /** For machines whose spec does not say otherwise. */
   readonly defaults: MachineLimits;
-  /** How many workflows are kept in memory: 0 or at least 500, as the SDK loses tasks under way from a small full cache. */
+  /** How many workflows are kept in memory: 0, or at least 500, as the SDK loses running tasks from a small full cache. */
   readonly maxCachedWorkflows: number;
   /** `auth-extra-groups` of bootstrap tokens: comma list, empty for none. */
   readonly bootstrapTokenExtraGroups: string;
@@ -58,19 +58,19 @@ export interface WorkersOptions {
 export interface Workers {
   /** What is not ready yet; empty when everything is. */
   missing(): string[];
-  /** Rejects when a worker ends by itself, and when Temporal was set back. Never resolves. */
+  /** Rejects when a worker ends by itself, and when Temporal was restored from a backup. Never resolves. */
   readonly failed: Promise<never>;
-  /** Takes no new work, lets activities end for 20 s before they are cancelled, and writes the Events that are due. */
+  /** Takes no new work, gives activities 20 s to end before they are cancelled, and writes queued Events. */
   stop(): Promise<void>;
 }
 
-/** As machine-controller-manager's pause between two evictions of a pod that its budget protects. */
+/** Pause between two evictions of a pod that its budget protects. */
 const evictionRetryMs = 20_000;
 
-/** How often it is asked whether Temporal was set back: up to ten small requests each time. */
-const lookEveryMs = 2_000;
+/** Pause between two checks whether Temporal was restored from a backup, ms: up to ten small requests each. */
+const checkEveryMs = 2_000;
 
-/** What every worker of ours is made with; the numbers are measured to be enough for 60 new machines a second. */
+/** Options of every worker. The numbers were measured to be enough for 60 new machines a second. */
 function everyWorker({ clusterId, refusal }: WorkersOptions) {
   return {
     interceptors: { activity: [refuseActivities(refusal), boundary, refuseOtherClusters(clusterId)] },
@@ -82,7 +82,7 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
   } satisfies Partial<WorkerOptions>;
 }
 
-/** Starts the workers; resolves when all of them poll, or leaves none. The connection stays the caller's. */
+/** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger } = options;
   const deps = { readSecret: secretReader(control) };
@@ -95,15 +95,15 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     instance: hostname().slice(0, 128),
     logger,
   });
-  const setBack = watchForSetBack({ ...options, lookEveryMs });
+  const restore = detectRestore({ ...options, checkEveryMs });
   const workers: Worker[] = [];
   try {
-    workers.push(await createInstallationWorker(options, events, setBack));
+    workers.push(await createInstallationWorker(options, events, restore));
     workers.push(await createDrainWorker(options));
     for (const cloud of clouds) workers.push(await createProviderWorker(options, cloud));
   } catch (error) {
-    setBack.stop();
-    // Only one that has run gives its task queue back.
+    restore.stop();
+    // Only a worker that has run releases its task queue.
     await Promise.allSettled(workers.map((worker) => worker.runUntil(Promise.resolve())));
     throw error;
   }
@@ -113,8 +113,8 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     await worker.run();
     if (!stopping) throw new Error(`the worker of task queue ${worker.options.taskQueue} has ended by itself`);
   });
-  const failed = Promise.all([setBack.noticed, ...runs]).then(() => new Promise<never>(() => undefined));
-  failed.catch(() => undefined); // whoever looks at it later still sees it
+  const failed = Promise.all([restore.detected, ...runs]).then(() => new Promise<never>(() => undefined));
+  failed.catch(() => undefined); // callers that await it later still get the error
 
   return {
     missing: () =>
@@ -124,7 +124,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     failed,
     async stop() {
       stopping = true;
-      setBack.stop();
+      restore.stop();
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();
       }
@@ -135,11 +135,11 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   };
 }
 
-/** The worker of workflows, their local activities, and the Kubernetes activities that last longer. */
+/** The worker of workflows, their local activities, and longer Kubernetes activities. */
 async function createInstallationWorker(
   options: WorkersOptions,
   events: EventRecorder,
-  { sinks }: SetBackWatch,
+  { sinks }: RestoreDetection,
 ): Promise<Worker> {
   const { connection, namespace, installation } = options;
   const client = new Client({ connection, namespace });
@@ -157,12 +157,12 @@ async function createInstallationWorker(
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createFailedRunActivities({ ...options, events }),
     },
-    // A run of another build that cannot be replayed ends, and the next one finds out how far it was.
+    // A run of another build that cannot be replayed fails, and the next run finds out how far it was.
     workflowFailureErrorTypes: { '*': ['NondeterminismError', 'DeterminismViolationError'] },
     maxCachedWorkflows: options.maxCachedWorkflows,
-    // A task holds the requests of its local activities. With 200 slots a hundred new machines made tasks of over 5 s,
-    // and one that times out makes its requests again.
-    // Without a cache the SDK drops a task whose local activities run when another one comes in, until it times out.
+    // A task waits for its local activities. With 200 slots a hundred new machines made tasks of over 5 s, and a task
+    // that times out sends its requests again.
+    // Without a cache the SDK drops a task with running local activities when another task comes in, until it times out.
     maxConcurrentWorkflowTaskExecutions: options.maxCachedWorkflows === 0 ? 1 : 40,
     maxConcurrentLocalActivityExecutions: 500,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 20 },
@@ -170,8 +170,8 @@ async function createInstallationWorker(
 }
 
 /**
- * The worker of drains, which may wait for hours: they hold no slot that anything else needs. Of those that wait 2000
- * were measured to take 0.3 GB of memory and a tenth of a core. Others wait for their turn.
+ * The worker of drains, which may wait for hours: they must not hold slots of other activities. 2000 waiting drains were
+ * measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
  */
 async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
   const { connection, namespace, installation } = options;
@@ -183,12 +183,12 @@ async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
     identity: workerIdentity(options.clusterId),
     activities: createDrainActivities({ ...options, evictionRetryMs }),
     maxConcurrentActivityTaskExecutions: 2_000,
-    // It goes on elsewhere, and does not end by itself for hours. Nothing is evicted beside another one that acts.
+    // A drain does not end by itself for hours; it continues on another worker. No pod is evicted by two at once.
     shutdownGraceTime: 0,
   });
 }
 
-/** The worker of a cloud's activities: what fails there keeps nothing else waiting. */
+/** The worker of a cloud's activities: trouble there delays nothing else. */
 async function createProviderWorker(options: WorkersOptions, { name, provider }: { name: string; provider: Provider }) {
   const { connection, namespace, installation } = options;
   return Worker.create({

@@ -1,4 +1,4 @@
-/** What becomes of machines when a database is lost or set back to a copy: the same story in two sizes. */
+/** What becomes of machines when a database is lost or restored from a backup: the same story in two sizes. */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -63,7 +63,7 @@ function describeLostDatabases(sizes: Sizes): void {
     stopProcesses = async () => {
       await stopControllers();
       await worker.stop();
-      // A worker has seen more of a workflow than a server that was set back: it says that the two differ, and reads again.
+      // A worker has seen more of a workflow than a server that was restored: it says that the two differ, and reads again.
       millwright.processes.splice(0);
     };
     const { cloud } = millwright;
@@ -253,10 +253,10 @@ function describeLostDatabases(sizes: Sizes): void {
     );
 
     it(
-      'Temporal is set back to a copy: what happened since stays as it is',
+      'Temporal is restored from a backup: what happened since stays as it is',
       async () => {
         await startAll();
-        millwright.recordAs('temporal-set-back');
+        millwright.recordAs('temporal-restored');
         const { cloud, control } = millwright;
         for (let i = 0; i < draining; i++) await create(`drain-${i}`);
         await startDrains('drain');
@@ -295,7 +295,7 @@ function describeLostDatabases(sizes: Sizes): void {
 
         if (isCached) {
           await untilSo('the worker has noticed', async () => worker.ends === 1 || undefined);
-          expect(worker.logs()).toContain('Temporal was set back');
+          expect(worker.logs()).toContain('Temporal was restored from a backup');
         }
         await untilNoStrays();
         await endDrains('drain');
@@ -313,10 +313,10 @@ function describeLostDatabases(sizes: Sizes): void {
     );
 
     it(
-      'etcd is set back to a backup: no VM of a machine that it knows goes, and none is made beside it',
+      'etcd is restored from a backup: no VM of a machine that it knows is deleted, and no second one is created',
       async () => {
         await startAll();
-        millwright.recordAs('etcd-set-back');
+        millwright.recordAs('etcd-restored');
         const { cloud, control, target } = millwright;
         for (let i = 0; i < draining; i++) await create(`drain-${i}`);
         await startDrains('drain', false);

@@ -74,7 +74,7 @@ describe('what nobody sees happen', () => {
     expect(await untilClosed(ref)).toBe('COMPLETED');
   }, 60_000);
 
-  it('has every workflow look live when the cluster was set back', async () => {
+  it('refreshes every workflow when the cluster was restored from a backup', async () => {
     const ref = await createRunning('restored');
     const isProbe = (request: SeenRequest) =>
       !request.isWatch && isOfMachines(request) && request.url.searchParams.get('limit') === '1';
@@ -84,7 +84,7 @@ describe('what nobody sees happen', () => {
     millwright.proxy.setRule((request) => (isProbe(request) && left-- > 0 ? behind : undefined));
     millwright.proxy.resetConnections();
 
-    await until('its workflow is told', async () => {
+    await until('its workflow is signalled', async () => {
       return (await signalsOf(ref)).includes('refresh') ? true : undefined;
     });
     millwright.proxy.setRule();

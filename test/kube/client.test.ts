@@ -17,8 +17,9 @@ import {
   isTooManyRequests,
   RateLimitError,
 } from '../../kube/errors.ts';
-import { applyPatch, jsonPatch, jsonPointerStep, mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { jsonPatch, mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
+import { applyPatch } from '../support/apply-patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 
 let client: KubeClient;
@@ -54,7 +55,7 @@ describe('verbs', () => {
     const created = await client.create(nodes, { metadata: { generateName: 'kube-test-' } });
     const key = { name: created.metadata.name };
     await client.patch(nodes, key, mergePatch({ metadata: { labels: { merge: 'yes' } } }));
-    const label = `/metadata/labels/${jsonPointerStep('example.com/json')}`;
+    const label = '/metadata/labels/example.com~1json';
     await client.patch(nodes, key, jsonPatch([{ op: 'add', path: label, value: 'yes' }]));
     const conditions = [{ type: 'Ready', status: 'True' }];
     await client.patch(nodes, key, strategicMergePatch({ status: { conditions } }), { subresource: 'status' });

@@ -233,7 +233,7 @@ describe('a leader whose main thread stands still', () => {
     leader.tell('stall 600000');
 
     expect(await leader.exited).toEqual({ code: null, signal: 'SIGKILL' });
-    expect(leader.errors()).toBe('millwright: ending at once, for its main thread has been stuck for 3000 ms\n');
+    expect(leader.errors()).toBe('millwright: ending at once: its main thread has been stuck for 3000 ms\n');
     await eventually(standby.isLeader);
   });
 });

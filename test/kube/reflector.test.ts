@@ -255,7 +255,7 @@ describe('a reflector on a broken connection', () => {
     });
   }
 
-  it('lists again when the server was set back behind the watch, and says so', async () => {
+  it('lists again when the server was restored to a state before the watch, and reports it', async () => {
     const { waitForSync } = reflect();
     await waitForSync();
     await watching();
@@ -265,10 +265,10 @@ describe('a reflector on a broken connection', () => {
     proxy.resetConnections();
 
     await eventually(() => said.length === 2);
-    expect(said).toEqual(['synced', 'set back']);
+    expect(said).toEqual(['synced', 'restored']);
   });
 
-  it('sees that the server was set back even where it has come further than the watch since', async () => {
+  it('detects that the server was restored even where it is ahead of the watch again', async () => {
     await create('a');
     const old = await direct.get(configMaps, key('a'));
     await change('a', { a: 'b' });
@@ -286,8 +286,8 @@ describe('a reflector on a broken connection', () => {
     });
     proxy.resetConnections();
 
-    await eventually(() => said.includes('set back'));
-    expect(said).toEqual(['added a', 'synced', 'updated a', 'updated a', 'set back']);
+    await eventually(() => said.includes('restored'));
+    expect(said).toEqual(['added a', 'synced', 'updated a', 'updated a', 'restored']);
   });
 
   it('waits as long as Retry-After asks', async () => {

@@ -5,7 +5,7 @@ import type { CrdManifest } from '../../api/crds.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { customResourceDefinitions } from '../../kube/core.ts';
-import { applyPatch } from '../../kube/patch.ts';
+import { applyPatch } from './apply-patch.ts';
 
 const folder = new URL('../../deploy/crds/', import.meta.url);
 

@@ -51,8 +51,8 @@ export function recordingLogger(): Logger & { readonly lines: { level: string; f
   return { lines, debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') };
 }
 
-/** What happened, in words: `added a`, `synced`, `set back`. */
+/** What happened, in words: `added a`, `synced`, `restored`. */
 export function inWords<T extends KubeObject>(event: StoreEvent<T>): string {
-  if (event.kind === 'synced') return event.isRestored ? 'set back' : 'synced';
+  if (event.kind === 'synced') return event.isRestored ? 'restored' : 'synced';
   return `${event.kind} ${event.object.metadata.name}`;
 }

@@ -1,4 +1,4 @@
-/** A real Temporal server whose database is set back to a copy. */
+/** A real Temporal server whose database is restored from a copy. */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import type { WorkflowInfo } from '@temporalio/workflow';
 import { type ServerHandle, startServer } from '../../deploy/local/process.ts';
 import { findServers } from '../../deploy/local/servers.ts';
 import { startTemporal } from '../../deploy/local/stack.ts';
-import { type SetBackWatch, watchForSetBack } from '../../temporal/restore-detection.ts';
+import { detectRestore, type RestoreDetection } from '../../temporal/restore-detection.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
@@ -16,12 +16,12 @@ let dir: string;
 let temporal: ServerHandle;
 let connection: Connection;
 let client: Client;
-/** Answers about runs, and how many of the next are those of a host that has lost its part of the database. */
+/** Answers about runs, and how many of the next ones come from a host that has lost its part of the database. */
 let [answers, staleAnswers] = [0, 0];
-let watch: SetBackWatch;
+let detection: RestoreDetection;
 
 beforeAll(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'millwright-set-back-'));
+  dir = await mkdtemp(join(tmpdir(), 'millwright-restored-'));
   const programs = await findServers(['temporal']);
   const start = (command: Parameters<typeof startServer>[0]) => startServer(command, new AbortController().signal);
   const started = await startTemporal(start, programs.temporal, dir, join(dir, 'temporal.db'));
@@ -30,7 +30,7 @@ beforeAll(async () => {
   client = new Client({ connection });
 }, 60_000);
 
-afterEach(() => watch.stop());
+afterEach(() => detection.stop());
 
 afterAll(async () => {
   await connection?.close();
@@ -38,17 +38,17 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-function startWatch(): void {
+function startDetection(): void {
   const asked: ConnectionLike = Object.create(connection, { withDeadline: { value: ask } });
   const logger = recordingLogger();
-  watch = watchForSetBack({
+  detection = detectRestore({
     connection: asked,
     namespace: 'default',
     maxCachedWorkflows: 500,
-    lookEveryMs: 100,
+    checkEveryMs: 100,
     logger,
   });
-  watch.noticed.catch(() => undefined); // a test looks at it when it has come so far
+  detection.detected.catch(() => undefined); // its test awaits it later
 }
 
 async function ask(...args: Parameters<Connection['withDeadline']>): Promise<unknown> {
@@ -67,26 +67,26 @@ const start = (workflowId: string) =>
   }));
 type Run = Awaited<ReturnType<typeof start>>;
 
-/** Events of a run, as many as told. */
+/** Adds this many events to a run. */
 async function addEvents({ workflowId }: Run, count: number): Promise<void> {
   for (let i = 0; i < count; i++) await client.workflow.getHandle(workflowId).signal('any');
 }
 
-/** A worker gets a task with all that has happened to the run, and events of the task itself. */
+/** A worker gets a task with all events of the run, and with events of the task itself. */
 async function see(run: Run, ofTask = 0): Promise<void> {
-  await tell(await infoOf(run, ofTask));
+  await report(await infoOf(run, ofTask));
 }
 async function infoOf({ workflowId, runId }: Run, ofTask = 0): Promise<WorkflowInfo> {
   const { historyLength } = await client.workflow.getHandle(workflowId, runId).describe();
   return { workflowId, runId, historyLength: historyLength + ofTask } as WorkflowInfo;
 }
-const tell = (info: WorkflowInfo) => watch.sinks.progress.seen.fn(info);
+const report = (info: WorkflowInfo) => detection.sinks.progress.seen.fn(info);
 
-/** Many looks have ended that have begun from now on. Rejects where they have found something. */
-async function untilLooked(): Promise<void> {
+/** Resolves after several checks that have started from now on. Rejects where they have found something. */
+async function untilChecked(): Promise<void> {
   const enough = answers + 15;
-  const looked = until('it has looked', async () => answers > enough || undefined);
-  await Promise.race([looked, watch.noticed]);
+  const checked = until('it has checked', async () => answers > enough || undefined);
+  await Promise.race([checked, detection.detected]);
 }
 
 const files = ['', '-wal', '-shm'].map((suffix) => `temporal.db${suffix}`);
@@ -96,34 +96,34 @@ async function aroundServer(change: (file: string) => Promise<void>): Promise<vo
   await temporal.restart();
 }
 const copy = () => aroundServer((file) => cp(join(dir, file), join(dir, `copy-${file}`)));
-const setBack = () => aroundServer((file) => cp(join(dir, `copy-${file}`), join(dir, file)));
+const restore = () => aroundServer((file) => cp(join(dir, `copy-${file}`), join(dir, file)));
 
-const noticed = (workflowId: string, count: number) =>
-  expect(watch.noticed).rejects.toThrow(
-    `Temporal was set back: this worker has seen at least ${count} events of workflow '${workflowId}', and there are fewer`,
+const expectDetected = (workflowId: string, count: number) =>
+  expect(detection.detected).rejects.toThrow(
+    `Temporal was restored from a backup: this worker has seen at least ${count} events of workflow '${workflowId}', and the server has fewer`,
   );
 
-describe('watchForSetBack', () => {
-  it('says nothing of what goes on, of a restart, of a task that failed, or of one answer from the past', async () => {
-    startWatch();
+describe('detectRestore', () => {
+  it('ignores progress, a restart, a task that failed, and one stale answer', async () => {
+    startDetection();
     const going = await start('going');
     await addEvents(going, 3);
     await see(going);
-    await untilLooked();
+    await untilChecked();
 
     await addEvents(going, 3);
     await see(going);
     await aroundServer(async () => undefined);
-    await untilLooked();
+    await untilChecked();
 
     await see(going, 2);
     staleAnswers = 1;
-    await untilLooked();
+    await untilChecked();
     expect(staleAnswers).toBe(0);
   }, 60_000);
 
-  it('says nothing of a run that was deleted', async () => {
-    startWatch();
+  it('ignores a run that was deleted', async () => {
+    startDetection();
     const [staying, deleted] = [await start('staying'), await start('deleted')];
     for (const run of [staying, deleted]) {
       await addEvents(run, 3);
@@ -138,11 +138,11 @@ describe('watchForSetBack', () => {
         () => true,
       ),
     );
-    await untilLooked();
+    await untilChecked();
   }, 60_000);
 
-  it('rejects when the server was set back, also where the latest runs are younger than the copy', async () => {
-    startWatch();
+  it('rejects when the server was restored, also where the latest runs are younger than the backup', async () => {
+    startDetection();
     const run = await start('older');
     await see(run);
     await copy();
@@ -150,24 +150,24 @@ describe('watchForSetBack', () => {
     await addEvents(run, 3);
     await see(run);
     for (let i = 0; i < 12; i++) await see(await start(`younger-${i}`));
-    await setBack();
+    await restore();
 
-    await noticed('older', 3);
+    await expectDetected('older', 3);
   }, 60_000);
 
-  it('rejects where all that was seen last has as many events again', async () => {
+  it('rejects where all runs that were seen last have as many events again', async () => {
     const runs = await Promise.all([...Array(12).keys()].map((i) => start(`run-${i}`)));
     const [, ...busy] = runs; // the first one stands still
     await copy();
     for (const run of runs) await addEvents(run, 3);
     const before = await Promise.all(runs.map((run) => infoOf(run)));
-    await setBack();
+    await restore();
     for (const run of busy) await addEvents(run, 3);
 
-    startWatch();
-    for (const info of before) await tell(info);
+    startDetection();
+    for (const info of before) await report(info);
     for (const run of busy) await see(run);
 
-    await noticed('run-0', 3);
+    await expectDetected('run-0', 3);
   }, 60_000);
 });
