@@ -10,8 +10,6 @@ import type { MachineDescription } from '../workflows/machine/messages.ts';
 import type { OwnerDescription } from '../workflows/rollout/messages.ts';
 import { grpcCodeOf, grpcCodes, reasonOf } from './connection.ts';
 
-export type { MachineDescription, OwnerDescription };
-
 type PendingActivity = NonNullable<WorkflowExecutionDescription['raw']['pendingActivities']>[number];
 
 /** Result of asking a workflow. */

@@ -26,15 +26,6 @@ import {
 import { withSearchAttributes } from './search-attributes.ts';
 import { anotherRun, type Installation, ofInstallation } from './workflows.ts';
 
-export type {
-  GroupReport,
-  Held,
-  NamedResource,
-  SweepProgress,
-  SweepReport,
-} from '../workflows/orphansweep/messages.ts';
-export { keptReasons } from '../workflows/orphansweep/messages.ts';
-
 const installationKey = defineSearchAttributeKey(searchAttributes.installation, SearchAttributeType.KEYWORD);
 const workflowType = 'orphanSweep';
 /** A sweep that Temporal starts later than this is left to the next one, ms. */

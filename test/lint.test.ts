@@ -57,7 +57,8 @@ const allowed = {
     `export type { y } from '../workflows/index.ts';`,
     `export { z } from '../activities/x.ts';`,
   ].join('\n'),
-  'cli/main.ts': `export { x } from '../controllers/main.ts';`,
+  'cli/main.ts': `export { x } from '../controllers/main.ts';\nexport { y } from '../workflows/messages.ts';`,
+  'cli/commands/sweep.ts': `export { x } from '../../workflows/orphansweep/messages.ts';`,
   'workflows/machine/plan.test.ts': `export { x } from 'fast-check';\nexport { y } from '../../test/builders/x.ts';`,
 } as const;
 

@@ -1,7 +1,7 @@
 /** For tests of the orphan sweep: VMs that nobody has asked for, and the command. */
 import { createVm } from '../../activities/providers/simulated/client.ts';
 import { names } from '../../api/names.ts';
-import type { SweepReport } from '../../temporal/schedules.ts';
+import type { SweepReport } from '../../workflows/orphansweep/messages.ts';
 import { fromSetup, type Installation, plainSecret } from './installation.ts';
 import { type Process, startProcess } from './millwright.ts';
 import { until } from './until.ts';

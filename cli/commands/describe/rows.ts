@@ -6,7 +6,9 @@ import type { MachineDeployment } from '../../../api/gardener/schema/machine-dep
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { blockers } from '../../../api/names.ts';
 import { operationText } from '../../../api/owner/blockers.ts';
-import type { MachineDescription, OwnerDescription, Retry } from '../../../temporal/describe.ts';
+import type { Retry } from '../../../temporal/describe.ts';
+import type { MachineDescription } from '../../../workflows/machine/messages.ts';
+import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { columns } from '../../columns.ts';
 import type { RawFlags } from '../../command.ts';
 import { blockerLines, countsOf, type OwnerState } from '../../owner-state.ts';

@@ -8,13 +8,9 @@ import type { MachineDeployment } from '../../../api/gardener/schema/machine-dep
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import type { KubeClient } from '../../../kube/client.ts';
-import {
-  describeWorkflow,
-  type MachineDescription,
-  type OwnerDescription,
-  openOnly,
-  type WorkflowAnswer,
-} from '../../../temporal/describe.ts';
+import { describeWorkflow, openOnly, type WorkflowAnswer } from '../../../temporal/describe.ts';
+import { type MachineDescription } from '../../../workflows/machine/messages.ts';
+import { type OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { type WorkflowKind, workflowId } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
