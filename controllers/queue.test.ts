@@ -5,7 +5,7 @@ import { createQueue } from './queue.ts';
 
 const logger = recordingLogger();
 
-it('lets the event loop run while very many keys are handled', async () => {
+it('leaves time to the event loop while very many keys are handled', async () => {
   let handled = 0;
   const queue = createQueue({
     concurrency: 20,
@@ -28,22 +28,22 @@ it('lets the event loop run while very many keys are handled', async () => {
   await queue.stop();
 }, 60_000);
 
-it('handles a key once more that has come again meanwhile, and never twice at once', async () => {
-  const story: string[] = [];
+it('handles a key once more that was added meanwhile, and never twice at once', async () => {
+  const steps: string[] = [];
   const queue = createQueue({
     concurrency: 20,
     delayMs: 0,
     logger,
     async handle(key) {
-      story.push(`begin ${key}`);
-      if (story.length === 1) for (let repeat = 0; repeat < 3; repeat += 1) queue.add(key);
+      steps.push(`start ${key}`);
+      if (steps.length === 1) for (let repeat = 0; repeat < 3; repeat += 1) queue.add(key);
       await sleep(20);
-      story.push(`end ${key}`);
+      steps.push(`end ${key}`);
     },
   });
   queue.add('a');
-  await eventually(() => story.length === 4);
+  await eventually(() => steps.length === 4);
   await queue.stop();
 
-  expect(story).toEqual(['begin a', 'end a', 'begin a', 'end a']);
+  expect(steps).toEqual(['start a', 'end a', 'start a', 'end a']);
 });

@@ -1,40 +1,40 @@
-/** A work queue of keys, as controllers have them. */
+/** The work queue of a controller. */
 import { isUnreachable } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { grpcCodeOf, grpcCodes } from '../temporal/connection.ts';
 
 export interface Queue {
-  /** Has a key handled soon; a key that waits already is not added again. */
+  /** Queues a key; a key that waits already is not added again. */
   add(key: string): void;
-  /** Nothing is begun after this; resolves when what was begun has ended. */
+  /** Starts no handler any more; resolves when the running ones have ended. */
   stop(): Promise<void>;
 }
 
 export interface QueueOptions {
-  /** Handles a key by what is known at that moment. What it throws is logged, and the key comes again later. */
+  /** Handles a key by the state of that moment. An error is logged, and the key is handled again later. */
   readonly handle: (key: string) => Promise<void>;
-  /** Keys that are handled at once; one key never is twice. */
+  /** Keys that are handled at once; a key never runs twice at once. */
   readonly concurrency: number;
-  /** How long a key waits for more of its kind, ms. */
+  /** How long a key waits before it is handled, ms. */
   readonly delayMs: number;
   readonly logger: Logger;
 }
 
 const firstRetryMs = 500;
 const maxRetryMs = 30_000;
-/** After this long the rest waits for the next turn of the event loop, ms: all objects of a fleet can come at once. */
+/** Longest turn of the event loop, ms: all objects of a fleet can be queued at once. */
 const turnMs = 10;
-/** While a server does not answer: to ask costs it nothing, and everything waits for it to come back. */
+/** Longest pause while a server does not answer, ms: everything waits for it. */
 const maxOutageRetryMs = 5_000;
 
-/** Keeps only the fact that a key is dirty: however many events come while one is handled, it is handled once more. */
+/** Stores only that a key is dirty: however often it is added while it is handled, it is handled once more. */
 export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptions): Queue {
   const timers = new Map<string, NodeJS.Timeout>();
   const ready = new Set<string>();
   const running = new Map<string, Promise<void>>();
   const failures = new Map<string, number>();
   let isStopped = false;
-  /** When the present turn of the event loop has done enough. */
+  /** When this turn of the event loop ends, by performance.now(). */
   let turnEndsAt: number | undefined;
 
   function schedule(key: string, ms: number): void {

@@ -36,7 +36,7 @@ describe('loadKubeconfig', () => {
     });
   });
 
-  it('finds certificates beside the kubeconfig and reads them anew each time', async () => {
+  it('finds certificates next to the kubeconfig and reads them again each time', async () => {
     await writeFile(join(dir, 'client.crt'), 'old');
     await writeFile(join(dir, 'client.key'), 'key');
     const access = loadKubeconfig(await kubeconfig({ 'client-certificate': 'client.crt', 'client-key': 'client.key' }));
@@ -47,7 +47,7 @@ describe('loadKubeconfig', () => {
     expect((await access.credentials()).tls.cert).toEqual(Buffer.from('new'));
   });
 
-  it('prefers a token file to a token and reads it anew each time', async () => {
+  it('prefers a token file to a token and reads it again each time', async () => {
     const tokenFile = join(dir, 'token');
     await writeFile(tokenFile, 'first\n');
     const access = loadKubeconfig(await kubeconfig({ tokenFile, token: 'never' }));
@@ -76,7 +76,7 @@ describe('loadKubeconfig', () => {
     expect(third).not.toEqual(first);
   });
 
-  it('says what is wrong with a file that cannot be used', async () => {
+  it('names the problem of a file that cannot be used', async () => {
     expect(() => loadKubeconfig('/nowhere/kubeconfig')).toThrow('kubeconfig /nowhere/kubeconfig cannot be read');
     const proxied = await kubeconfig({}, { 'proxy-url': 'http://proxy' });
     expect(() => loadKubeconfig(proxied)).toThrow("cluster.proxy-url is 'http://proxy'");
@@ -89,7 +89,7 @@ describe('loadKubeconfig', () => {
     expect(() => loadKubeconfig(path)).toThrow('has no clusters');
   });
 
-  it('says that inClusterConfig needs a pod', () => {
+  it('reports that inClusterConfig needs a pod', () => {
     expect(() => loadKubeconfig('inClusterConfig')).toThrow('KUBERNETES_SERVICE_HOST is not set');
   });
 });

@@ -9,7 +9,7 @@ const rates = fc.record({
 });
 const gapsMs = fc.array(fc.double({ min: 0, max: 2_000, noNaN: true }), { minLength: 1, maxLength: 200 });
 
-/** When each of the callers, who come so many milliseconds after each other, may go. */
+/** When each caller may start, by the pauses between the callers in milliseconds. */
 function grants({ perSecond, burst }: { perSecond: number; burst: number }, gaps: readonly number[]): number[] {
   const bucket = createTokenBucket(perSecond, burst);
   let now = 0;
@@ -36,7 +36,7 @@ describe('a token bucket', () => {
     );
   });
 
-  it('grants in the order of asking, and at once when nobody asked for long', () => {
+  it('grants in order, and at once after a long pause', () => {
     fc.assert(
       fc.property(rates, gapsMs, (rate, gaps) => {
         const times = grants(rate, gaps);
@@ -47,7 +47,7 @@ describe('a token bucket', () => {
     );
   });
 
-  it('is as before when a reservation is given back at once', () => {
+  it('is unchanged when a reservation is returned at once', () => {
     fc.assert(
       fc.property(rates, fc.integer({ min: 0, max: 100 }), (rate, taken) => {
         const bucket = createTokenBucket(rate.perSecond, rate.burst);

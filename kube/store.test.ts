@@ -10,7 +10,7 @@ function object(name: string, uid: string, resourceVersion: string, labels: Reco
 const byColor = { color: ({ metadata }: KubeObject) => (metadata.labels?.color ? [metadata.labels.color] : []) };
 
 describe('a store', () => {
-  it('says what a state changed', () => {
+  it('reports what a state changed', () => {
     const { put, remove } = createStore<KubeObject>();
     const [first, second] = [object('a', '1', '10'), object('a', '1', '11')];
 
@@ -21,7 +21,7 @@ describe('a store', () => {
     expect(remove(second)).toEqual([]);
   });
 
-  it('reports an object that was made again under its name as deleted and added', () => {
+  it('reports an object that was created again under its name as deleted and added', () => {
     const { put, store } = createStore<KubeObject>();
     const [old, again] = [object('a', '1', '10'), object('a', '2', '20')];
     put(old);
@@ -41,7 +41,7 @@ describe('a store', () => {
     expect(store.size).toBe(1);
   });
 
-  it('names an index that nobody declared', () => {
+  it('names an index that was not declared', () => {
     const { store } = createStore<KubeObject>(byColor);
 
     expect(() => store.byIndex('colour', 'red')).toThrow("index is 'colour': declared are color");

@@ -51,7 +51,7 @@ const newConfigMap = (name: string, data: Record<string, string> = {}) =>
   client.create(configMaps, { metadata: { namespace, name }, data });
 
 describe('verbs', () => {
-  it('create, read, change in four ways, and delete', async () => {
+  it('create, read, change in every way, and delete', async () => {
     const created = await client.create(nodes, { metadata: { generateName: 'kube-test-' } });
     const key = { name: created.metadata.name };
     await client.patch(nodes, key, mergePatch({ metadata: { labels: { merge: 'yes' } } }));
@@ -97,7 +97,7 @@ describe('verbs', () => {
     }
   });
 
-  it('tell the errors of the API apart', async () => {
+  it('distinguish the errors of the API', async () => {
     await newConfigMap('taken');
     const key = { namespace, name: 'taken' };
     const locked = mergePatch({ metadata: { resourceVersion: '1', labels: { a: 'b' } } });
@@ -173,7 +173,7 @@ describe('evict', () => {
     expect(await client.find(pods, { namespace, name: 'evicted' })).toBeUndefined();
   });
 
-  it('hands a 429 of a PodDisruptionBudget to the caller at once', async () => {
+  it('throws the 429 of a PodDisruptionBudget at once', async () => {
     const { metadata } = await newPod('guarded');
     const conditions = [{ type: 'Ready', status: 'True' }];
     const running = mergePatch({ status: { phase: 'Running', conditions } });
@@ -192,7 +192,7 @@ describe('evict', () => {
 });
 
 describe('connections', () => {
-  it('are kept for the next request, and watches do not hold up calls', async () => {
+  it('are kept for the next request, and watches do not delay calls', async () => {
     const own = testClient(proxy.access);
     const before = proxy.connections;
     for (let index = 0; index < 20; index += 1) await own.get(nodes, { name: 'absent' }).catch(() => undefined);
@@ -272,7 +272,7 @@ describe('connections', () => {
     server.close();
   });
 
-  it('take up other credentials as soon as the server refuses the old ones', async () => {
+  it('use other credentials as soon as the server refuses the old ones', async () => {
     const access = loadKubeconfig(testKubeconfig());
     const credentials = await access.credentials();
     const asked: boolean[] = [];
@@ -291,7 +291,7 @@ describe('connections', () => {
     await rotating.close();
   });
 
-  it('do not ask for other credentials again and again when none is accepted', async () => {
+  it('do not read other credentials repeatedly when none is accepted', async () => {
     const { server, credentials } = loadKubeconfig(testKubeconfig());
     const { tls } = await credentials();
     let asked = 0;
@@ -343,7 +343,7 @@ describe('repeated requests', () => {
     expect((seen[1]?.atMs ?? 0) - (seen[0]?.atMs ?? 0)).toBeGreaterThanOrEqual(999);
   });
 
-  it('nothing when Retry-After lies behind the deadline, or the caller wants to fail fast', async () => {
+  it('nothing when Retry-After is after the deadline, or with failFast', async () => {
     const short = await attempts(failTimes(1, busy), () => create('short', { timeoutMs: 500 }));
     const fast = await attempts(failTimes(1, busy), () => create('fast', { failFast: true }));
 
@@ -353,7 +353,7 @@ describe('repeated requests', () => {
     }
   });
 
-  it('a read after a lost connection, three times at most', async () => {
+  it('a read after a lost connection, at most three times', async () => {
     const once = await attempts(failTimes(1, { kind: 'reset' }), () => proxied.getRaw('/readyz'));
     const ever = await attempts(failTimes(100, { kind: 'reset' }), () => proxied.getRaw('/readyz'));
 
@@ -404,7 +404,7 @@ describe('repeated requests', () => {
     expect(aborted.outcome).toBe(reason);
   });
 
-  it('wait in the rate limiter, unless they are to fail fast; watches do not count', async () => {
+  it('wait in the rate limiter, except with failFast; watches do not count', async () => {
     const slow = testClient(undefined, { qps: 0.5, burst: 2 });
     const { resourceVersion } = await slow.list(configMaps, { namespace });
     await slow.getRaw('/readyz');
@@ -421,7 +421,7 @@ describe('repeated requests', () => {
 });
 
 describe('a client that is closed', () => {
-  it('says so', async () => {
+  it('reports that it is closed', async () => {
     const closed = testClient();
     await closed.getRaw('/readyz');
     await closed.close();

@@ -72,7 +72,7 @@ describe('an event', () => {
     expect((await direct.list(core, selected)).items).toMatchObject([{ message: 'made it' }]);
   });
 
-  it('stands behind those before it in `kubectl describe` and `kubectl events`, however close they are', async () => {
+  it('comes after earlier ones in `kubectl describe` and `kubectl events`, however close they are', async () => {
     const reasons = Array.from({ length: 20 }, (_, index) => `Reason${index}`);
     for (const reason of reasons) record({ reason });
     await recorder.flush();
@@ -117,7 +117,7 @@ describe('an event', () => {
     ]);
   });
 
-  it('is dropped when its object has had 25 already; other objects are not held up', async () => {
+  it('is dropped when its object has had 25 already; other objects are not affected', async () => {
     for (let index = 0; index < 40; index += 1) record({ reason: `Reason${index}` });
     record({ regarding: { ...regarding, name: 'b', uid: 'b' } });
     await eventually(async () => (await recorded()).some((event) => event.regarding.name === 'b'));
@@ -125,7 +125,7 @@ describe('an event', () => {
     expect((await recorded()).filter((event) => event.regarding.name === 'a')).toHaveLength(25);
   });
 
-  it('is written once when the answer to the first try is lost', async () => {
+  it('is written once when the answer to the first attempt is lost', async () => {
     let left = 1;
     proxy.setRule(() => (left-- > 0 ? { kind: 'lose-answer' } : undefined));
     record();
@@ -136,7 +136,7 @@ describe('an event', () => {
     expect(await recorded()).toMatchObject([{ reason: 'Created', series: { count: 2 } }]);
   });
 
-  it('waits for nothing and breaks nothing when the server is down', async () => {
+  it('neither waits nor throws when the server is down', async () => {
     await proxy.goDown();
     for (let index = 0; index < 2_000; index += 1) record({ regarding: { ...regarding, uid: `${index}` } });
     await proxy.comeUp();

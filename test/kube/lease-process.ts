@@ -6,26 +6,26 @@ import { createInterface } from 'node:readline';
 import { startElection } from '../../kube/lease.ts';
 import { monotonicMs } from '../../kube/lease-lock.ts';
 
-const tell = (fields: object) => console.log(JSON.stringify(fields));
-const log = (fields: object, message: string) => tell({ message, ...fields });
+const print = (fields: object) => console.log(JSON.stringify(fields));
+const log = (fields: object, message: string) => print({ message, ...fields });
 
 const election = startElection({
   ...JSON.parse(process.argv[2] ?? ''),
   logger: { debug: log, info: log, warn: log, error: log },
   onLost(reason) {
-    tell({ message: 'lost', reason });
+    print({ message: 'lost', reason });
     process.exit(3);
   },
 });
-tell({ message: 'started', identity: election.identity });
+print({ message: 'started', identity: election.identity });
 
 for await (const line of createInterface(process.stdin)) {
   const [command, ms] = line.split(' ');
   if (command === 'stop') break;
   const endsAt = monotonicMs() + Number(ms);
   while (monotonicMs() < endsAt);
-  tell({ message: 'moved again' });
+  print({ message: 'moved again' });
 }
 await election.stop();
-tell({ message: 'stopped' });
+print({ message: 'stopped' });
 process.exit(0);

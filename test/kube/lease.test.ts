@@ -85,7 +85,7 @@ async function start(options: object = {}) {
     identity: () => String(lines[0]?.identity),
     freeze: () => child.kill('SIGSTOP'),
     thaw: () => child.kill('SIGCONT'),
-    tell: (command: string) => child.stdin.write(`${command}\n`),
+    send: (command: string) => child.stdin.write(`${command}\n`),
     has,
     async stop() {
       child.stdin.write('stop\n');
@@ -123,7 +123,7 @@ async function spec(name: string = first) {
 }
 
 describe('an election', () => {
-  it('has one leader, whose Leases look as those of machine-controller-manager do', async () => {
+  it('has one leader, whose Leases look like those of machine-controller-manager', async () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
@@ -142,7 +142,7 @@ describe('an election', () => {
     expect(standby.lines.at(-1)).toMatchObject({ lease: first, holder: leader.identity() });
   });
 
-  it('hands over when the leader stops, and leaves Leases that nobody has to wait for', async () => {
+  it('hands over at once when the leader stops', async () => {
     const leader = await startLeader({ leaseMs: 600_000 });
     const standby = await startStandby({ leaseMs: 600_000 });
 
@@ -157,7 +157,7 @@ describe('an election', () => {
     }
   });
 
-  it('goes on after kill -9, and not before the Leases have expired', async () => {
+  it('elects another leader after kill -9, once the Leases have expired', async () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
@@ -170,7 +170,7 @@ describe('an election', () => {
     expect(acquiredAtMs - last.renewedAtMs).toBeGreaterThanOrEqual(4_000);
   });
 
-  it('of many candidates that begin at once lets each lead in its turn', async () => {
+  it('lets each of many candidates that start at once lead in turn', async () => {
     const waiting = await Promise.all(Array.from({ length: 5 }, async () => start()));
 
     while (waiting.length > 0) {
@@ -208,12 +208,12 @@ describe('an election', () => {
   });
 });
 
-describe('a leader whose main thread stands still', () => {
-  it('stays leader when that is shorter than the renew deadline: the Leases are renewed meanwhile', async () => {
+describe('a leader whose main thread is stuck', () => {
+  it('stays leader for less than the renew deadline: the Leases are renewed meanwhile', async () => {
     const leader = await startLeader({ leaseMs: 7_000, renewDeadlineMs: 6_000 });
     const before = await spec();
 
-    leader.tell('stall 3000');
+    leader.send('stall 3000');
     const renewedInStall: boolean[] = [];
     await eventually(async () => {
       const renewed = (await spec()).renewedAtMs > before.renewedAtMs + 1_000;
@@ -226,11 +226,11 @@ describe('a leader whose main thread stands still', () => {
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
   });
 
-  it('is ended when that is longer, and another one leads', async () => {
+  it('is killed after the renew deadline, and another one leads', async () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
-    leader.tell('stall 600000');
+    leader.send('stall 600000');
 
     expect(await leader.exited).toEqual({ code: null, signal: 'SIGKILL' });
     expect(leader.errors()).toBe('millwright: ending at once: its main thread has been stuck for 3000 ms\n');
@@ -239,7 +239,7 @@ describe('a leader whose main thread stands still', () => {
 });
 
 describe('a leader whose whole process was frozen', () => {
-  it('is at its end when it goes on after another one has begun', async () => {
+  it('ends when it continues after another one has become leader', async () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
@@ -253,7 +253,7 @@ describe('a leader whose whole process was frozen', () => {
 });
 
 describe('a leader', () => {
-  it('gives up when the API server does not answer for as long as the renew deadline', async () => {
+  it('ends when the API server does not answer for the renew deadline', async () => {
     const leader = await startLeader({ kubeconfig: proxied });
 
     await proxy.goDown();
@@ -265,7 +265,7 @@ describe('a leader', () => {
     expect(leader.has('renewing the Leases failed')).toBe(true);
   });
 
-  it('survives connections that died without a word', async () => {
+  it('survives connections that died silently', async () => {
     const leader = await startLeader({ kubeconfig: proxied, leaseMs: 7_000, renewDeadlineMs: 6_000 });
 
     proxy.silenceConnections();
@@ -286,7 +286,7 @@ describe('a leader', () => {
     expect((await spec(first)).holderIdentity).toBe(leader.identity());
   });
 
-  it('makes its Leases again when somebody has deleted them', async () => {
+  it('creates its Leases again when somebody has deleted them', async () => {
     const leader = await startLeader();
 
     for (const name of names) await client.delete(leases, { namespace, name });
@@ -308,7 +308,7 @@ describe('a candidate', () => {
     await eventually(candidate.isLeader);
   });
 
-  it('gives back the first Lease when somebody else has the second, so that two never wait for each other', async () => {
+  it('releases the first Lease when somebody else holds the second, so that two never wait for each other', async () => {
     proxy.setRule(() => ({ kind: 'reset' }));
     const candidate = await start({ kubeconfig: proxied });
     const record = { leaseDurationSeconds: 600, leaseTransitions: 0, renewTime: toMicroTime(new Date()) };
@@ -323,7 +323,7 @@ describe('a candidate', () => {
     expect((await spec(second)).holderIdentity).toBe('mcm');
   });
 
-  it('finds out that it got a Lease whose answer was lost', async () => {
+  it('finds out that it holds a Lease whose answer was lost', async () => {
     let isLost = false;
     const isCreate = ({ method, url }: SeenRequest) => method === 'POST' && url.pathname.endsWith('/leases');
     proxy.setRule((request) => {
@@ -340,7 +340,7 @@ describe('a candidate', () => {
 });
 
 describe('foreignHolderFinder', () => {
-  it('finds whoever holds a Lease and is no Millwright, for as long as the Lease goes on to change', async () => {
+  it('finds a holder other than Millwright, for as long as the Lease is renewed', async () => {
     const find = foreignHolderFinder({ client, namespace, names, timeoutMs: 5_000 });
     const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
     const renew = (change: object = {}) =>
@@ -380,7 +380,7 @@ describe('createLeaseLock', () => {
     }
   });
 
-  it('renews with one request, however often', async () => {
+  it('renews with one request each', async () => {
     const seen: string[] = [];
     const counted = testClient(undefined, { onRequest: ({ verb }) => seen.push(verb) });
     const lock = createLeaseLock({
@@ -400,7 +400,7 @@ describe('createLeaseLock', () => {
     expect(seen).toEqual(['patch', 'patch', 'patch']);
   });
 
-  it('takes no annotation for a sign of life', async () => {
+  it('does not take an annotation for a renewal', async () => {
     await lockOf('a').tryAcquireOrRenew();
     const other = lockOf('b');
     await other.read();
@@ -416,7 +416,7 @@ describe('createLeaseLock', () => {
     expect(await other.tryAcquireOrRenew()).toBe(true);
   });
 
-  it('gives nothing back that is not its own', async () => {
+  it('releases nothing that is not its own', async () => {
     const [a, b] = [lockOf('a'), lockOf('b')];
     await a.tryAcquireOrRenew();
     await b.read();

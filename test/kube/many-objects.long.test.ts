@@ -171,7 +171,7 @@ describe('controllers with 10,000 machines', () => {
     return items.map(({ spec }) => [spec?.holderIdentity, spec?.leaseTransitions]);
   }
 
-  it('[invariant 9] list them in pages, and neither write nor tell anything, however many they are', async () => {
+  it('[invariant 9] list them in pages, and neither write nor signal anything, however many they are', async () => {
     let isHeldUp = true;
     proxy.setRule(({ url: { searchParams } }) => (isHeldUp && searchParams.has('limit') ? busy : undefined));
     const { namespace } = millwright;
@@ -213,13 +213,14 @@ describe('controllers with 10,000 machines', () => {
 
   /** Resolves when workflows were started for exactly these machines. */
   async function untilTold(before: readonly string[], names: readonly string[]): Promise<void> {
-    const told = async () => (await openWorkflows()).filter((id) => !before.includes(id) && !id.includes('/rollout/'));
+    const started = async () =>
+      (await openWorkflows()).filter((id) => !before.includes(id) && !id.includes('/rollout/'));
     await until(
       `workflows are open for ${names.length} machines`,
-      async () => ((await told()).length >= names.length ? true : undefined),
-      { timeoutMs: 120_000, describe: async () => (await told()).join('\n') },
+      async () => ((await started()).length >= names.length ? true : undefined),
+      { timeoutMs: 120_000, describe: async () => (await started()).join('\n') },
     );
-    expect((await told()).map((id) => id.split('/').at(-2)).toSorted()).toEqual(names.toSorted());
+    expect((await started()).map((id) => id.split('/').at(-2)).toSorted()).toEqual(names.toSorted());
   }
 
   it('lose nothing that happens before they list again', async () => {

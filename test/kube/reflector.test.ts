@@ -56,7 +56,7 @@ const lists = () => proxy.seen.filter(({ url, isWatch }) => !isWatch && url.sear
 const watching = () => eventually(() => watches().length > 0);
 const gone: Fault = { kind: 'answer', status: 410, body: statusBody(410, 'Expired') };
 
-/** A rule that holds for so many requests of a kind. */
+/** A rule for a number of requests of a kind. */
 function times(count: number, applies: (request: SeenRequest) => boolean, fault: Fault) {
   let left = count;
   return (request: SeenRequest) => (applies(request) && left-- > 0 ? fault : undefined);
@@ -104,7 +104,7 @@ describe('a reflector', () => {
     expect(slim.store.size).toBe(2);
   });
 
-  it('lists in pages, and begins again when they expire', async () => {
+  it('lists in pages, and starts again when they expire', async () => {
     const names = Array.from({ length: 501 }, (_, index) => `map-${index}`);
     await Promise.all(names.map((name) => create(name)));
     const continued = ({ url }: SeenRequest) => url.searchParams.has('continue');
@@ -138,7 +138,7 @@ describe('a reflector', () => {
 });
 
 describe('a reflector on a broken connection', () => {
-  it('goes on where it was after a reset, without listing again', async () => {
+  it('continues after a reset without listing again', async () => {
     const { store, waitForSync } = reflect();
     await waitForSync();
     await watching();
@@ -150,7 +150,7 @@ describe('a reflector on a broken connection', () => {
     expect(lists()).toHaveLength(1);
   });
 
-  it('reports what was deleted and made again while it was away', async () => {
+  it('reports what was deleted and created again meanwhile', async () => {
     for (const name of ['deleted', 'again', 'changed', 'same']) await create(name);
     const { store, waitForSync } = reflect();
     await waitForSync();
@@ -186,7 +186,7 @@ describe('a reflector on a broken connection', () => {
     ).toEqual(['again', 'changed', 'new', 'same']);
   });
 
-  it('says that the server cannot be reached, while the store keeps what it had', async () => {
+  it('reports that the server cannot be reached, and keeps its store', async () => {
     await create('a');
     const { store, waitForSync } = reflect();
     await waitForSync();
@@ -201,7 +201,7 @@ describe('a reflector on a broken connection', () => {
     expect(said).toEqual(['added a', 'synced']);
   });
 
-  it('notices a connection that died without a word', async () => {
+  it('detects a connection that died silently', async () => {
     const { store, waitForSync } = reflect();
     await waitForSync();
     await watching();
@@ -225,7 +225,7 @@ describe('a reflector on a broken connection', () => {
     expect(store.list().map(({ data }) => data)).toEqual([{ text }, { text }]);
   });
 
-  it('is patient with a watch that is slow, for it is not silent', async () => {
+  it('keeps a watch that is slow but not silent', async () => {
     proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 64, pauseMs: 50 } : undefined));
     const { store, waitForSync } = reflect();
     await waitForSync();
@@ -332,7 +332,7 @@ describe('a reflector that makes no progress', () => {
     }
   });
 
-  it('slows down when a watch brings something each time and breaks', async () => {
+  it('slows down when each watch brings an event and breaks', async () => {
     await create('a');
     const event = { type: 'MODIFIED', object: await direct.get(configMaps, key('a')) };
     const body = `${JSON.stringify(event)}\n${JSON.stringify({ type: 'ERROR', object: statusBody(410, 'Expired') })}\n`;

@@ -55,7 +55,7 @@ describe('a restart of the API server', () => {
   const key = (name: string) => ({ namespace, name });
   const create = (name: string) => other.create(configMaps, { metadata: { namespace, name } });
 
-  it('loses nothing that happened meanwhile, and says nothing where nothing happened', async () => {
+  it('loses no change, and reports nothing where nothing changed', async () => {
     for (const name of ['deleted', 'again', 'changed', 'same']) await create(name);
     const said: string[] = [];
     const requests: RequestObservation[] = [];

@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const reads = () => proxy.seen.filter(({ url }) => url.pathname.includes('/configmaps/')).length;
 
-it('reads once for all who ask at once, and again for those who ask later', async () => {
+it('reads once for all callers of a moment, and again for later callers', async () => {
   const name = 'shared';
   await direct.create(configMaps, { metadata: { namespace, name }, data: { color: 'red' } });
   const find = coalesceReads(client);
@@ -43,7 +43,7 @@ it('reads once for all who ask at once, and again for those who ask later', asyn
   expect((await find(configMaps, { namespace, name }))?.data).toEqual({ color: 'blue' });
 });
 
-it('answers nobody with what was read before the question', async () => {
+it('returns nothing that was read before the call', async () => {
   const name = 'changing';
   await direct.create(configMaps, { metadata: { namespace, name }, data: { color: 'red' } });
   const find = coalesceReads(client);
@@ -56,7 +56,7 @@ it('answers nobody with what was read before the question', async () => {
   await old;
 });
 
-it('tells an error to those who share the read alone', async () => {
+it('rejects only for the callers that share the read', async () => {
   const name = 'refused';
   const find = coalesceReads(client, { failFast: true });
   proxy.setRule(({ url }) => (url.pathname.endsWith(name) ? { kind: 'reset' } : undefined));

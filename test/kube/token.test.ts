@@ -134,7 +134,7 @@ describe('a token of a service account that expires', () => {
     };
   }
 
-  it('is exchanged for the next one when it is refused first, and nobody notices', async () => {
+  it('is replaced by the next one at its first refusal, without an error', async () => {
     const { proxy, client, store, said, statuses, refusals } = replaced;
     const first = proxy.seen.length;
     proxy.resetConnections();
@@ -153,7 +153,7 @@ describe('a token of a service account that expires', () => {
     expect(new Set(tokens).size).toBe(2);
   }, 60_000);
 
-  it('is shown less and less often while there is no other, and costs no event', async () => {
+  it('is sent with growing pauses while there is no other, and no event is lost', async () => {
     const { proxy, client, store, said, refusals, pauses } = kept;
     const first = proxy.seen.length;
     proxy.resetConnections();

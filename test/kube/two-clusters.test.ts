@@ -30,7 +30,7 @@ function connect(kubeconfig: string) {
   return { client, reflector, create, requests, said };
 }
 
-it('reflects two clusters apart, and goes on with the one while the other is down', async () => {
+it('reflects two clusters, and continues with one while the other is down', async () => {
   const [first, second] = stack?.clusters ?? [];
   if (!first || !second) throw new Error('the stack has fewer than two clusters');
   const [one, two] = [connect(first.kubeconfig), connect(second.kubeconfig)];

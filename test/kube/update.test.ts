@@ -27,7 +27,7 @@ async function newConfigMap(): Promise<{ namespace: string; name: string; uid: s
 const addOne = ({ data }: ConfigMap) => ({ data: { n: String(Number(data?.['n']) + 1) } });
 
 describe('update', () => {
-  it('loses no change when several write at once', async () => {
+  it('loses no change of concurrent writers', async () => {
     const key = await newConfigMap();
     await Promise.all([1, 2, 3, 4].map(() => update(client, configMaps, key, addOne)));
     expect(await client.get(configMaps, key)).toMatchObject({ data: { n: '4' } });
@@ -40,20 +40,20 @@ describe('update', () => {
     expect(await client.get(configMaps, key)).toEqual(before);
   });
 
-  it('leaves alone another object of the same name', async () => {
+  it('does not touch another object of the same name', async () => {
     const key = await newConfigMap();
     expect(await update(client, configMaps, { ...key, uid: 'other' }, addOne)).toBeUndefined();
     expect(await client.get(configMaps, key)).toMatchObject({ data: { n: '0' } });
   });
 
-  it('answers undefined for an object that is gone, also when it goes between reading and writing', async () => {
+  it('returns undefined for an object that is gone, also between reading and writing', async () => {
     const key = await newConfigMap();
     const going = { ...client, patch: after(client.patch, () => client.delete(configMaps, key)) };
     expect(await update(going, configMaps, key, addOne)).toBeUndefined();
     expect(await update(client, configMaps, key, addOne)).toBeUndefined();
   });
 
-  it('gives up with the 409 when somebody else is faster five times', async () => {
+  it('throws the 409 after five conflicts', async () => {
     const key = await newConfigMap();
     let others = 0;
     const disturb = async () => {

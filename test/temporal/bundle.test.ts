@@ -13,7 +13,7 @@ function sourcesOf(code: string): string[] {
 }
 
 describe('loadWorkflowBundle', () => {
-  it('is the same for all who build it at once, and leaves nothing unfinished', async () => {
+  it('is the same for all concurrent builds, and leaves no unfinished file', async () => {
     const [first, second] = await Promise.all([loadWorkflowBundle(), loadWorkflowBundle()]);
 
     expect(first.code === second.code).toBe(true);

@@ -94,7 +94,7 @@ describe('watchForOtherClusters', () => {
     );
   });
 
-  it('looks for others although it cannot show itself', async () => {
+  it('checks for others although it cannot poll', async () => {
     await showControllers(connection, checkOf('00000000-0000-4000-8000-000000000001'));
     await startWatch({ show: () => Promise.reject(new Error('Temporal is busy')) });
 

@@ -43,7 +43,7 @@ describe.each(kinds)('a connection for $kind', ({ open }) => {
     );
   });
 
-  it('gives up on a server that accepts and says nothing', async () => {
+  it('rejects when a server accepts and does not answer', async () => {
     const accepted: Socket[] = [];
     const silent = createTcpServer((socket) => accepted.push(socket)).listen(0, '127.0.0.1');
     await once(silent, 'listening');
@@ -56,7 +56,7 @@ describe.each(kinds)('a connection for $kind', ({ open }) => {
     silent.close();
   });
 
-  it('names a namespace that there is not', async () => {
+  it('names a namespace that does not exist', async () => {
     await expect(open({ ...server, namespace: 'nowhere' })).rejects.toThrow(
       `Temporal at ${server.address} has no namespace 'nowhere': create it, or correct --temporal-namespace`,
     );
@@ -94,7 +94,7 @@ describe.each(kinds)('a connection for $kind', ({ open }) => {
       front.close();
     });
 
-    it('checks the server, and shows its own certificate', async () => {
+    it('checks the server, and sends its own certificate', async () => {
       const tls = { ca: crt, client: { crt, key }, serverName: 'kubernetes' };
 
       connection = await open({ ...server, address, tls });
@@ -104,7 +104,7 @@ describe.each(kinds)('a connection for $kind', ({ open }) => {
       expect(sockets.at(-1)).toMatchObject({ servername: 'kubernetes' });
     });
 
-    it('refuses a server that no known authority vouches for', async () => {
+    it('refuses a server whose certificate no known authority has signed', async () => {
       await expect(open({ ...server, address, tls: {} })).rejects.toThrow(
         new RegExp(`^Temporal does not answer at ${address} .* the TLS flags$`),
       );

@@ -32,7 +32,7 @@ describe('createSweepMemory', () => {
     },
   ];
 
-  it.each(asks)('has $name fail with the reason and the fix when Temporal refuses the list', async ({ ask }) => {
+  it.each(asks)('makes $name fail with the reason and the fix when Temporal refuses the list', async ({ ask }) => {
     const refused: unknown = await ask(new Client({ connection, namespace: 'nowhere' })).catch((error) => error);
 
     const attempt = { elapsedMs: 0, isLocal: false };

@@ -33,7 +33,7 @@ const ensure = (periodSeconds: number, namespace = 'machines') =>
   ensureSweepSchedule(installation, { dialect: 'gardener', namespace, periodSeconds });
 
 describe('ensureSweepSchedule', () => {
-  it('makes a Schedule that skips what overlaps and catches up on nothing old', async () => {
+  it('creates a Schedule that skips overlapping and missed sweeps', async () => {
     await ensure(900);
 
     expect(await schedule.describe()).toMatchObject({
@@ -49,23 +49,23 @@ describe('ensureSweepSchedule', () => {
     });
   });
 
-  it('[invariant 9] changes nothing that is as wanted', async () => {
+  it('[invariant 9] changes nothing that is up to date', async () => {
     await ensure(900);
     await ensure(900);
 
     expect((await schedule.describe()).info.lastUpdatedAt).toBeUndefined();
   });
 
-  it('follows the flags, and leaves a paused one paused', async () => {
+  it('follows the flags, and keeps a Schedule paused', async () => {
     await ensure(900);
-    await schedule.pause('an operator looks at something');
+    await schedule.pause('an operator checks something');
 
     await ensure(60, 'others');
 
     expect(await schedule.describe()).toMatchObject({
       spec: { intervals: [{ every: 60_000 }] },
       action: { args: [{ namespace: 'others' }] },
-      state: { paused: true, note: 'an operator looks at something' },
+      state: { paused: true, note: 'an operator checks something' },
       searchAttributes: { MillwrightInstallation: [installation.name] },
     });
   });
@@ -134,7 +134,7 @@ describe('ensureSweepSchedule', () => {
     120_000,
   );
 
-  it('waits for more tries of a sweep with a long history, as Temporal takes 10,000 signals for it', async () => {
+  it('waits for more attempts of a sweep with a long history, as Temporal accepts 10,000 signals', async () => {
     const { sweep, end } = await startBroken(startScheduled, 400);
 
     await ensure(900);
@@ -144,7 +144,7 @@ describe('ensureSweepSchedule', () => {
     expect(events?.filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(400);
   }, 120_000);
 
-  it('makes it again when it is lost, also twice at once, and has none without a period', async () => {
+  it('creates it again when it is lost, also twice at once, and deletes it without a period', async () => {
     await ensure(900);
     await schedule.delete();
     await Promise.all([ensure(900), ensure(900)]);
@@ -158,7 +158,7 @@ describe('ensureSweepSchedule', () => {
 });
 
 describe('startSweep', () => {
-  it('takes the sweep that was started before and is not over, but no dry run and none for classes', async () => {
+  it('uses the open sweep of the same purpose, but no dry run and none for classes', async () => {
     const sweep = (dryRun: boolean, waiting: 'person' | 'classes' = 'person') =>
       startSweep(installation, { dialect: 'gardener', namespace: 'machines', dryRun }, waiting);
     const runOf = async (id: string) => (await client.workflow.getHandle(id).describe()).runId;

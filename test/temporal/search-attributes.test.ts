@@ -35,7 +35,7 @@ async function typesIn(namespace: string) {
 }
 
 describe('ensureSearchAttributes', () => {
-  it('adds them all, however many ask at once, and they can be used', async () => {
+  it('adds all of them, also concurrently, and they can be used', async () => {
     const namespace = await newNamespace();
     const client = new Client({ connection, namespace });
 
@@ -59,7 +59,7 @@ describe('ensureSearchAttributes', () => {
     expect(await typesIn(namespace)).toEqual(Object.fromEntries(names.map((name) => [name, keyword])));
   });
 
-  it('refuses one that has another type', async () => {
+  it('refuses an attribute of another type', async () => {
     const namespace = await newNamespace();
     await connection.operatorService.addSearchAttributes({
       namespace,

@@ -100,7 +100,7 @@ describe('startWorkers', () => {
     expect(missing()).toEqual([]);
   });
 
-  it('translates the errors of local activities, too', async () => {
+  it('translates the errors of local activities as well', async () => {
     await start();
     const status = { ...statusBody(403, 'Forbidden', 'machines is forbidden'), status: 403 };
     proxy.setRule(({ url }) =>
@@ -120,7 +120,7 @@ describe('startWorkers', () => {
     });
   });
 
-  it('begins no activity that is refused, and says why', async () => {
+  it('starts no activity that is refused, and reports why', async () => {
     await start({ refusal: () => 'somebody else holds a Lease' });
     const before = proxy.seen.length;
     const ref = await createMachine();
@@ -134,7 +134,7 @@ describe('startWorkers', () => {
     expect(proxy.seen.slice(before)).toEqual([]);
   });
 
-  it('hears of a deletion, and holds no workflow task, while an API server asks for a long pause', async () => {
+  it('receives a deletion, and holds no workflow task, while an API server asks for a long pause', async () => {
     await start();
     const isWrite = ({ method, url }: SeenRequest) =>
       method === 'PATCH' && url.pathname.endsWith(`/${namespace}/machines/one/status`);
@@ -158,7 +158,7 @@ describe('startWorkers', () => {
     expect(await direct.find(machines, ref)).toBeUndefined();
   });
 
-  it('lets what is under way end, writes the Events and is gone when it was stopped', async () => {
+  it('lets running activities end, writes the Events and stops polling when it is stopped', async () => {
     const { stop, missing } = await start();
     const ref = await createMachine();
     await eventually(async () => (await descriptionOf(ref))?.lastError !== undefined);
@@ -204,7 +204,7 @@ describe('startWorkers', () => {
     expect(verdict).toBeDefined();
   });
 
-  it('refuses a call to a cloud for another cluster, and takes one that says nothing of a cluster', async () => {
+  it('refuses a cloud call for another cluster, and accepts one without a cluster', async () => {
     await start({ clusterId: 'mine' });
     const validate = (cluster?: string) =>
       client.activity.execute('validateClass', {
@@ -229,7 +229,7 @@ describe('startWorkers', () => {
     await expect(validate()).resolves.toBeDefined();
   });
 
-  it('leaves none of them running when one is refused, so that all can be started on the same connection', async () => {
+  it('leaves no worker running when one is refused, so that all can be started on the same connection', async () => {
     await expect(start({ providers: ['simulated', 'simulated'] })).rejects.toThrow('overlapping worker task types');
 
     await start({ installation: namespace });
@@ -237,7 +237,7 @@ describe('startWorkers', () => {
     expect(workers?.missing()).toEqual([]);
   });
 
-  it('names the providers that there are when it is asked for another', async () => {
+  it('names the known providers when it is asked for another', async () => {
     await expect(start({ providers: ['aws'] })).rejects.toThrow("provider 'aws' is not known: there are simulated");
   });
 });
