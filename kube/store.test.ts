@@ -68,6 +68,7 @@ describe('a store', () => {
         for (const color of ['red', 'blue']) {
           const expected = store.list().filter(({ metadata }) => metadata.labels?.color === color);
           expect(new Set(store.byIndex('color', color))).toEqual(new Set(expected));
+          expect(store.has('color', color)).toBe(expected.length > 0);
         }
       }),
     );
