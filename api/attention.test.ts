@@ -6,11 +6,11 @@ import {
   isHealthy,
   type OwnerNeed,
   ownerNeeds,
-  phaseByNode,
   rolloutComplete,
   sameConditions,
+  stageByNode,
 } from './attention.ts';
-import type { MachinePhase, MachineSnapshot } from './model/machine.ts';
+import type { MachineSnapshot, MachineStage } from './model/machine.ts';
 import type { NodeSnapshot, NodeView } from './model/node.ts';
 import type { OwnerView, SetView } from './model/owner.ts';
 
@@ -21,12 +21,10 @@ const machine: MachineSnapshot = {
   createdAt: '2026-08-19T10:00:00Z',
   managed: true,
   finalizers: ['machine.sapcloud.io/machine-controller-manager'],
-  prioritized: true,
-  phase: 'Running',
   stage: 'running',
+  phase: 'Running',
   source: 'small',
   onNodeDeleted: 'deleteMachine',
-  class: { kind: 'MachineClass', name: 'small' },
   providerID: 'simulated://1',
   nodeName: 'node-1',
   forceDeletion: false,
@@ -46,30 +44,27 @@ const node: NodeSnapshot & { state: 'present' } = {
 const absent: NodeView = { state: 'absent' };
 const unknown: NodeView = { state: 'unknown' };
 
-const phases: MachinePhase[] = [
-  '',
-  'Pending',
-  'Available',
-  'Running',
-  'Unknown',
-  'Failed',
-  'Terminating',
-  'CrashLoopBackOff',
-  'InPlaceUpdating',
-  'InPlaceUpdateSuccessful',
-  'InPlaceUpdateFailed',
+const stages: MachineStage[] = [
+  'new',
+  'creating',
+  'joining',
+  'available',
+  'running',
+  'unhealthy',
+  'failed',
+  'deleting',
+  'updating',
 ];
-const inPlace: MachinePhase[] = ['InPlaceUpdating', 'InPlaceUpdateSuccessful', 'InPlaceUpdateFailed'];
-const resting: MachinePhase[] = ['Running', 'Available', 'Failed', ...inPlace];
+const resting: MachineStage[] = ['running', 'available', 'failed', 'updating'];
 
-const anyPhase = fc.constantFrom(...phases);
+const anyStage = fc.constantFrom(...stages);
 const anyConditions = fc.dictionary(
   fc.constantFrom('Ready', 'DiskPressure', 'KernelDeadlock', 'Other'),
   fc.constantFrom('True', 'False', 'Unknown'),
 );
 const anyMachine: fc.Arbitrary<MachineSnapshot> = fc
   .record({
-    phase: anyPhase,
+    stage: anyStage,
     managed: fc.boolean(),
     deleting: fc.boolean(),
     named: fc.boolean(),
@@ -97,11 +92,11 @@ const anyNode: fc.Arbitrary<NodeView> = fc.oneof(fc.constant(absent), fc.constan
  */
 function written(seen: MachineSnapshot, view: NodeView): { machine: MachineSnapshot; node: NodeView } | null {
   if (!seen.managed) return { machine: { ...seen, managed: true }, node: view };
-  const phase = phaseByNode(seen, view);
+  const stage = stageByNode(seen, view);
   const inStep = view.state !== 'present' || (view.managed && sameConditions(view.conditions, seen.conditions));
-  if (phase === seen.phase && inStep) return null;
-  if (view.state !== 'present') return { machine: { ...seen, phase }, node: view };
-  return { machine: { ...seen, phase, conditions: view.conditions }, node: { ...view, managed: true } };
+  if (stage === seen.stage && inStep) return null;
+  if (view.state !== 'present') return { machine: { ...seen, stage }, node: view };
+  return { machine: { ...seen, stage, conditions: view.conditions }, node: { ...view, managed: true } };
 }
 
 describe('attention', () => {
@@ -112,9 +107,9 @@ describe('attention', () => {
   it.each<[string, Partial<MachineSnapshot>, NodeView, Attention[]]>([
     ['a machine without our finalizer', { managed: false }, node, ['finalizer']],
     ['a deletion', { deletingSince: '2026-08-19T11:00:00Z' }, node, ['deletion']],
-    ['a new machine', { phase: '' }, absent, ['phase']],
-    ['a machine whose creation was refused', { phase: 'CrashLoopBackOff' }, absent, ['phase']],
-    ['a machine whose node has not joined', { phase: 'Pending' }, absent, ['phase']],
+    ['a new machine', { stage: 'new' }, absent, ['stage']],
+    ['a machine whose creation was refused', { stage: 'creating' }, absent, ['stage']],
+    ['a machine whose node has not joined', { stage: 'joining' }, absent, ['stage']],
     ['a vanished node', {}, absent, ['nodeMissing']],
     ['a deleted node', {}, { ...node, deleting: true }, ['nodeDeleting']],
     ['a node that lost our finalizer or back reference', {}, { ...node, managed: false }, ['nodeUnmanaged']],
@@ -132,10 +127,21 @@ describe('attention', () => {
       { ...node, conditions: { Ready: 'True', DiskPressure: 'True' } },
       ['nodeHealth'],
     ],
-    ['a failed machine whose node is healthy again', { phase: 'Failed' }, node, ['nodeHealth']],
-    ['an unhealthy node that has recovered', { phase: 'Unknown' }, node, ['phase', 'nodeHealth']],
+    ['a failed machine whose node is healthy again', { stage: 'failed' }, node, ['nodeHealth']],
+    ['an unhealthy node that has recovered', { stage: 'unhealthy' }, node, ['stage', 'nodeHealth']],
   ])('notices %s', (_, change, view, found) => {
     expect(attention({ ...machine, ...change }, view)).toEqual(found);
+  });
+
+  it('notices a machine whose VM is being replaced, until neither its status nor a node says that it has one', () => {
+    const { providerID: _, nodeName, ...nameless } = { ...machine, onNodeDeleted: 'replaceVm' as const };
+    const named = { ...nameless, nodeName: nodeName ?? '' };
+
+    expect(attention(machine, node)).toEqual([]);
+    expect(attention(named, absent)).toEqual(['vmMissing', 'nodeMissing']);
+    expect(attention({ ...named, stage: 'new' }, absent)).toEqual(['stage', 'vmMissing']);
+    expect(attention(nameless, absent)).toEqual(['vmMissing', 'nodeMissing']);
+    expect(attention({ ...nameless, stage: 'new' }, absent)).toEqual(['stage']);
   });
 
   it('notices a Running machine that names no node', () => {
@@ -167,7 +173,7 @@ describe('attention', () => {
     fc.assert(
       fc.property(anyMachine, anyNode, (seen, view) => {
         fc.pre(seen.deletingSince === undefined);
-        const waits = !resting.includes(seen.phase) || (view.state === 'present' && view.deleting);
+        const waits = !resting.includes(seen.stage) || (view.state === 'present' && view.deleting);
         fc.pre(seen.nodeName !== undefined || view.state !== 'present');
         expect(attention(seen, view).length > 0).toBe(waits || written(seen, view) !== null);
       }),
@@ -175,7 +181,7 @@ describe('attention', () => {
     );
   });
 
-  it('comes to rest, or to a phase that waits, after what the workflow writes; twice is enough', () => {
+  it('comes to rest, or to a stage that waits, after what the workflow writes; twice is enough', () => {
     fc.assert(
       fc.property(anyMachine, anyNode, (start, view) => {
         fc.pre(start.deletingSince === undefined && (start.nodeName !== undefined || view.state !== 'present'));
@@ -183,35 +189,35 @@ describe('attention', () => {
         for (let writes = 0; writes < 2; writes++) state = written(state.machine, state.node) ?? state;
         expect(written(state.machine, state.node)).toBeNull();
         const left = attention(state.machine, state.node);
-        expect(left.filter((reason) => reason !== 'phase' && reason !== 'nodeDeleting')).toEqual([]);
+        expect(left.filter((reason) => reason !== 'stage' && reason !== 'nodeDeleting')).toEqual([]);
       }),
       { numRuns: 2_000 },
     );
   });
 });
 
-describe('phaseByNode', () => {
-  it('[invariant 6] changes nothing that nobody can see', () => {
-    fc.assert(fc.property(anyMachine, (seen) => expect(phaseByNode(seen, unknown)).toBe(seen.phase)));
+describe('stageByNode', () => {
+  it('[invariant 6] changes nothing while the Node is unknown', () => {
+    fc.assert(fc.property(anyMachine, (seen) => expect(stageByNode(seen, unknown)).toBe(seen.stage)));
   });
 
-  it('[mcm 31] [mcm 33] makes only Running Unknown, and Running what has a healthy node', () => {
+  it('[mcm 31] [mcm 33] makes only a running machine unhealthy, and any with a healthy node running', () => {
     fc.assert(
       fc.property(anyMachine, fc.oneof(fc.constant(absent), anyPresent), (seen, view) => {
-        fc.pre(!inPlace.includes(seen.phase));
+        fc.pre(seen.stage !== 'updating');
         const healthy = view.state === 'present' && isHealthy(view, seen.limits.nodeConditions);
-        const isNewcomer = seen.phase !== 'Running' && seen.phase !== 'Unknown';
+        const isNewcomer = seen.stage !== 'running' && seen.stage !== 'unhealthy';
         const mayRun = healthy && !(isNewcomer && view.startingUp);
-        const unhealthy = seen.phase === 'Running' && !healthy ? 'Unknown' : seen.phase;
-        expect(phaseByNode(seen, view)).toBe(mayRun ? 'Running' : unhealthy);
+        const unhealthy = seen.stage === 'running' && !healthy ? 'unhealthy' : seen.stage;
+        expect(stageByNode(seen, view)).toBe(mayRun ? 'running' : unhealthy);
       }),
     );
   });
 
   it('leaves a machine alone that is being updated in place', () => {
     fc.assert(
-      fc.property(anyMachine, fc.constantFrom(...inPlace), anyNode, (seen, phase, view) => {
-        expect(phaseByNode({ ...seen, phase }, view)).toBe(phase);
+      fc.property(anyMachine, anyNode, (seen, view) => {
+        expect(stageByNode({ ...seen, stage: 'updating' }, view)).toBe('updating');
       }),
     );
   });
@@ -219,8 +225,8 @@ describe('phaseByNode', () => {
   it('says the same when asked again', () => {
     fc.assert(
       fc.property(anyMachine, anyNode, (seen, view) => {
-        const phase = phaseByNode(seen, view);
-        expect(phaseByNode({ ...seen, phase }, view)).toBe(phase);
+        const stage = stageByNode(seen, view);
+        expect(stageByNode({ ...seen, stage }, view)).toBe(stage);
       }),
     );
   });

@@ -52,6 +52,8 @@ export interface MachineDialect {
    * @param nodeConditions the Node's conditions as they are, where they are to be copied
    */
   toStatusPatch(machine: KubeObject, report: MachineReport, now: Date, nodeConditions?: readonly object[]): object;
+  /** Note of the Event that goes with a report: what the status says of the step. */
+  toEventNote(machine: KubeObject, report: MachineReport): string;
   /**
    * Merge patch of a Machine that stores the identity of its VM; null removes it. Law: a snapshot of the patched object
    * has this identity.

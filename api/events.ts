@@ -34,6 +34,10 @@ export const machineEvents = {
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time: phase Running.' },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing: phase Unknown.' },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again: phase Running.' },
+  NodeDeleted: {
+    type: 'Normal',
+    when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM.',
+  },
   Deleting: { type: 'Normal', when: 'The deletion begins: phase Terminating.' },
   FailedDrain: { type: 'Warning', when: 'Draining the Node failed and is tried again.' },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },

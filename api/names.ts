@@ -14,6 +14,8 @@ export const names = {
   places: `${prefix}places`,
   /** Annotation on a Machine that is being deleted: names of Nodes that go with it, with commas, though it names no VM. */
   nodes: `${prefix}nodes`,
+  /** Annotation on a Machine: how many of its VMs were replaced under it, because their Nodes were deleted. */
+  replacements: `${prefix}replacements`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */

@@ -6,7 +6,7 @@ import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
-import type { MachineLimits, MachineSnapshot, StatusChange } from '../../api/model/machine.ts';
+import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -180,7 +180,7 @@ describe('storeIdentity', () => {
     const ref = refOf(await newMachine({ labels: { pool: 'a' } }));
     const identity = { providerID: 'simulated://1', nodeName: 'node-1' };
     const after = await activities.storeIdentity(ref, identity);
-    expect(after).toMatchObject({ providerID: 'simulated://1', nodeName: 'node-1', prioritized: true });
+    expect(after).toMatchObject({ providerID: 'simulated://1', nodeName: 'node-1' });
     expect(await get(ref)).toMatchObject({
       metadata: { labels: { pool: 'a', node: 'node-1' }, annotations: { [annotations.priority]: '3' } },
       spec: { providerID: 'simulated://1', class: { name: 'small' } },
@@ -203,11 +203,11 @@ const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 describe('writeStatus', () => {
   it('[mcm 20] writes phase and operation, with an Event', async () => {
     const ref = refOf(await newMachine());
-    const change: StatusChange = {
-      phase: 'Pending',
-      phaseSince: '2026-08-19T10:00:00.5Z',
-      operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
-      timeoutActive: true,
+    const change: MachineReport = {
+      stage: 'joining',
+      stageSince: '2026-08-19T10:00:00.5Z',
+      step: { kind: 'create', state: 'processing' },
+      isTimed: true,
       lastKnownState: 'state',
       event: { reason: 'VmCreated' },
     };
@@ -240,9 +240,9 @@ describe('writeStatus', () => {
   it('takes the error code away with the next operation and leaves alone what a change leaves out', async () => {
     const ref = refOf(await newMachine());
     await activities.writeStatus(ref, await seenOf(ref), {
-      phase: 'CrashLoopBackOff',
-      phaseSince: '2026-08-19T10:00:00Z',
-      operation: { type: 'Create', state: 'Failed', description: 'no', errorCode: 'ResourceExhausted' },
+      stage: 'creating',
+      stageSince: '2026-08-19T10:00:00Z',
+      step: { kind: 'create', state: 'failed', message: 'no', code: 'ResourceExhausted' },
     });
     expect((await get(ref)).status?.lastOperation).toMatchObject({ errorCode: 'ResourceExhausted' });
     const seen = await seenOf(ref);
@@ -250,19 +250,19 @@ describe('writeStatus', () => {
     const byOthers = mergePatch({ status: { currentStatus: { preserveExpiryTime } } });
     await client.patch(machines, ref, byOthers, { subresource: 'status' });
 
-    const operation = { type: 'Create', state: 'Processing', description: 'again' } as const;
+    const step = { kind: 'create', state: 'processing' } as const;
     // Its version is out of date by now.
-    await activities.writeStatus(ref, seen, { phase: 'CrashLoopBackOff', operation });
+    await activities.writeStatus(ref, seen, { stage: 'creating', step });
     const { status } = await get(ref);
     expect(status?.lastOperation).not.toHaveProperty('errorCode');
     expect(status?.currentStatus).toMatchObject({ lastUpdateTime: '2026-08-19T10:00:00Z', preserveExpiryTime });
   });
 
-  it('leaves a Machine alone that is in another phase than was seen, or is to go and was not', async () => {
+  it('leaves a Machine alone that is in another stage than was seen, or is deleted and was not', async () => {
     const ref = refOf(await newMachine());
     const seen = await seenOf(ref);
-    await activities.writeStatus(ref, seen, { phase: 'Running' });
-    const late: StatusChange = { phase: 'Pending', event: { reason: 'VmFailed' } };
+    await activities.writeStatus(ref, seen, { stage: 'running' });
+    const late: MachineReport = { stage: 'joining', event: { reason: 'VmFailed' } };
 
     expect(await activities.writeStatus(ref, seen, late)).toMatchObject({ phase: 'Running' });
 
@@ -277,10 +277,10 @@ describe('writeStatus', () => {
 });
 
 describe('syncNode', () => {
-  const running: StatusChange = {
-    phase: 'Running',
-    phaseSince: '2026-08-19T10:00:00Z',
-    operation: { type: 'Create', state: 'Successful', description: 'joined' },
+  const running: MachineReport = {
+    stage: 'running',
+    stageSince: '2026-08-19T10:00:00Z',
+    step: { kind: 'join', state: 'successful' },
   };
 
   async function pair(
@@ -323,7 +323,7 @@ describe('syncNode', () => {
     const { ref, seen } = await pair([ready]);
     const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');
-    const after = await activities.syncNode(ref, machine, { phase: 'Unknown', phaseSince: '2026-08-19T11:00:00Z' });
+    const after = await activities.syncNode(ref, machine, { stage: 'unhealthy', stageSince: '2026-08-19T11:00:00Z' });
     expect(after?.machine.phase).toBe('Running');
   });
 
@@ -341,7 +341,7 @@ describe('syncNode', () => {
     const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');
     await activities.removeNode(ref, node.metadata.name);
-    const after = await activities.syncNode(ref, machine, { phase: 'Unknown', phaseSince: '2026-08-19T11:00:00Z' });
+    const after = await activities.syncNode(ref, machine, { stage: 'unhealthy', stageSince: '2026-08-19T11:00:00Z' });
     expect(after).toMatchObject({
       machine: { phase: 'Unknown', conditions: { Ready: 'True' } },
       node: { state: 'absent' },
@@ -353,7 +353,7 @@ describe('syncNode', () => {
     await activities.syncNode(ref, seen, running);
     await setConditions(node.metadata.name, []);
     await client.patch(nodes, node.metadata, mergePatch({ status: { conditions: null } }), { subresource: 'status' });
-    const after = await activities.syncNode(ref, snapshotOf(await get(ref)), { phase: 'Unknown' });
+    const after = await activities.syncNode(ref, snapshotOf(await get(ref)), { stage: 'unhealthy' });
     expect(after?.machine.phase).toBe('Unknown');
     expect(after?.machine.conditions).toEqual({});
   });
@@ -372,7 +372,7 @@ describe('syncNode', () => {
 
   it('answers for a Machine that names no node', async () => {
     const machine = await newMachine();
-    const after = await activities.syncNode(refOf(machine), snapshotOf(machine), { phase: 'Unknown' });
+    const after = await activities.syncNode(refOf(machine), snapshotOf(machine), { stage: 'unhealthy' });
     expect(after).toMatchObject({ machine: { phase: 'Unknown' }, node: { state: 'absent' } });
   });
 });
@@ -494,7 +494,7 @@ describe('removeFinalizer', () => {
 });
 
 describe('a Machine that is gone, or whose name another one has', () => {
-  const change: StatusChange = { phase: 'Failed', event: { reason: 'VmFailed' } };
+  const change: MachineReport = { stage: 'failed', event: { reason: 'VmFailed' } };
   const calls: [string, (ref: ObjectRef, seen: MachineSnapshot) => Promise<unknown>][] = [
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],

@@ -3,15 +3,15 @@
  * They answer null when the Machine is gone or its name belongs to another object.
  */
 
-import { phaseByNode } from '../../api/attention.ts';
+import { stageByNode } from '../../api/attention.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../../api/events.ts';
-import { toStatusPatch } from '../../api/gardener/machine/snapshot.ts';
-import type { MachineLimits, MachinePhase, MachineSnapshot, StatusChange } from '../../api/model/machine.ts';
+import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place } from '../../api/model/source.ts';
+import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
@@ -43,7 +43,7 @@ export interface MachineReading {
 }
 
 /** What a workflow knows of the Machine whose status it writes. */
-export type Known = Pick<MachineSnapshot, 'resourceVersion' | 'phase' | 'deletingSince'>;
+export type Known = Pick<MachineSnapshot, 'stage' | 'deletingSince'>;
 
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {
@@ -79,14 +79,23 @@ export function createMachineActivities(deps: MachineDeps) {
     return snapshot(ref, await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest()));
   }
 
-  async function writeStatus(ref: ObjectRef, seen: Known, change: StatusChange, conditions?: readonly object[]) {
-    const patch = toStatusPatch(change, new Date(), conditions);
-    const machine = await patchStatus(ref, seen, change.phase, patch);
-    const isWritten = machine !== null && toSnapshot(ref, machine).phase === change.phase;
-    if (isWritten && change.event !== undefined) {
-      const { reason, note = change.operation?.description ?? change.phase } = change.event;
-      recordEvent(ref, reason, note);
-    }
+  /**
+   * Writes what is reported, with its Event. Others may have changed the Machine, but its stage and its deletion are as
+   * its workflow knows them. Otherwise the cluster or Temporal was restored from a backup, and nothing is written.
+   */
+  async function writeStatus(ref: ObjectRef, seen: Known, report: MachineReport, conditions?: readonly object[]) {
+    const { toSnapshot, toStatusPatch, toEventNote } = dialectOf(ref.dialect).machine;
+    let note: string | undefined;
+    const change = (live: KubeObject) => {
+      const { stage, deletingSince } = toSnapshot(live, defaults);
+      const isKnown = [seen.stage, report.stage].includes(stage) && deletingSince === seen.deletingSince;
+      note = isKnown ? toEventNote(live, report) : undefined;
+      return isKnown ? toStatusPatch(live, report, new Date(), conditions) : undefined;
+    };
+    const machine = await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, { ...localRequest(), subresource: 'status' });
+    if (machine === undefined) return null;
+    const { event } = report;
+    if (note !== undefined && event !== undefined) recordEvent(ref, event.reason, event.note ?? note);
     return machine;
   }
 
@@ -94,32 +103,6 @@ export function createMachineActivities(deps: MachineDeps) {
   function recordEvent(ref: ObjectRef, reason: MachineEvent, note: string): void {
     const regarding = referenceTo(dialectOf(ref.dialect).kinds.machine, ref);
     events.record({ type: machineEvents[reason].type, reason, action: reason, note, regarding });
-  }
-
-  /**
-   * By version, as a patch of a status says nothing about another UID; where that which is known is the present one, it
-   * need not be read. Others may have changed the Machine. But its phase and its deletion are as its workflow knows them,
-   * unless the cluster or Temporal was set back: then the decision was made from what is not so, and nothing is written.
-   */
-  async function patchStatus(
-    ref: ObjectRef,
-    seen: Known,
-    phase: MachinePhase,
-    patch: object,
-  ): Promise<KubeObject | null> {
-    const { kinds } = dialectOf(ref.dialect);
-    const { resourceVersion } = seen;
-    const options = { ...localRequest(), subresource: 'status' } as const;
-    const isKnown = (live: MachineSnapshot) =>
-      [seen.phase, phase].includes(live.phase) && live.deletingSince === seen.deletingSince;
-    try {
-      const known = mergePatch({ ...patch, metadata: { resourceVersion } });
-      return await orNull(() => control.patch(kinds.machine, ref, known, options));
-    } catch (error) {
-      if (!isConflict(error)) throw error;
-      const change = (live: KubeObject) => (isKnown(toSnapshot(ref, live)) ? patch : undefined);
-      return (await update(control, kinds.machine, ref, change, options)) ?? null;
-    }
   }
 
   /** The Machine with our finalizer, or as it is now when somebody else changed it first. */
@@ -190,9 +173,23 @@ export function createMachineActivities(deps: MachineDeps) {
       return machine && placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
     },
 
-    /** Stores which VM backs the Machine. */
+    /** From here on the VM is known to the Machine. */
     async storeIdentity(ref: ObjectRef, identity: MachineIdentityChange): Promise<MachineSnapshot | null> {
-      return updateMachine(ref, (live) => dialectOf(ref.dialect).machine.toIdentityPatch(live, identity));
+      const change = (live: KubeObject) => dialectOf(ref.dialect).machine.toIdentityPatch(live, identity);
+      return snapshot(ref, (await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest())) ?? null);
+    },
+
+    /**
+     * From here on the Machine names no VM: the one it had is gone. It still names the Node, which is removed next, so
+     * that whoever takes over knows of it.
+     * @param replacements how many VMs of the Machine were replaced, this one included
+     */
+    async forgetVm(ref: ObjectRef, replacements: number): Promise<MachineSnapshot | null> {
+      const change = (live: KubeObject) => {
+        const patch = dialectOf(ref.dialect).machine.toIdentityPatch(live, { providerID: null });
+        return withAnnotations(patch, { [names.replacements]: String(replacements) });
+      };
+      return snapshot(ref, (await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest())) ?? null);
     },
 
     /**
@@ -206,27 +203,22 @@ export function createMachineActivities(deps: MachineDeps) {
       return (node?.metadata.labels?.[nodeMachineLabel] ?? name) !== name;
     },
 
-    /** Writes the status, with its Event. A Machine in a phase that nobody has `seen` is left and answered as it is. */
-    async writeStatus(ref: ObjectRef, seen: Known, change: StatusChange): Promise<MachineSnapshot | null> {
-      return snapshot(ref, await writeStatus(ref, seen, change));
+    /** Writes what is reported, with its Event. A Machine in a stage that is not the `seen` one is left as it is. */
+    async writeStatus(ref: ObjectRef, seen: Known, report: MachineReport): Promise<MachineSnapshot | null> {
+      return snapshot(ref, await writeStatus(ref, seen, report));
     },
 
     /**
-     * Marks the Node as ours and copies its conditions to the Machine's status, with `change` unless the Node, read
-     * here, says that the Machine should be in another phase.
+     * Marks the Node as ours and copies its conditions to the Machine's status, with what is reported unless the Node,
+     * read here, says that the Machine should be in another stage.
      */
-    async syncNode(ref: ObjectRef, seen: MachineSnapshot, change: StatusChange): Promise<MachineReading | null> {
+    async syncNode(ref: ObjectRef, seen: MachineSnapshot, report: MachineReport): Promise<MachineReading | null> {
       const node = await markNode(ref, seen);
       const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
-      const agrees = phaseByNode({ ...seen, phase: change.phase }, view) === change.phase;
-      const { phase, ...rest } = change;
-      const machine = await writeStatus(
-        ref,
-        seen,
-        agrees ? { phase, ...rest } : { phase: seen.phase },
-        view.state === 'present' ? (node?.status?.conditions ?? []) : undefined,
-      );
-      return machine && { machine: toSnapshot(ref, machine), node: view };
+      const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
+      const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
+      const machine = await writeStatus(ref, seen, agrees ? report : { stage: seen.stage }, conditions);
+      return machine === null ? null : { machine: toSnapshot(ref, machine), node: view };
     },
 
     /** Deletes the Machine, because its Node was. */
@@ -309,6 +301,12 @@ export function createMachineActivities(deps: MachineDeps) {
     const patch = strategicMergePatch({ metadata });
     return (await orNull(() => target.patch(nodes, { name }, patch, localRequest()))) ?? undefined;
   }
+}
+
+/** A patch that changes these annotations as well. */
+function withAnnotations(patch: object, annotations: Readonly<Record<string, string>>): object {
+  const { metadata, ...rest }: { metadata?: { annotations?: object } } = patch;
+  return { ...rest, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } } };
 }
 
 /** A change of annotations; undefined for none. */

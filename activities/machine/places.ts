@@ -29,6 +29,8 @@ export interface PlacesReading {
   readonly places: readonly Place[];
   /** Nodes whose VMs may be gone already; left out where there are none. */
   readonly nodeNames?: readonly string[];
+  /** How many VMs of the Machine were replaced; left out for none. */
+  readonly replacements?: number;
   readonly reading: SourceSnapshot;
   /** Why the places are not known: names the object, the field and the fix. */
   readonly problem?: string;
@@ -63,7 +65,8 @@ export function placesOf(
   sourceKind: string,
 ): PlacesReading {
   const nodeNames = nodesOf(machine);
-  const known = { reading, ...(nodeNames.length > 0 && { nodeNames }) };
+  const replacements = Number(machine.metadata.annotations?.[names.replacements]) || 0;
+  const known = { reading, ...(nodeNames.length > 0 && { nodeNames }), ...(replacements > 0 && { replacements }) };
   const { places, problem } = readAnnotation(machine);
   if (problem !== undefined) {
     const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then send the signal retryNow`;

@@ -3,6 +3,7 @@ import type { Dialect } from '../dialect.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
+import { toEventNote, toStatusPatch } from './machine/status.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
@@ -23,9 +24,8 @@ export const gardener: Dialect = {
   },
   machine: {
     toSnapshot: toMachineSnapshot,
-    toStatusPatch: () => {
-      throw new Error('the workflow does not report stages yet');
-    },
+    toStatusPatch,
+    toEventNote,
     toIdentityPatch,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },

@@ -3,20 +3,6 @@ import type { MachineEvent } from '../events.ts';
 import type { FailureCode } from '../failures.ts';
 import type { NodeView } from './node.ts';
 
-/** Life of a Machine as its status tells it; the names are machine-controller-manager's. */
-export type MachinePhase =
-  | ''
-  | 'Pending'
-  | 'Available'
-  | 'Running'
-  | 'Unknown'
-  | 'Failed'
-  | 'Terminating'
-  | 'CrashLoopBackOff'
-  | 'InPlaceUpdating'
-  | 'InPlaceUpdateSuccessful'
-  | 'InPlaceUpdateFailed';
-
 /** Condition type to its status (`True`, `False`, `Unknown`). */
 export type ConditionStatuses = Readonly<Record<string, string>>;
 
@@ -32,7 +18,7 @@ export interface MachineLimits {
   readonly nodeConditions: readonly string[];
 }
 
-/** What decisions about a machine need of its Machine object. Under 1 KB: it travels in signals. */
+/** What decisions about a machine need of its Machine object. Under 1 KB: it is in signals. */
 export interface MachineSnapshot {
   readonly uid: string;
   readonly resourceVersion: string;
@@ -42,12 +28,8 @@ export interface MachineSnapshot {
   readonly managed: boolean;
   /** All finalizers, so that ours is added without losing others. */
   readonly finalizers: readonly string[];
-  /** Whether it has a deletion priority. */
-  readonly prioritized: boolean;
   /** metadata.deletionTimestamp, RFC 3339, on the API server's clock. */
   readonly deletingSince?: string;
-  readonly phase: MachinePhase;
-  readonly class: { readonly kind: string; readonly name: string };
   readonly providerID?: string;
   readonly nodeName?: string;
   /** Name of the MachineDeployment, where the template names one. */
@@ -61,13 +43,15 @@ export interface MachineSnapshot {
   readonly conditions: ConditionStatuses;
   /** What the provider wants to be given with its next call. */
   readonly lastKnownState?: string;
-  /** How far it is; `phase` is its API's own word for that, for people. */
+  /** How far it is. Decisions are made from this alone. */
   readonly stage: MachineStage;
+  /** Its API's own word for how far it is: for people, in `describe`, the search attribute and the CLI. */
+  readonly phase: string;
   /** Name of the object that its VM is made from; or else text that differs when the inline source was changed. */
   readonly source: string;
   /** Why no VM may be created for it: what is wrong with the object itself, with the field and the fix. */
   readonly problem?: string;
-  /** What becomes of it when somebody deletes its Node. */
+  /** When somebody deletes its Node: the Machine is deleted, or its VM is replaced. */
   readonly onNodeDeleted: 'deleteMachine' | 'replaceVm';
 }
 
@@ -83,38 +67,17 @@ export interface MachineObservation {
 }
 
 /**
- * The part of a Machine that others write, as text to compare: two snapshots with equal wishes ask for the same. What
- * only its workflow writes is left out, so that a workflow is not woken by its own writes.
+ * What others ask of a Machine, as text to compare. What only its workflow writes is left out: a workflow is not woken by
+ * its own writes.
  */
 export function desiredState(machine: MachineSnapshot): string {
-  const { uid, deletingSince, class: machineClass, forceDeletion, limits } = machine;
-  return JSON.stringify([uid, deletingSince, machineClass, forceDeletion, limits]);
-}
-
-/** What is being done with a Machine, as `status.lastOperation` tells it. */
-export interface MachineOperation {
-  readonly type: 'Create' | 'Update' | 'InPlaceUpdate' | 'DrainNode' | 'HealthCheck' | 'Delete';
-  readonly state: 'Processing' | 'Failed' | 'Successful';
-  readonly description: string;
-  readonly errorCode?: FailureCode;
-}
-
-/** A change of a Machine's status. What it leaves out stays as it is. */
-export interface StatusChange {
-  readonly phase: MachinePhase;
-  /** When the phase was entered, RFC 3339; left out while the phase stays the same. */
-  readonly phaseSince?: string;
-  readonly operation?: MachineOperation;
-  /** Whether a time-out is running against the phase. */
-  readonly timeoutActive?: boolean;
-  readonly lastKnownState?: string;
-  /** An Event on the Machine that goes with the change. Its note is the operation's description unless one is given. */
-  readonly event?: { readonly reason: MachineEvent; readonly note?: string };
+  const { uid, deletingSince, source, problem, forceDeletion, limits } = machine;
+  return JSON.stringify([uid, deletingSince, source, problem, forceDeletion, limits]);
 }
 
 /** How far a Machine is, whatever its API calls that. */
 export type MachineStage =
-  | 'new' // nothing was asked of a cloud yet
+  | 'new' // no VM was asked for yet
   | 'creating' // a step of the creation was refused and is tried again
   | 'joining' // the VM exists and its Node has not joined
   | 'available' // the VM exists and there is no target cluster
@@ -122,14 +85,16 @@ export type MachineStage =
   | 'unhealthy' // the Node is unhealthy or missing
   | 'failed' // its owner replaces it
   | 'deleting'
-  | 'updating'; // updated in place, by somebody else
+  | 'updating'; // updated in place by somebody else: the workflow leaves it alone
 
 /** What is being done with a Machine, or was done last: facts, which a dialect puts into its own words. */
 export interface MachineStep {
-  readonly kind: 'create' | 'initialize' | 'join' | 'health' | 'drain' | 'deleteVm';
+  /** `claimNode`: whether the Node that the cloud names is that of this VM. */
+  readonly kind: 'create' | 'initialize' | 'claimNode' | 'join' | 'health' | 'drain' | 'deleteVm';
   readonly state: 'processing' | 'failed' | 'successful';
-  /** What happened, for people; left out where the kind says it all. */
+  /** Why it failed, for people. */
   readonly message?: string;
+  /** Code of the failure. */
   readonly code?: FailureCode;
   /** The message is the cloud's. */
   readonly isFromCloud?: true;
@@ -144,8 +109,8 @@ export interface MachineReport {
   /** Whether a timeout counts against the stage. */
   readonly isTimed?: boolean;
   readonly lastKnownState?: string;
-  /** The Node that has joined. */
-  readonly nodeName?: string;
-  /** An Event on the Machine that goes with the report. Its note is what the dialect says of the step unless one is given. */
+  /** Name of the Node that has joined; null: the VM that had it is gone. */
+  readonly nodeName?: string | null;
+  /** An Event on the Machine that goes with the report. Without a note it says what the dialect says of the step. */
   readonly event?: { readonly reason: MachineEvent; readonly note?: string };
 }

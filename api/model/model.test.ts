@@ -9,12 +9,10 @@ const machine: MachineSnapshot = {
   createdAt: '2026-08-19T10:00:00Z',
   managed: true,
   finalizers: ['machine.sapcloud.io/machine-controller-manager'],
-  prioritized: true,
   phase: 'Running',
   stage: 'running',
   source: 'small',
   onNodeDeleted: 'deleteMachine',
-  class: { kind: 'MachineClass', name: 'small' },
   providerID: 'simulated://1',
   nodeName: 'node-1',
   forceDeletion: false,
@@ -44,14 +42,13 @@ describe('isNewer', () => {
   });
 });
 
-describe('wishes', () => {
-  it('are the same whatever the workflow of the machine writes', () => {
+describe('desiredState', () => {
+  it('is the same whatever the workflow of the machine writes', () => {
     const writes = fc.record(
       {
         resourceVersion: fc.string(),
         managed: fc.boolean(),
         finalizers: fc.array(fc.string()),
-        prioritized: fc.boolean(),
         phase: fc.constantFrom('', 'Pending', 'Running', 'Unknown', 'Failed', 'Terminating'),
         providerID: fc.string(),
         nodeName: fc.string(),
@@ -70,13 +67,13 @@ describe('wishes', () => {
   it.each<[string, Partial<MachineSnapshot>]>([
     ['another object of the same name', { uid: 'uid-2' }],
     ['a deletion', { deletingSince: '2026-08-19T11:00:00Z' }],
-    ['another class', { class: { kind: 'MachineClass', name: 'large' } }],
-    ['another kind of class', { class: { kind: 'Class', name: 'small' } }],
+    ['another source', { source: 'large' }],
+    ['an object that is not valid', { problem: 'spec.class.kind is empty' }],
     ['the label force-deletion', { forceDeletion: true }],
     ['another creation timeout', { limits: { ...machine.limits, creationSeconds: 60 } }],
     ['another drain timeout', { limits: { ...machine.limits, drainSeconds: 60 } }],
     ['other conditions to watch', { limits: { ...machine.limits, nodeConditions: [] } }],
-  ])('tell %s', (_, change) => {
+  ])('differs after %s', (_, change) => {
     expect(desiredState({ ...machine, ...change })).not.toBe(desiredState(machine));
   });
 });

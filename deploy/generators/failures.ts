@@ -1,7 +1,7 @@
 /** docs/reference/failures.md, from the one list of failure codes. */
 import { type FailureCode, failures } from '../../api/failures.ts';
 import { blockers, searchAttributes } from '../../api/names.ts';
-import { retryPauseMs } from '../../workflows/machine/phase.ts';
+import { retryPauseMs } from '../../workflows/machine/outcome.ts';
 
 /** Content of docs/reference/failures.md. */
 export function failuresDoc(): string {

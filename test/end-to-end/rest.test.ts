@@ -212,7 +212,7 @@ describe('machines at rest', () => {
         isDone: (_, node) => node?.metadata.finalizers?.includes(finalizers.node) === true,
       },
       {
-        raises: ['phase', 'nodeHealth'],
+        raises: ['stage', 'nodeHealth'],
         make: (name) => {
           const patch = mergePatch({ status: { currentStatus: { phase: 'Pending' } } });
           return millwright.control.patch(machines, machineKey(name), patch, { subresource: 'status' });

@@ -8,8 +8,9 @@ import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { DrainActivities, DrainRequest } from '../../activities/machine/drain.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
+import type { MachineIdentityChange } from '../../api/dialect.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineSnapshot, StatusChange } from '../../api/model/machine.ts';
+import type { MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
@@ -43,7 +44,11 @@ interface Cluster {
   /** Where the Machine may have VMs, and which Nodes go with it, as it remembers. */
   places: readonly Place[] | undefined;
   nodeNames: readonly string[];
-  written: StatusChange[];
+  /** How many VMs were replaced, as the Machine remembers. */
+  replacements: number;
+  /** What was reported with a Node. */
+  synced: MachineReport[];
+  written: MachineReport[];
 }
 
 interface Cloud {
@@ -197,12 +202,10 @@ function newCluster(): Cluster {
       createdAt: new Date().toISOString(),
       managed: false,
       finalizers: [],
-      prioritized: false,
-      phase: '',
       stage: 'new',
+      phase: phaseOf('new'),
       source: 'small',
       onNodeDeleted: 'deleteMachine',
-      class: { kind: 'MachineClass', name: 'small' },
       forceDeletion: false,
       limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
       conditions: {},
@@ -227,6 +230,8 @@ function newCluster(): Cluster {
     steps: [],
     places: undefined,
     nodeNames: [],
+    replacements: 0,
+    synced: [],
     written: [],
   };
 }
@@ -269,24 +274,28 @@ function playCluster(
       return touch({});
     }),
     readPlaces: noted('readPlaces', () => {
-      const { reading, places, nodeNames } = cluster;
+      const { reading, places, nodeNames, replacements } = cluster;
       const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
       const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
-      return { places: known ?? [], nodeNames, reading, ...(problem !== undefined && { problem }) };
+      return { places: known ?? [], nodeNames, replacements, reading, ...(problem !== undefined && { problem }) };
     }),
-    storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
-      touch({ ...(providerID && { providerID }), prioritized: true, ...(nodeName && { nodeName }) }),
-    ),
+    storeIdentity: noted('storeIdentity', (_ref, identity) => touch(withIdentity(identity))),
+    forgetVm: noted('forgetVm', (_ref, replacements) => {
+      cluster.replacements = replacements;
+      return touch(withIdentity({ providerID: null }));
+    }),
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
-    writeStatus: noted('writeStatus', (_ref, _known, change) => {
-      cluster.written.push(change);
-      const { phase, lastKnownState } = change;
-      return touch({ phase, ...(lastKnownState !== undefined && { lastKnownState }) });
+    writeStatus: noted('writeStatus', (_ref, _known, report) => {
+      cluster.written.push(report);
+      const { stage, lastKnownState } = report;
+      return touch({ stage, phase: phaseOf(stage), ...(lastKnownState !== undefined && { lastKnownState }) });
     }),
-    syncNode: noted('syncNode', (_ref, _seen, { phase }) => {
+    syncNode: noted('syncNode', (_ref, _seen, report) => {
+      cluster.synced.push(report);
+      const { stage } = report;
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;
-      return { machine: touch({ phase, conditions }), node };
+      return { machine: touch({ stage, phase: phaseOf(stage), conditions }), node };
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', () => true),
@@ -296,6 +305,19 @@ function playCluster(
     ensureUserData: noted('ensureUserData', () => userData),
     removeUserData: noted('removeUserData', () => true),
   };
+}
+
+/** What this API calls its stages: words that nothing may branch on. */
+export function phaseOf(stage: MachineStage): string {
+  return `is ${stage}`;
+}
+
+/** undefined takes a field away: objects of the API have no such fields. */
+function withIdentity({ providerID, nodeName }: MachineIdentityChange): Partial<MachineSnapshot> {
+  return {
+    providerID: providerID ?? undefined,
+    ...(nodeName !== undefined && { nodeName: nodeName ?? undefined }),
+  } as Partial<MachineSnapshot>;
 }
 
 function playDrains(cluster: Cluster): DrainActivities {

@@ -1,4 +1,4 @@
-/** What a failed activity means: one translation, pure, for every phase. */
+/** What a failed activity means: one translation, pure, for every workflow. */
 import {
   ActivityFailure,
   ApplicationFailure,
@@ -18,22 +18,21 @@ export interface Failure {
   readonly blockedOn: Blocker;
   /** How long the cloud asks to be left alone. */
   readonly retryAfterMs?: number;
-  /** It was worth another try, and none was left. */
-  readonly triesUsedUp?: true;
+  /** Temporal would have made another attempt, had the retry policy allowed one. */
+  readonly attemptsUsedUp?: true;
 }
 
 /**
- * Whether an activity failed, which phases deal with. Not a cancellation, and not a bug of ours, which is left to show
- * as a failed workflow task. A local activity fails with the bare ApplicationFailure, an ordinary one inside of an
- * ActivityFailure.
+ * Whether an activity failed. Not a cancellation, and not a bug of ours, which shows as a failed workflow task. A local
+ * activity fails with the bare ApplicationFailure, an ordinary one with an ActivityFailure around it.
  */
 export function isActivityFailure(error: unknown): error is TemporalFailure {
   return error instanceof TemporalFailure && !isCancellation(error);
 }
 
 /**
- * Whether an activity was cancelled before any worker took it. Only the server knows, and says so in the details of the
- * cancellation; where it does not, the activity counts as taken. Says nothing about tries before the last.
+ * Whether an activity was cancelled before any worker took it. The server says so in the details of the cancellation;
+ * otherwise the activity counts as taken. Says nothing about attempts before the last.
  */
 export function wasNeverTaken(error: unknown): boolean {
   const cause = error instanceof ActivityFailure ? error.cause : undefined;
@@ -44,9 +43,10 @@ export function wasNeverTaken(error: unknown): boolean {
 export function toFailure(error: TemporalFailure): Failure {
   const isRemote = error instanceof ActivityFailure;
   const cause = isRemote ? error.cause : error;
-  const triesUsedUp = isRemote && error.retryState === 'MAXIMUM_ATTEMPTS_REACHED' && { triesUsedUp: true as const };
+  const attemptsUsedUp = isRemote &&
+    error.retryState === 'MAXIMUM_ATTEMPTS_REACHED' && { attemptsUsedUp: true as const };
   if (cause instanceof TimeoutFailure) {
-    return { ...fromTimeout(cause, isRemote ? error.activityType : 'a Kubernetes step'), ...triesUsedUp };
+    return { ...fromTimeout(cause, isRemote ? error.activityType : 'a Kubernetes step'), ...attemptsUsedUp };
   }
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
@@ -55,7 +55,7 @@ export function toFailure(error: TemporalFailure): Failure {
   return {
     ...{ code, message: cause?.message ?? error.message, outcomeUnknown, blockedOn },
     ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...triesUsedUp,
+    ...attemptsUsedUp,
   };
 }
 
@@ -64,15 +64,10 @@ function retryAfterOf({ details }: ApplicationFailure): number | undefined {
   return typeof retryAfterMs === 'number' && retryAfterMs > 0 ? retryAfterMs : undefined;
 }
 
-/** An error of the cloud as machine-controller-manager writes it into `lastOperation`, where others look for the code. */
-export function toOperationText({ code, message }: Pick<Failure, 'code' | 'message'>): string {
-  return `machine codes error: code = [${code}] message = [${message}]`;
-}
-
-/** Whether two errors differ in no more than words with digits: times, counts, ids of requests. */
+/** Whether two errors are the same but for words with digits: times, counts, ids of requests. */
 export function isSameError(a: Pick<Failure, 'code' | 'message'>, b: Pick<Failure, 'code' | 'message'>): boolean {
-  const gist = (message: string) => message.replace(/\S*\d\S*/g, '#');
-  return a.code === b.code && gist(a.message) === gist(b.message);
+  const withoutNumbers = (message: string) => message.replace(/\S*\d\S*/g, '#');
+  return a.code === b.code && withoutNumbers(a.message) === withoutNumbers(b.message);
 }
 
 /** A failure of a provider's activity, with the provider in it where that may be what is wrong. */

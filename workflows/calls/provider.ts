@@ -2,26 +2,19 @@
 import { proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { Place } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
-import type { ProviderActivities, VmDeletion } from '../../api/provider.ts';
-import type { Life } from '../machine/life.ts';
-import { readVmDeletion } from './answers.ts';
+import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
+import { readVm, readVmDeletion } from './answers.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 
 export interface CloudCallOptions {
   /** From 1, the first, to 5. Default: 3. */
   readonly priorityKey?: number;
-  /** Default: `cloudTries`. */
+  /** Default: 4, within seconds. */
   readonly maximumAttempts?: number;
 }
 
-/** How often a call is tried, within seconds, before its failure is an answer. */
-export const cloudTries = 4;
-
-/** Cloud activities of a provider. Quick retries are here, the rest is a wait. */
-export function cloudActivities(
-  provider: string,
-  { priorityKey, maximumAttempts = cloudTries }: CloudCallOptions = {},
-) {
+/** Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. */
+export function cloudActivities(provider: string, { priorityKey, maximumAttempts = 4 }: CloudCallOptions = {}) {
   return proxyActivities<ProviderActivities>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
     startToCloseTimeout: '5 minutes',
@@ -35,31 +28,36 @@ export function cloudActivities(
 }
 
 /**
+ * One attempt to have the VM of a Machine. It is not retried here: of several attempts Temporal returns only the last
+ * failure, and an earlier one may have made a VM. A failure is an answer; only a cancellation throws.
+ */
+export async function ensureVm(provider: string, request: EnsureVmRequest): Promise<Vm | Failure> {
+  try {
+    return readVm(await cloudActivities(provider, { maximumAttempts: 1 }).ensureVm(request));
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return withProvider(toFailure(error), provider);
+  }
+}
+
+/** What a provider has to know of a Machine whose VMs it deletes in a place. */
+export type VmDeletionScope = Omit<DeleteVmRequest, keyof Place | 'only'>;
+
+/**
  * One call to delete all VMs of the Machine in a place, with what belongs to them. With `nodeNames` a VM whose Node has
- * another name waits for the next call, which knows it. A refusal is an answer; only a cancellation throws.
+ * another name is left to the next call, which names that Node, too. A failure is an answer; only a cancellation throws.
  */
 export async function deleteVm(
-  life: Life,
-  { provider, credentials, ...scope }: Place,
-  nodeNames?: readonly string[],
+  { provider, credentials, ...place }: Place,
+  scope: VmDeletionScope,
 ): Promise<Pick<VmDeletion, 'state' | 'nodeNames'> | Failure> {
-  const { uid, namespace, name } = life.ref;
-  const { providerID, lastKnownState } = life.machine;
   try {
-    const answer = await cloudActivities(provider).deleteVm({
-      ...scope,
-      credentials: [...credentials],
-      machine: { uid, namespace, name },
-      ...(providerID !== undefined && { providerID }),
-      ...(nodeNames !== undefined && { nodeNames: [...nodeNames] }),
-      ...(lastKnownState !== undefined && { lastKnownState }),
-      outcomeUnknown: life.outcomeUnknown,
-    });
-    return readVmDeletion(answer);
+    const request = { ...place, ...scope, credentials: [...credentials] };
+    return readVmDeletion(await cloudActivities(provider).deleteVm(request));
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = withProvider(toFailure(error), provider);
-    // Also while a create call may still take effect: it promises what `gone` does, after settleSeconds.
+    // Also while a create call may still take effect: NotFound promises what `gone` does, after settleSeconds.
     return failure.code === 'NotFound' ? { state: 'gone', nodeNames: [] } : failure;
   }
 }

@@ -53,7 +53,7 @@ describe('a refusal', () => {
       note('no room in request 1a'),
       note('no quota in request 3c'),
     ]);
-    expect(cluster.written.map(({ operation }) => operation !== undefined)).toEqual([true, false, true]);
+    expect(cluster.written.map(({ step }) => step !== undefined)).toEqual([true, false, true]);
     expect((await described()).lastError).toMatchObject({ times: 1, message: words });
   });
 
@@ -68,16 +68,16 @@ describe('a refusal', () => {
     expect(await waitingFor()).toBe('a change that helps, or the next try');
     expect(cloud.asked).toHaveLength(1);
 
-    touch({ class: { kind: 'MachineClass', name: 'large' } });
+    touch({ source: 'large' });
     await workflow().signal(refreshSignal);
     await untilRefused(2);
   });
 });
 
 describe('a machine at rest', () => {
-  it('goes on from what an older release has carried, without fields that came later', async () => {
+  it('goes on from the state of an older release, which lacks fields that came later', async () => {
     const { nodeConditions: _, ...limits } = cluster.machine.limits;
-    touch({ phase: 'Running', managed: true, providerID: vm.providerID, nodeName: 'node-1', prioritized: true });
+    touch({ stage: 'running', managed: true, providerID: vm.providerID, nodeName: 'node-1' });
     const node = {
       uid: 'node-uid',
       resourceVersion: '1',
@@ -87,7 +87,7 @@ describe('a machine at rest', () => {
     };
     cluster.node = { state: 'present', ...node, deleting: false, startingUp: false };
     const machine = { ...cluster.machine, limits };
-    const known = { mayHaveVm: true, outcomeUnknown: false, ordinal: 0, mayHaveUserData: false, drained: false };
+    const known = { creation: { state: 'named', hasJoined: true }, mayHaveUserData: false, drained: false };
     await start({ machine, node: cluster.node, ...known, outageEndMs: 0, stale: false, shown: '' });
     await eventually(async () => (await described()).doing === 'running');
 
@@ -99,12 +99,12 @@ describe('a machine at rest', () => {
     expect(cloud.deletions).toHaveLength(1);
   });
 
-  it('puts the phase right that somebody else has written', async () => {
+  it('corrects a status that somebody else has written', async () => {
     await startRunning();
 
-    touch({ phase: 'Pending' });
+    touch({ stage: 'joining' });
     await observe();
 
-    await eventually(() => cluster.machine.phase === 'Running');
+    await eventually(() => cluster.machine.stage === 'running');
   });
 });

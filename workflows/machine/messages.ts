@@ -1,15 +1,15 @@
 /** Signals and queries of the machine workflow. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineObservation, MachinePhase } from '../../api/model/machine.ts';
+import type { MachineObservation } from '../../api/model/machine.ts';
 import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 
 /** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
-/** An operator wants a machine that is being deleted to go without regard for its pods. */
+/** An operator wants a machine that is being deleted to be deleted without regard for its pods. */
 export const forceDeletionSignal = defineSignal('forceDeletion');
-/** An operator wants a machine that is being deleted to go with its pods still on it. */
+/** An operator wants a machine that is being deleted to be deleted with its pods still on it. */
 export const skipDrainSignal = defineSignal('skipDrain');
 
 /** What the workflow of a machine is doing. */
@@ -17,7 +17,8 @@ export const describeQuery = defineQuery<MachineDescription>('describe');
 
 /** Answer of the query `describe`. Times are RFC 3339. */
 export interface MachineDescription {
-  readonly phase: MachinePhase;
+  /** The API's own word for how far it is. */
+  readonly phase: string;
   /** What it is doing, a phrase such as `creating the VM`. */
   readonly doing: string;
   readonly since: string;

@@ -1,54 +1,75 @@
 /** What the phases do about a machine's Node. */
 import { isHealthy } from '../../api/attention.ts';
-import type { MachineLimits, StatusChange } from '../../api/model/machine.ts';
+import type { MachineLimits } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
-import { kubernetes, type Life, now, takeMachine, untilAnswered } from './life.ts';
-import { again, type PhaseOutcome } from './phase.ts';
-import { showPhase, showProgress } from './progress.ts';
+import { kubernetes } from './kubernetes.ts';
+import { setMachine } from './observe.ts';
+import { showSearchAttributes } from './progress.ts';
+import { type Facts, withTime } from './report.ts';
+import type { MachineState } from './state.ts';
+import { untilAnswered } from './wait.ts';
 
 /** Whether the Node is there and healthy and nothing says that it is still starting up. */
-export function isJoinable({ machine, node, isUninitialized }: Life): boolean {
+export function isJoinable({ machine, node, isUninitialized }: MachineState): boolean {
   if (node.state !== 'present' || node.deleting || node.startingUp || isUninitialized) return false;
   return isHealthy(node, machine.limits.nodeConditions);
 }
 
 /** What keeps a Node from being healthy: `Ready is Unknown, DiskPressure is True`. */
-export function ailment({ conditions }: NodeSnapshot, { nodeConditions }: MachineLimits): string {
+export function unhealthyConditions({ conditions }: NodeSnapshot, { nodeConditions }: MachineLimits): string {
   const bad = nodeConditions.filter((type) => (conditions[type] ?? 'False') !== 'False');
   const types = conditions['Ready'] === 'True' ? bad : ['Ready', ...bad];
-  return types.map((type) => `${type} is ${conditions[type] ?? 'not told'}`).join(', ');
+  return types.map((type) => `${type} is ${conditions[type] ?? 'not reported'}`).join(', ');
 }
 
-/** Whether somebody deleted the Node: its Machine goes with it. */
-export function isNodeDeleted({ node }: Life): boolean {
+/** Whether somebody deleted the Node. */
+export function isNodeDeleted({ node }: MachineState): boolean {
   return node.state === 'present' && node.deleting;
 }
 
-/** Deletes the Machine, because its Node was. */
-export async function followNode(life: Life): Promise<PhaseOutcome> {
-  showProgress(life, { doing: 'deleting the Machine, because its node was deleted' });
-  takeMachine(life, await untilAnswered(life, 'deleting the Machine', () => kubernetes.deleteMachine(life.ref)));
-  return again;
+/** Name of the machine's Node: as the Machine stores it, or else that of the Node that was matched by its provider ID. */
+export function nodeNameOf({ machine, node }: MachineState): string | undefined {
+  return machine.nodeName ?? (node.state === 'present' ? node.name : undefined);
+}
+
+/** Stores the name of a Node that was matched by its provider ID, unless the Machine names it. */
+export async function nameNode(state: MachineState): Promise<void> {
+  const { nodeName: known, providerID } = state.machine;
+  const nodeName = nodeNameOf(state);
+  if (known !== undefined || nodeName === undefined || providerID === undefined) return;
+  const step = () => kubernetes.storeIdentity(state.ref, { providerID, nodeName });
+  const machine = await untilAnswered(state, 'storing the name of the node', step);
+  setMachine(state, { ...machine, nodeName });
 }
 
 /**
- * Marks the Node as ours and copies its conditions to the Machine, with a change of phase. Answers whether the phase was
- * written: it is not when the Node, read in the same step, says that another one is right by now.
+ * Marks the Node as ours, copies its conditions to the Machine and reports `facts`. Answers whether these were written:
+ * they are not when the Node, read in the same step, says that another stage is right by now.
  */
-export async function syncNode(life: Life, change: Omit<StatusChange, 'phaseSince'>): Promise<boolean> {
-  const full: StatusChange = { ...change, ...(change.phase !== life.machine.phase && { phaseSince: now() }) };
-  const seen = await untilAnswered(life, 'synchronising the node', () =>
-    kubernetes.syncNode(life.ref, life.machine, full),
+export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
+  const nodeName = nodeNameOf(state);
+  const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
+  const dated = withTime(state, facts);
+  const seen = await untilAnswered(state, 'synchronising the node', () =>
+    kubernetes.syncNode(state.ref, machine, dated),
   );
-  life.node = seen.node;
-  takeMachine(life, seen.machine);
-  showPhase(life);
-  return seen.machine.phase === change.phase;
+  state.node = seen.node;
+  setMachine(state, seen.machine);
+  showSearchAttributes(state);
+  return seen.machine.stage === facts.stage;
+}
+
+/** Deletes these Nodes, each unless it is that of another VM or Machine. */
+export async function removeNodes(state: MachineState, nodeNames: Iterable<string>): Promise<void> {
+  const { providerID } = state.machine;
+  for (const name of new Set(nodeNames)) {
+    await untilAnswered(state, `deleting the node ${name}`, () => kubernetes.removeNode(state.ref, name, providerID));
+  }
 }
 
 /** Removes the Secrets that were made for this machine alone, if there may be any. */
-export async function removeUserData(life: Life): Promise<void> {
-  if (!life.mayHaveUserData) return;
-  await untilAnswered(life, 'removing the user data', () => kubernetes.removeUserData(life.ref));
-  life.mayHaveUserData = false;
+export async function removeUserData(state: MachineState): Promise<void> {
+  if (!state.mayHaveUserData) return;
+  await untilAnswered(state, 'removing the user data', () => kubernetes.removeUserData(state.ref));
+  state.mayHaveUserData = false;
 }

@@ -4,8 +4,8 @@ import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow'
 import { blockers, searchAttributes } from '../../api/names.ts';
 import { type Failure, isSameError } from '../calls/failure.ts';
 import { failedRunText } from '../failed-run.ts';
-import type { Life } from './life.ts';
 import type { MachineDescription } from './messages.ts';
+import { type MachineState, now, type Progress } from './state.ts';
 
 const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
 const phaseKey = keyword(searchAttributes.phase);
@@ -14,79 +14,80 @@ const providerKey = keyword(searchAttributes.provider);
 
 type LastError = NonNullable<MachineDescription['lastError']>;
 
-/** What `describe` says beside what the Machine does. */
-export type Progress = Pick<
-  MachineDescription,
-  'doing' | 'since' | 'waitingFor' | 'until' | 'blockedOn' | 'lastError' | 'unblock'
->;
+/** What the workflow does now. What it leaves out is no longer true, except the last error. */
+export type Activity = Omit<Progress, 'since' | 'lastError'> & { readonly error?: Pick<Failure, 'code' | 'message'> };
 
-/** What a phase is doing now. What it leaves out is no longer true, except the last error. */
-type Step = Omit<Progress, 'since' | 'lastError'> & { readonly error?: Pick<Failure, 'code' | 'message'> };
-
-/** Shows what is being done, in `describe` and in the details of the Temporal UI. Writes no event. */
-export function showProgress(life: Life, { error, ...step }: Step): void {
-  const { doing, since, lastError: before } = life.progress;
+/** Shows what is being done, in `describe` and in the details of the Temporal UI. Adds no event to the history. */
+export function show(state: MachineState, { error, ...activity }: Activity): void {
+  const { doing, since, lastError: before } = state.progress;
   const lastError = error === undefined ? before : countError(error, before);
-  life.progress = {
-    ...step,
+  state.progress = {
+    ...activity,
     ...(lastError !== undefined && { lastError }),
-    since: doing === step.doing ? since : new Date().toISOString(),
+    since: doing === activity.doing ? since : now(),
   };
-  setCurrentDetails(toMarkdown(describe(life)));
+  showDetails(state);
 }
 
 /** Shows again what was shown before. */
-export function restoreProgress(life: Life, progress: Progress): void {
-  life.progress = progress;
-  setCurrentDetails(toMarkdown(describe(life)));
+export function restoreProgress(state: MachineState, progress: Progress): void {
+  state.progress = progress;
+  showDetails(state);
 }
 
-/** The same for another try: what blocked it the last time still does, for all that anybody knows. */
-export function showRetry(life: Life, step: Step): void {
-  const { blockedOn, unblock, lastError } = life.progress;
+/** The same for another attempt. What blocked the last one still does, as far as anybody knows. */
+export function showRetry(state: MachineState, activity: Activity): void {
+  const { blockedOn, unblock, lastError } = state.progress;
   const isRetry = lastError !== undefined && blockedOn !== undefined;
-  showProgress(life, { ...step, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
+  show(state, { ...activity, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
 }
 
-/** The last error is of the past: what failed has succeeded, or is not wanted any more. */
-export function forgetError(life: Life): void {
-  const { lastError: _, ...rest } = life.progress;
-  life.progress = rest;
+/** Shows what is waited for. Adds an event when the search attributes change. */
+export function showWait(state: MachineState, activity: Activity): void {
+  show(state, activity);
+  showSearchAttributes(state);
+}
+
+/** The last error is past: what failed has succeeded, or is not wanted any more. */
+export function forgetError(state: MachineState): void {
+  const { lastError: _, ...rest } = state.progress;
+  state.progress = rest;
 }
 
 function countError({ code, message }: Pick<Failure, 'code' | 'message'>, before: LastError | undefined): LastError {
-  const at = new Date().toISOString();
+  const at = now();
   const isSame = before !== undefined && isSameError({ code, message }, before);
   return { code, message, at, since: isSame ? before.since : at, times: isSame ? before.times + 1 : 1 };
 }
 
 /** Answer of the query `describe`. */
-export function describe({ machine, progress, failedRun }: Life): MachineDescription {
-  const { phase, providerID, nodeName } = machine;
+export function describe({ machine, progress, failedRun }: MachineState): MachineDescription {
+  const { stage, phase, providerID, nodeName } = machine;
   const { lastError, ...rest } = progress;
   return {
     phase,
     ...rest,
-    ...(lastError !== undefined && phase !== 'Running' && { lastError }),
+    ...(lastError !== undefined && stage !== 'running' && { lastError }),
     ...(providerID !== undefined && { providerID }),
     ...(nodeName !== undefined && { nodeName }),
     ...(failedRun !== undefined && { failedRun }),
   };
 }
 
-/**
- * Brings the details and the search attributes up to date after the phase may have changed. One event when the phase,
- * the blocker or the provider did, else none.
- */
-export function showPhase(life: Life): void {
-  setCurrentDetails(toMarkdown(describe(life)));
-  const { phase } = life.machine;
-  const { blockedOn } = life.progress;
-  const [, , shownProvider = ''] = life.shown.split(',');
-  const provider = life.reading?.cloud?.provider ?? shownProvider; // a run at rest reads no class
+function showDetails(state: MachineState): void {
+  setCurrentDetails(toMarkdown(describe(state)));
+}
+
+/** Updates the search attributes: one event when the phase, the blocker or the provider has changed, else none. */
+export function showSearchAttributes(state: MachineState): void {
+  showDetails(state);
+  const { phase } = state.machine;
+  const { blockedOn } = state.progress;
+  const [, , shownProvider = ''] = state.shown.split(',');
+  const provider = state.reading?.cloud?.provider ?? shownProvider; // a run at rest reads no source
   const shown = [phase, blockedOn, provider].join();
-  if (shown === life.shown) return;
-  life.shown = shown;
+  if (shown === state.shown) return;
+  state.shown = shown;
   const pairs: SearchAttributeUpdatePair[] = [
     { key: phaseKey, value: phase },
     { key: blockedOnKey, value: blockedOn ?? null },

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
-import type { MachineLimits, StatusChange } from '../../model/machine.ts';
+import type { MachineLimits } from '../../model/machine.ts';
 import { annotations, finalizers, labels } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
-import { toMachineSnapshot, toStatusPatch } from './snapshot.ts';
+import { toMachineSnapshot } from './snapshot.ts';
 
 const defaults: MachineLimits = {
   creationSeconds: 1200,
@@ -27,9 +26,7 @@ describe('toMachineSnapshot', () => {
       createdAt: '2026-08-19T10:00:00Z',
       managed: false,
       finalizers: [],
-      prioritized: false,
       phase: '',
-      class: { kind: '', name: '' },
       forceDeletion: false,
       limits: defaults,
       conditions: {},
@@ -75,13 +72,11 @@ describe('toMachineSnapshot', () => {
       createdAt: '2026-08-19T10:00:00Z',
       managed: true,
       finalizers: ['example.com/other', finalizers.machine],
-      prioritized: true,
       deletingSince: '2026-08-19T11:00:00Z',
       phase: 'Terminating',
       stage: 'deleting',
       source: 'small',
       onNodeDeleted: 'deleteMachine',
-      class: { kind: 'MachineClass', name: 'small' },
       providerID: 'simulated://1',
       nodeName: 'node-1',
       deployment: 'pool-a',
@@ -138,57 +133,5 @@ describe('toMachineSnapshot', () => {
     };
     const snapshot = toMachineSnapshot(machine, defaults);
     expect(snapshot).toEqual(toMachineSnapshot({ metadata }, defaults));
-  });
-});
-
-describe('toStatusPatch', () => {
-  const now = new Date('2026-08-19T12:00:00.789Z');
-  const time = '2026-08-19T12:00:00Z';
-
-  it('changes the phase alone when the change says no more', () => {
-    expect(toStatusPatch({ phase: 'Running' }, now)).toEqual({ status: { currentStatus: { phase: 'Running' } } });
-  });
-
-  it('writes an operation as a whole and takes the error code of the last one away', () => {
-    const change: StatusChange = {
-      phase: 'Pending',
-      phaseSince: '2026-08-19T11:59:59.123Z',
-      operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
-      timeoutActive: true,
-      lastKnownState: '',
-    };
-    expect(toStatusPatch(change, now, [{ type: 'Ready', status: 'True' }])).toEqual({
-      status: {
-        currentStatus: { phase: 'Pending', timeoutActive: true, lastUpdateTime: '2026-08-19T11:59:59Z' },
-        lastOperation: {
-          type: 'Create',
-          state: 'Processing',
-          description: 'Creating machine on cloud provider',
-          errorCode: null,
-          lastUpdateTime: time,
-        },
-        lastKnownState: '',
-        conditions: [{ type: 'Ready', status: 'True' }],
-      },
-    });
-  });
-
-  it('writes the error code of a failed operation', () => {
-    const operation = { type: 'Create', state: 'Failed', description: 'no', errorCode: 'ResourceExhausted' } as const;
-    expect(toStatusPatch({ phase: 'CrashLoopBackOff', operation }, now)).toMatchObject({
-      status: { lastOperation: { errorCode: 'ResourceExhausted', lastUpdateTime: time } },
-    });
-  });
-
-  it('never says when preservation ends: that is not its to change', () => {
-    const changes = fc.record({
-      phase: fc.constantFrom('Running' as const, 'Failed' as const),
-      timeoutActive: fc.boolean(),
-    });
-    fc.assert(
-      fc.property(changes, (change) => {
-        expect(JSON.stringify(toStatusPatch(change, now))).not.toContain('preserve');
-      }),
-    );
   });
 });

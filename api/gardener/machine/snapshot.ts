@@ -1,9 +1,8 @@
-/** From and to the engine's model: what a Machine means, and how a change of status is written. */
+/** What a Machine means to the engine. */
 import { parseDuration } from '../../duration.ts';
-import type { MachineLimits, MachinePhase, MachineSnapshot, MachineStage, StatusChange } from '../../model/machine.ts';
+import type { MachineLimits, MachineSnapshot, MachineStage } from '../../model/machine.ts';
 import { toStatuses } from '../../node.ts';
-import { toKubernetesTime } from '../../time.ts';
-import { annotations, finalizers, labels, phases } from '../names.ts';
+import { finalizers, labels, type MachinePhase, phases } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 
 /** What decisions need of a Machine. `defaults` apply where its spec says nothing, or nothing that can be read. */
@@ -19,10 +18,9 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     createdAt: metadata.creationTimestamp,
     managed: own.includes(finalizers.machine),
     finalizers: own,
-    prioritized: metadata.annotations?.[annotations.priority] !== undefined,
     ...(metadata.deletionTimestamp !== undefined && { deletingSince: metadata.deletionTimestamp }),
     phase: toPhase(status?.currentStatus?.phase),
-    class: { kind: spec?.class?.kind ?? '', name: spec?.class?.name ?? '' },
+    stage: stages[toPhase(status?.currentStatus?.phase)],
     ...(spec?.providerID && { providerID: spec.providerID }),
     ...(nodeName && { nodeName }),
     ...(deployment && { deployment }),
@@ -36,7 +34,6 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     },
     conditions: toStatuses(status?.conditions),
     ...(status?.lastKnownState && { lastKnownState: status.lastKnownState }),
-    stage: stages[toPhase(status?.currentStatus?.phase)],
     source: spec?.class?.name ?? '',
     ...problemOf(machine),
     onNodeDeleted: 'deleteMachine',
@@ -44,7 +41,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
 }
 
 /** The stage of each phase. */
-const stages: Readonly<Record<MachinePhase, MachineStage>> = {
+export const stages: Readonly<Record<MachinePhase, MachineStage>> = {
   '': 'new',
   CrashLoopBackOff: 'creating',
   Pending: 'joining',
@@ -77,7 +74,8 @@ function classReferenceProblem({
   return name === '' ? 'spec.class.name is empty: set it to the name of a MachineClass in this namespace' : undefined;
 }
 
-function toPhase(phase: string | undefined): MachinePhase {
+/** The phase of a status; '' for one that MCM does not know. */
+export function toPhase(phase: string | undefined): MachinePhase {
   return phase !== undefined && Object.hasOwn(phases, phase) ? (phase as MachinePhase) : '';
 }
 
@@ -94,24 +92,4 @@ function secondsOr(fallback: number, duration: string | undefined): number {
   } catch {
     return fallback;
   }
-}
-
-/** A merge patch of a Machine's status. `conditions` are the Node's, copied as they are. */
-export function toStatusPatch(change: StatusChange, now: Date, conditions?: readonly object[]): object {
-  const { phase, phaseSince, operation, timeoutActive, lastKnownState } = change;
-  const time = toKubernetesTime(now);
-  return {
-    status: {
-      currentStatus: {
-        phase,
-        ...(timeoutActive !== undefined && { timeoutActive }),
-        ...(phaseSince !== undefined && { lastUpdateTime: toKubernetesTime(new Date(phaseSince)) }),
-      },
-      ...(operation !== undefined && {
-        lastOperation: { ...operation, errorCode: operation.errorCode ?? null, lastUpdateTime: time },
-      }),
-      ...(lastKnownState !== undefined && { lastKnownState }),
-      ...(conditions !== undefined && { conditions }),
-    },
-  };
 }

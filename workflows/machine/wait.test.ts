@@ -7,8 +7,9 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
-import type { CarriedLife } from './life.ts';
+
 import { forceDeletionSignal, skipDrainSignal } from './messages.ts';
+import type { PersistedState } from './state.ts';
 
 const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning, untilRefused } =
   setUpMachine();
@@ -53,9 +54,9 @@ async function untilNextRun(send = observe): Promise<void> {
 const tellToLook = () => workflow().signal(refreshSignal);
 
 /** What the present run was handed by the one before it. */
-async function handedOn(): Promise<CarriedLife> {
+async function handedOn(): Promise<PersistedState> {
   const [started] = await attributesOf('workflowExecutionStartedEventAttributes');
-  return JSON.parse(Buffer.from(started?.input?.payloads?.[1]?.data ?? []).toString()) as CarriedLife;
+  return JSON.parse(Buffer.from(started?.input?.payloads?.[1]?.data ?? []).toString()) as PersistedState;
 }
 
 /** From now on the API server does not do such steps. */
@@ -131,7 +132,7 @@ describe('an outage of the API server while the workflow is to look', () => {
     await eventually(async () => (await pauses()).length === 2);
     expect(await pauses()).toEqual([20, 30]);
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
   });
 });
 
@@ -164,7 +165,7 @@ describe('a long wait', () => {
   });
 
   it('for the first reading hands on that nothing was read, and the signals that came before it', async () => {
-    touch({ managed: true, finalizers: ['ours'], phase: 'Running', providerID: vm.providerID, nodeName: 'node-1' });
+    touch({ managed: true, finalizers: ['ours'], stage: 'running', providerID: vm.providerID, nodeName: 'node-1' });
     deleteMachine();
     cluster.node = {
       ...{ state: 'present', uid: 'u', resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
@@ -194,7 +195,7 @@ describe('a long wait', () => {
     await workflow().signal(retryNowSignal);
     await eventually(async () => (await described()).doing.startsWith('waiting until no call'));
     expect(cloud.asked).toEqual([]);
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     expect(cloud.asked).toMatchObject([{ outcomeUnknown: true }]);
   });
 
@@ -206,7 +207,7 @@ describe('a long wait', () => {
     cluster.after = (step) => {
       if (step === 'uncordonNode') uncordoned++;
     };
-    cluster.machine = { ...restored, phase: 'Running', resourceVersion: '50' }; // its cluster was set back
+    cluster.machine = { ...restored, stage: 'running', resourceVersion: '50' }; // its cluster was set back
     await tellToLook();
     await eventually(() => countOf('uncordonNode') > 0);
 
@@ -255,13 +256,13 @@ describe('a slow answer', () => {
 
   it('is told from one of a cluster that was set back, which is read and believed', async () => {
     cloud.ensureVm = () => {
-      cluster.machine = { ...cluster.machine, resourceVersion: '50', phase: '' };
+      cluster.machine = { ...cluster.machine, resourceVersion: '50', stage: 'new' };
       return vm;
     };
     await start();
     await eventually(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode();
-    await eventually(() => cluster.machine.phase === 'Running');
+    await eventually(() => cluster.machine.stage === 'running');
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(Number(cluster.machine.resourceVersion)).toBeLessThan(100);
@@ -277,17 +278,17 @@ describe('a machine that has Failed', () => {
 
   it('ends its creation when its node joins after all: nothing that was made for it is kept', async () => {
     await start();
-    await eventually(() => cluster.machine.phase === 'Failed');
+    await eventually(() => cluster.machine.stage === 'failed');
     expect(cluster.steps).not.toContain('removeUserData');
 
     await joinNode();
     await eventually(async () => (await described()).doing === 'running');
 
-    expect(cluster.machine.phase).toBe('Running');
+    expect(cluster.machine.stage).toBe('running');
     expect(countOf('removeUserData')).toBe(1);
     await untilNextRun();
     expect(await handedOn()).toMatchObject({ mayHaveUserData: false });
-    expect(await handedOn()).not.toHaveProperty('attempt');
+    expect((await handedOn()).creation).toEqual({ state: 'named', hasJoined: true });
   });
 });
 
@@ -301,7 +302,7 @@ describe('user data with a token', () => {
     await start();
     await eventually(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
     isOut = false;
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
 
     expect(cluster.steps.lastIndexOf('ensureUserData')).toBeLessThan(cluster.steps.lastIndexOf('storeIdentity'));
     const requests = cloud.asked.map((request) => JSON.stringify({ ...request, outcomeUnknown: true }));
@@ -341,13 +342,13 @@ describe('a clock of the API server', () => {
     cloud.ensureVm = () => refuse('ResourceExhausted');
     await start();
     await untilRefused(1);
-    expect(cluster.machine.phase).toBe('CrashLoopBackOff');
+    expect(cluster.machine.stage).toBe('creating');
   });
 
   it('that is a day ahead keeps no machine from failing', async () => {
     touch({ createdAt: timeAgo(-24 * hour), limits: { ...cluster.machine.limits, creationSeconds: 2 } });
     await start();
-    await eventually(() => cluster.machine.phase === 'Failed');
+    await eventually(() => cluster.machine.stage === 'failed');
   });
 
   it.each([24, -24])('that is %i h behind moves no drain timeout, nor does another run', async (hours) => {
@@ -389,12 +390,12 @@ describe('the search attributes', () => {
     await report('Unknown', '2');
     await eventually(async () => (await described()).blockedOn === 'NodeHealth');
     await report('True', '3');
-    await eventually(() => cluster.machine.phase === 'Running');
+    await eventually(() => cluster.machine.stage === 'running');
     await eventually(async () => (await writes()).length >= 2);
     await eventually(async () => (await described()).doing === 'running');
     expect(await writes()).toEqual([
-      ['Unknown', 'NodeHealth'],
-      ['Running', null],
+      ['is unhealthy', 'NodeHealth'],
+      ['is running', null],
     ]);
   });
 
@@ -402,6 +403,6 @@ describe('the search attributes', () => {
     cloud.ensureVm = () => ({ ...vm, state: 'uninitialized', message: 'no route yet' });
     const run = await start();
     await eventually(async () => (await described()).blockedOn === 'CloudApi');
-    expect(await writes(run)).toEqual([['CrashLoopBackOff', 'CloudApi']]);
+    expect(await writes(run)).toEqual([['is creating', 'CloudApi']]);
   });
 });

@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../test/support/played-machine.ts';
-import { refreshSignal, retryNowSignal } from '../messages.ts';
-import { observedSignal } from './messages.ts';
+import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
+import { refreshSignal, retryNowSignal } from '../../messages.ts';
+import { observedSignal } from '../messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, observe, startRunning, untilRefused, tryAgain } =
   setUpMachine();
@@ -13,7 +13,7 @@ describe('a refusal', () => {
   it('[mcm 57] that says NotFound to a deletion means that there is nothing to delete', async () => {
     cloud.deleteVm = () => refuse('NotFound');
     await start();
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     touch({ deletingSince: new Date().toISOString() });
     await observe();
     await workflow().result();
@@ -46,7 +46,7 @@ describe('the deletion of a machine', () => {
 
     await eventually(async () => (await described()).doing === 'running');
     expect(cluster.steps).toContain('uncordonNode');
-    expect(cluster.written.filter(({ phase }) => phase === 'Terminating')).toHaveLength(1);
+    expect(cluster.written.filter(({ stage }) => stage === 'deleting')).toHaveLength(1);
     expect([cluster.drains, cloud.deletions]).toEqual([1, []]);
   });
 });
@@ -68,7 +68,7 @@ describe('the deletion of a VM', () => {
 
   it('[invariant 2] reckons with a VM that is not listed yet from an answered create call until the node has joined', async () => {
     await start();
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
@@ -133,7 +133,7 @@ describe('the deletion of a VM', () => {
     await tryAgain();
     moveClass('b');
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
@@ -195,7 +195,7 @@ describe('the deletion of a VM', () => {
     await untilRefused(1);
     moveClass('b');
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'b' }]);
@@ -210,7 +210,7 @@ describe('the deletion of a VM', () => {
     await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect((await described()).unblock).toMatch(
-      /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
+      /^Correct the credentials .* The VM was made by provider played from class small, generation 1, .* millwright.dev\/places/,
     );
     expect(cluster.steps).not.toContain('removeFinalizer');
   });
@@ -273,7 +273,7 @@ describe('the deletion of a machine without a VM', () => {
       { token: `${cluster.machine.uid}-0`, outcomeUnknown: false },
       { token: `${cluster.machine.uid}-0`, outcomeUnknown: true },
     ]);
-    expect(cluster.written).toMatchObject([{ operation: { errorCode: 'InvalidArgument' } }]);
+    expect(cluster.written).toMatchObject([{ step: { code: 'InvalidArgument' } }]);
     await expectLookUp();
   });
 
@@ -287,7 +287,7 @@ describe('the deletion of a machine without a VM', () => {
   });
 
   it('[invariant 2] waits for its class when it does not say where its VM is, as those of machine-controller-manager', async () => {
-    touch({ ...cluster.withFinalizer, phase: 'Running', providerID: vm.providerID, nodeName: 'node-1' });
+    touch({ ...cluster.withFinalizer, stage: 'running', providerID: vm.providerID, nodeName: 'node-1' });
     await start();
     await deleteWithoutClass();
     await eventually(async () => {

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
-import { retryNowSignal } from '../messages.ts';
+import { eventually, refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
+import { retryNowSignal } from '../../messages.ts';
 
 const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, untilRefused, tryAgain } =
   setUpMachine();
@@ -43,13 +43,13 @@ describe('a creation', () => {
   it('that fails leaves the identity of its VM for the deletion, as the cloud may not list it yet', async () => {
     cloud.ensureVm = () => ({ ...vm, state: 'failed', message: 'no host' });
     await start();
-    await eventually(() => cluster.machine.phase === 'Failed');
+    await eventually(() => cluster.machine.stage === 'failed');
 
     touch({ deletingSince: new Date().toISOString() });
     await observe();
     await workflow().result();
 
-    expect(cluster.written.find(({ phase }) => phase === 'Failed')?.operation?.description).toContain('no host');
+    expect(cluster.written.find(({ stage }) => stage === 'failed')?.step?.message).toContain('no host');
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
     expect(cluster.steps.at(-1)).toBe('removeFinalizer');
   });
@@ -58,13 +58,14 @@ describe('a creation', () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     cloud.ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
     await start();
-    await eventually(() => cluster.machine.phase === 'Failed');
+    await eventually(() => cluster.machine.stage === 'failed');
 
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(cluster.machine.createdAt) + 3_000);
-    expect(cluster.written.at(-1)?.operation).toMatchObject({
-      state: 'Failed',
-      errorCode: 'DeadlineExceeded',
-      description: 'node (not named yet) did not become healthy within 3 s',
+    expect(cluster.written.at(-1)?.step).toMatchObject({
+      kind: 'join',
+      state: 'failed',
+      code: 'DeadlineExceeded',
+      message: 'node (not named yet) did not become healthy within 3 s',
     });
   });
 
@@ -116,7 +117,7 @@ describe('a creation', () => {
 
   it('[invariant 1] is asked for where it was made after its run was lost, though its class says another place', async () => {
     await start();
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     correctClass();
     await workflow().terminate();
     await start();
@@ -142,7 +143,7 @@ describe('a creation', () => {
 
   it('looks up the VM that machine-controller-manager has made for a pending Machine, and keeps its provider ID', async () => {
     const providerID = 'played:///elsewhere/VM-1';
-    touch({ ...cluster.withFinalizer, phase: 'Pending', providerID, nodeName: 'node-1' });
+    touch({ ...cluster.withFinalizer, stage: 'joining', providerID, nodeName: 'node-1' });
     await start();
     await eventually(async () => (await waitingFor()) === 'node node-1 to register');
 
@@ -154,7 +155,7 @@ describe('a creation', () => {
   it('[mcm 13] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
     cloud.ensureVm = ({ providerID }) => (providerID === undefined ? vm : refuse('Unimplemented'));
     await start();
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
 
     // Asked anew, as when a workflow was lost: the identity is all that there is.
     await workflow().terminate();
@@ -165,7 +166,7 @@ describe('a creation', () => {
     expect(cluster.written.map(({ event }) => event?.reason)).toEqual(['VmCreated']);
     expect((await described()).lastError).toBeUndefined();
     await joinNode();
-    await eventually(() => cluster.machine.phase === 'Running');
+    await eventually(() => cluster.machine.stage === 'running');
   });
 
   it('[mcm 15] asks every 5 s until the VM is set up, says why it is not, and takes no node before', async () => {
@@ -176,25 +177,23 @@ describe('a creation', () => {
       return { ...vm, state: 'uninitialized', ...(message !== '' && { message, lastKnownState: 'half' }) };
     };
     const firstRun = await start();
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     await joinNode();
     await eventually(async () => (await waitingFor()) === 'the cloud to set up the VM');
     message = 'no route yet';
-    await eventually(() => cluster.machine.phase === 'CrashLoopBackOff');
+    await eventually(() => cluster.machine.stage === 'creating');
     await eventually(async () => (await described()).blockedOn === 'CloudApi');
     expect((await described()).lastError).toMatchObject({ code: 'Uninitialized', message });
     isSetUp = true;
-    await eventually(() => cluster.machine.phase === 'Running');
+    await eventually(() => cluster.machine.stage === 'running');
 
     expect(cloud.asked.length).toBeGreaterThanOrEqual(3);
     expect(cloud.asked.at(-1)?.lastKnownState).toBe('half');
-    const operations = cluster.written.flatMap(({ phase, operation }) =>
-      operation ? [[phase, operation.description]] : [],
-    );
-    expect(operations).toEqual([
-      ['Pending', 'Creating machine on cloud provider'],
-      ['CrashLoopBackOff', 'Initialize VM Instance: no route yet'],
-      ['Pending', 'Creating machine on cloud provider'],
+    const steps = cluster.written.flatMap(({ stage, step }) => (step ? [[stage, step.kind, step.message]] : []));
+    expect(steps).toEqual([
+      ['joining', 'create', undefined],
+      ['creating', 'initialize', 'no route yet'],
+      ['joining', 'create', undefined],
     ]);
     const { events } = await firstRun.fetchHistory();
     const pausesMs = (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) => {
@@ -210,7 +209,7 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     expect(new Set(cloud.asked.map(({ token }) => token)).size).toBe(1);
     expect(cloud.asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
   });
@@ -218,18 +217,14 @@ describe('a creation', () => {
   it('[mcm 19] fails and deletes its VM when the name of its node is that of another VM', async () => {
     cluster.isNodeTaken = true;
     await start();
-    await eventually(() => cluster.machine.phase === 'Failed');
+    await eventually(() => cluster.machine.stage === 'failed');
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(cluster.machine.nodeName).toBeUndefined();
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
     expect(cluster.written).toMatchObject([
       {
-        operation: {
-          type: 'Create',
-          state: 'Failed',
-          description: expect.stringMatching(/^VM using old node obj.*node-1/),
-        },
+        step: { kind: 'claimNode', state: 'failed', message: 'the node node-1 exists and is that of another VM' },
         event: { reason: 'StaleNode' },
       },
     ]);
@@ -244,7 +239,7 @@ describe('a creation', () => {
     cluster.isNodeTaken = true;
     cloud.ensureVm = () => ({ ...vm, nodeName: 'm' });
     await start();
-    await eventually(() => cluster.machine.phase === 'Pending');
+    await eventually(() => cluster.machine.stage === 'joining');
     expect(cluster.machine.nodeName).toBe('m');
     expect(cloud.deletions).toEqual([]);
   });

@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { type FailureCode, failures } from '../../api/failures.ts';
-import { firstAskPauseMs, isPastCreation, nextAskPauseMs, retryPauseMs, waitFor } from './phase.ts';
+import type { Failure } from '../calls/failure.ts';
+import {
+  firstPollIntervalMs,
+  isPastCreation,
+  nextPollIntervalMs,
+  quickPauseMs,
+  retryPauseMs,
+  waitFor,
+} from './outcome.ts';
 
 const codes = Object.keys(failures) as FailureCode[];
 const second = 1_000;
@@ -12,14 +20,14 @@ describe('retryPauseMs', () => {
   });
 
   it.each(['Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'] as const)(
-    '[mcm 27] comes back after 5 s for %s',
+    '[mcm 27] tries again after 5 s for %s',
     (code) => {
       expect(retryPauseMs({ code }, 'creation')).toBe(5 * second);
       expect(retryPauseMs({ code }, 'deletion')).toBe(5 * second);
     },
   );
 
-  it('comes back after 5 s for a VM whose set-up did not succeed', () => {
+  it('tries again after 5 s for a VM whose set-up did not succeed', () => {
     expect(retryPauseMs({ code: 'Uninitialized' }, 'creation')).toBe(5 * second);
   });
 
@@ -37,30 +45,62 @@ describe('retryPauseMs', () => {
   });
 });
 
-describe('nextAskPauseMs', () => {
+describe('nextPollIntervalMs', () => {
   it('grows from the first pause to two minutes and no further', () => {
-    const pauses = [firstAskPauseMs];
-    for (let i = 0; i < 6; i++) pauses.push(nextAskPauseMs(pauses.at(-1) ?? 0));
+    const pauses = [firstPollIntervalMs];
+    for (let i = 0; i < 6; i++) pauses.push(nextPollIntervalMs(pauses.at(-1) ?? 0));
     expect(pauses.map((ms) => ms / second)).toEqual([10, 20, 40, 80, 120, 120, 120]);
   });
 });
 
 describe('isPastCreation', () => {
   it.each([
-    ['', false],
-    ['Pending', false],
-    ['CrashLoopBackOff', false],
-    ['Running', true],
-    ['Unknown', true],
-    ['Failed', true],
-  ] as const)('of phase %p is %p', (phase, joined) => {
-    expect(isPastCreation(phase)).toBe(joined);
+    ['new', false],
+    ['joining', false],
+    ['creating', false],
+    ['running', true],
+    ['unhealthy', true],
+    ['failed', true],
+  ] as const)('of stage %p is %p', (stage, isPast) => {
+    expect(isPastCreation(stage)).toBe(isPast);
   });
 });
 
 describe('waitFor', () => {
-  it('waits for news alone when no time is given', () => {
+  it('waits for a change alone when no time is given', () => {
     expect(waitFor()).toEqual({ kind: 'wait' });
     expect(waitFor(0)).toEqual({ kind: 'wait', timeoutMs: 0 });
+  });
+});
+
+describe('quickPauseMs', () => {
+  const lost: Failure = {
+    code: 'Unavailable',
+    message: 'no answer',
+    outcomeUnknown: true,
+    blockedOn: 'CloudApi',
+    attemptsUsedUp: true,
+  };
+
+  it('repeats a call whose answer was lost three times within seconds, then reports it', () => {
+    expect([1, 2, 3, 4].map((attempts) => quickPauseMs(lost, attempts))).toEqual([1_000, 2_000, 4_000, undefined]);
+  });
+
+  const { attemptsUsedUp: _, ...final } = lost;
+
+  it.each<[string, Failure]>([
+    [
+      'a rejection, although its provider marked it retryable',
+      { ...lost, code: 'ResourceExhausted', outcomeUnknown: false },
+    ],
+    ['a failure that its provider marked as final', final],
+    ['a long pause that the cloud asks for', { ...lost, retryAfterMs: 10_000 }],
+    ['a missing worker', { ...lost, blockedOn: 'ProviderWorker' }],
+  ])('reports %s at once', (_name, failure) => {
+    expect(quickPauseMs(failure, 1)).toBeUndefined();
+  });
+
+  it('waits as long as the cloud asks for', () => {
+    expect(quickPauseMs({ ...lost, retryAfterMs: 5_000 }, 1)).toBe(5_000);
   });
 });

@@ -1,0 +1,132 @@
+/** What the engine reports of a Machine, in MCM's phases, operations and sentences. */
+import type { MachineReport, MachineStage, MachineStep } from '../../model/machine.ts';
+import { toKubernetesTime } from '../../time.ts';
+import { deletionSteps, descriptions, type MachinePhase, type OperationState, type OperationType } from '../names.ts';
+import type { Machine } from '../schema/machine.ts';
+import { stages, toPhase } from './snapshot.ts';
+
+/** `status.lastOperation`, without its time. */
+interface Operation {
+  readonly type: OperationType;
+  readonly state: OperationState;
+  readonly description: string;
+  readonly errorCode?: string;
+}
+
+/** The phase in which a Machine of each stage is. */
+const phaseOf: Readonly<Record<MachineStage, MachinePhase>> = {
+  new: '',
+  creating: 'CrashLoopBackOff',
+  joining: 'Pending',
+  available: 'Available',
+  running: 'Running',
+  unhealthy: 'Unknown',
+  failed: 'Failed',
+  deleting: 'Terminating',
+  updating: 'InPlaceUpdating',
+};
+
+/**
+ * Merge patch of a Machine that makes its status say what is reported.
+ * @param nodeConditions the Node's conditions as they are, where they are to be copied
+ */
+export function toStatusPatch(
+  machine: Machine,
+  report: MachineReport,
+  now: Date,
+  nodeConditions?: readonly object[],
+): object {
+  const { stageSince, step, isTimed, lastKnownState } = report;
+  return {
+    status: {
+      currentStatus: {
+        phase: toReportedPhase(machine, report),
+        ...(isTimed !== undefined && { timeoutActive: isTimed }),
+        ...(stageSince !== undefined && { lastUpdateTime: toKubernetesTime(new Date(stageSince)) }),
+      },
+      ...(step !== undefined && {
+        lastOperation: {
+          errorCode: null,
+          ...toOperation(machine, report, step),
+          lastUpdateTime: toKubernetesTime(now),
+        },
+      }),
+      ...(lastKnownState !== undefined && { lastKnownState }),
+      ...(nodeConditions !== undefined && { conditions: nodeConditions }),
+    },
+  };
+}
+
+/** Note of an Event: the description of the last operation, else the phase. */
+export function toEventNote(machine: Machine, report: MachineReport): string {
+  const { step } = report;
+  return step === undefined ? toReportedPhase(machine, report) : toOperation(machine, report, step).description;
+}
+
+/** A Machine that is in the stage keeps its phase, as several phases of an update in place are one stage. */
+function toReportedPhase({ status }: Machine, { stage }: MachineReport): MachinePhase {
+  const phase = toPhase(status?.currentStatus?.phase);
+  return stages[phase] === stage ? phase : phaseOf[stage];
+}
+
+function toOperation(machine: Machine, report: MachineReport, step: MachineStep): Operation {
+  const { state } = step;
+  if (state === 'failed') return toFailedOperation(step);
+  const description =
+    state === 'successful' ? successText(machine, report, step.kind) : progressText(machine, report, step.kind);
+  return { type: typeOf(step), state: state === 'successful' ? 'Successful' : 'Processing', description };
+}
+
+/** A refused deletion has its code in the description alone. */
+function toFailedOperation(step: MachineStep): Operation {
+  const { code } = step;
+  const type = typeOf(step);
+  return {
+    type,
+    state: 'Failed',
+    description: failureText(step),
+    ...(type === 'Create' && code !== undefined && { errorCode: code }),
+  };
+}
+
+/** The cluster autoscaler and people look for the code of the cloud in these words. */
+function failureText({ kind, message = '', code, isFromCloud }: MachineStep): string {
+  const text = isFromCloud ? `machine codes error: code = [${code}] message = [${message}]` : message;
+  if (kind === 'create') return isFromCloud ? `${descriptions.cloudProviderMessage}${text}` : text;
+  const subject = subjects[kind];
+  return subject === undefined ? text : `${subject}: ${text}`;
+}
+
+function typeOf({ kind, state }: MachineStep): OperationType {
+  if (kind === 'health') return 'HealthCheck';
+  if (kind === 'deleteVm') return 'Delete';
+  if (kind === 'drain') return state === 'failed' ? 'DrainNode' : 'Delete';
+  return 'Create';
+}
+
+const subjects: Readonly<Partial<Record<MachineStep['kind'], string>>> = {
+  create: descriptions.creating,
+  initialize: descriptions.initializing,
+  claimNode: descriptions.staleNode,
+  drain: deletionSteps.drain,
+  deleteVm: deletionSteps.deleteVm,
+};
+
+function progressText(machine: Machine, report: MachineReport, kind: MachineStep['kind']): string {
+  if (kind === 'health') {
+    return `Machine ${machine.metadata.name} is unhealthy - changing MachineState to ${toReportedPhase(machine, report)}`;
+  }
+  return subjects[kind] ?? descriptions.creating;
+}
+
+function successText(
+  { metadata: { name, creationTimestamp } }: Machine,
+  report: MachineReport,
+  kind: MachineStep['kind'],
+): string {
+  if (kind === 'health') return `Machine ${name} successfully re-joined the cluster`;
+  if (kind !== 'join') return subjects[kind] ?? descriptions.creating;
+  const joinedMs = report.stageSince === undefined ? Date.now() : Date.parse(report.stageSince);
+  const ageSeconds = Math.round((joinedMs - Date.parse(creationTimestamp)) / 1_000);
+  return `Machine ${name} successfully joined the cluster after ${ageSeconds} s`;
+}

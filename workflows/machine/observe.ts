@@ -1,0 +1,96 @@
+/** What the workflow of a machine hears: its signals, and what an observation changes. Nothing here waits. */
+import { setHandler } from '@temporalio/workflow';
+import { desiredState, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
+import type { NodeView } from '../../api/model/node.ts';
+import { isNewer } from '../../api/model/ref.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
+import { forceDeletionSignal, observedSignal, skipDrainSignal } from './messages.ts';
+import { withName } from './phases/creation.ts';
+import type { MachineState } from './state.ts';
+
+/** Starts handling signals. Those that came in earlier are handled now. */
+export function listen(state: MachineState): void {
+  const requestRefresh = () => {
+    state.stale = true; // no change by itself, but a drain has to stop until everything is read
+    state.onChange?.();
+  };
+  // An order may arrive before the deletion that it is for.
+  const order = (change: Pick<Partial<MachineState>, 'forceDeletion' | 'skipDrain'>) => () => {
+    Object.assign(state, change);
+    if (state.machine.deletingSince === undefined) requestRefresh();
+    else notifyChange(state);
+  };
+  setHandler(observedSignal, (seen) => applyObservation(state, seen), {
+    description: 'A watcher saw the Machine or its Node.',
+  });
+  setHandler(refreshSignal, requestRefresh, { description: 'What was seen may be wrong: read it again.' });
+  setHandler(retryNowSignal, () => notifyChange(state), { description: 'Try again now what is being waited for.' });
+  setHandler(forceDeletionSignal, order({ forceDeletion: true }), {
+    description: 'Finish the deletion that is under way without regard for pods.',
+  });
+  setHandler(skipDrainSignal, order({ skipDrain: true }), {
+    description: 'Finish the deletion that is under way with the pods still on the node.',
+  });
+}
+
+function notifyChange(state: MachineState): void {
+  state.changes++;
+  state.onChange?.();
+}
+
+/**
+ * Takes the answer to a write. Every answer goes through here, so that no deletion is missed. An answer that is older than
+ * what is known was overtaken by a signal, or a backup was restored: the Machine is read again.
+ */
+export function setMachine(state: MachineState, machine: MachineSnapshot): void {
+  if (isNewer(state.machine.resourceVersion, machine.resourceVersion)) state.stale = true;
+  else putMachine(state, machine);
+  state.onChange?.();
+}
+
+/** What is known of the Machine from now on. */
+export function putMachine(state: MachineState, machine: MachineSnapshot): void {
+  state.machine = machine;
+  state.creation = withName(state.creation, machine.providerID !== undefined);
+}
+
+/**
+ * Takes the parts of an observation that are newer than what is known. Watchers repeat what they saw, in case a signal was
+ * lost: a repetition is no change and ends no wait.
+ */
+function applyObservation(state: MachineState, seen: MachineObservation): void {
+  if (seen.machine.uid !== state.ref.uid) return;
+  const before = relevantState(state);
+  const isOlder = isNewer(state.machine.resourceVersion, seen.machine.resourceVersion);
+  if (!isOlder) putMachine(state, seen.machine);
+  else if (desiredState(seen.machine) !== desiredState(state.machine)) state.stale = true;
+  applyNode(state, seen.node);
+  if (seen.classVersion !== undefined) state.sourceVersion = seen.classVersion;
+  if (state.stale || relevantState(state) !== before) notifyChange(state);
+}
+
+/** What ends a wait when it changes, as text to compare. During the deletion only the Node's existence matters. */
+function relevantState({ machine, node, sourceVersion, reading }: MachineState): string {
+  const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
+  const nodePart = machine.stage === 'deleting' ? view.state : view;
+  const { stage, phase, managed } = machine;
+  return JSON.stringify([desiredState(machine), stage, phase, managed, nodePart, sourceVersion ?? reading?.version]);
+}
+
+function applyNode(state: MachineState, seen: NodeView): void {
+  const known = state.node;
+  if (seen.state === 'unknown') {
+    state.outageEndMs = Date.now();
+    return;
+  }
+  if (seen.state === 'present' && seen.uid === state.replacedNodeUid) return;
+  const isOlder =
+    seen.state === 'present' &&
+    known.state === 'present' &&
+    seen.uid === known.uid &&
+    isNewer(known.resourceVersion, seen.resourceVersion);
+  // No version says whether an absent Node is gone or was not there yet, and a Node that is there has to be drained.
+  const isMissing = seen.state === 'absent' && known.state === 'present';
+  if (isOlder || isMissing) state.stale = true;
+  else state.node = seen;
+}

@@ -1,0 +1,86 @@
+/** What a phase of a machine answers, and how long it waits between two attempts. Pure. */
+import type { FailureCode } from '../../api/failures.ts';
+import { failures } from '../../api/failures.ts';
+import type { MachineStage } from '../../api/model/machine.ts';
+import type { Failure } from '../calls/failure.ts';
+
+/** What follows after a phase. */
+export type PhaseOutcome =
+  /** Its work is done, now or long ago: the next phase follows. */
+  | { readonly kind: 'done' }
+  /** Start at the first phase again after a change, at the latest after this long; without a time only after a change. */
+  | { readonly kind: 'wait'; readonly timeoutMs?: number }
+  /** Something has changed that an earlier phase may handle: start at the first phase again at once. */
+  | { readonly kind: 'again' }
+  /** The creation has failed. The Machine's owner replaces it; until then only its Node is watched. */
+  | { readonly kind: 'failed' };
+
+export const done: PhaseOutcome = { kind: 'done' };
+export const again: PhaseOutcome = { kind: 'again' };
+export const failed: PhaseOutcome = { kind: 'failed' };
+
+/** Start again after a change, at the latest after `timeoutMs`. */
+export function waitFor(timeoutMs?: number): PhaseOutcome {
+  return timeoutMs === undefined ? { kind: 'wait' } : { kind: 'wait', timeoutMs };
+}
+
+/** Whether a machine in this stage is past its creation, for good or ill. */
+export function isPastCreation(stage: MachineStage): boolean {
+  return stage !== 'new' && stage !== 'creating' && stage !== 'joining';
+}
+
+/** Whether the Node of a machine in this stage has joined for certain. One that is being deleted may never have had any. */
+export function hasJoined(stage: MachineStage): boolean {
+  return isPastCreation(stage) && stage !== 'failed' && stage !== 'deleting';
+}
+
+const seconds = 1_000;
+const minutes = 60 * seconds;
+
+/** The longest wait between two attempts, whatever the cloud asks for. */
+const longestPauseMs = 10 * minutes;
+
+/**
+ * How long to wait after a failed call to the cloud until the next, ms. A change ends the wait at once. 10 minutes without
+ * capacity, 5 s for what is transient and for the set-up of a VM that exists, else 3 minutes when creating and 10 when
+ * deleting. Longer where the cloud asks for it.
+ */
+export function retryPauseMs(
+  { code, retryAfterMs = 0 }: { readonly code: FailureCode; readonly retryAfterMs?: number },
+  during: 'creation' | 'deletion',
+): number {
+  return Math.min(Math.max(pauseByCodeMs(code, during), retryAfterMs), longestPauseMs);
+}
+
+function pauseByCodeMs(code: FailureCode, during: 'creation' | 'deletion'): number {
+  if (failures[code].transient) return 5 * seconds;
+  if (during === 'creation' && code === 'Uninitialized') return 5 * seconds;
+  if (during === 'deletion' || code === 'ResourceExhausted') return longestPauseMs;
+  return 3 * minutes;
+}
+
+/** How long to wait before the cloud is asked again about a VM that has not become a Node, ms. Grows to 2 minutes. */
+export function nextPollIntervalMs(pauseMs: number): number {
+  return Math.min(pauseMs * 2, 2 * minutes);
+}
+
+/** First such interval. Most VMs join sooner, and then nobody asks. */
+export const firstPollIntervalMs = 10 * seconds;
+
+/** From this length on a pause is a wait of the workflow, ms: then a signal can end it. */
+const longPauseMs = 10 * seconds;
+
+/** How often a call that may have made a VM is made, within seconds, before its failure is reported. */
+const quickAttempts = 4;
+
+/**
+ * How long to wait before a call for a VM is repeated although its failure was not reported, ms; undefined: report it. A
+ * rejection is final even if its provider marked it retryable.
+ * @param attempts how many calls have failed so, this one included
+ */
+export function quickPauseMs(failure: Failure, attempts: number): number | undefined {
+  const { attemptsUsedUp, outcomeUnknown, blockedOn, retryAfterMs = 0 } = failure;
+  const isWorthIt = attemptsUsedUp === true && outcomeUnknown && blockedOn !== 'ProviderWorker';
+  if (!isWorthIt || attempts >= quickAttempts || retryAfterMs >= longPauseMs) return undefined;
+  return Math.max(retryAfterMs, seconds * 2 ** (attempts - 1));
+}

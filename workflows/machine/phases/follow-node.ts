@@ -1,0 +1,70 @@
+/** Phase follow-node: nobody has deleted the Machine's Node, or what that means is done. */
+import { isBetweenVms } from '../../../api/attention.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { isNodeDeleted, nameNode, nodeNameOf, removeNodes } from '../node.ts';
+import { setMachine } from '../observe.ts';
+import { again, done, type PhaseOutcome } from '../outcome.ts';
+import { show } from '../progress.ts';
+import { report } from '../report.ts';
+import { type MachineState, StaleStateError } from '../state.ts';
+import { refresh, untilAnswered } from '../wait.ts';
+import { notAsked } from './creation.ts';
+import { deleteVms } from './vm-deletion.ts';
+
+/** Somebody deleted the Node: the Machine is deleted with it, or its VM is replaced, as the Machine says. */
+export async function followNode(state: MachineState): Promise<PhaseOutcome> {
+  if (state.machine.onNodeDeleted === 'replaceVm') return mustReplaceVm(state) ? replaceVm(state) : done;
+  if (!isNodeDeleted(state)) return done;
+  show(state, { doing: 'deleting the Machine, because its node was deleted' });
+  setMachine(state, await untilAnswered(state, 'deleting the Machine', () => kubernetes.deleteMachine(state.ref)));
+  return again;
+}
+
+function mustReplaceVm(state: MachineState): boolean {
+  return isNodeDeleted(state) || isBetweenVms(state.machine);
+}
+
+/**
+ * Deletes the VM, forgets it, removes its Node, and starts over as a new Machine does. Each step is recorded on an object
+ * before the next one: the Node keeps its finalizer until the Machine names no VM, and the Machine names the Node until that
+ * is gone. A run that takes over at any line finds out by the same two facts.
+ */
+async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
+  const doing = 'replacing the VM, because its node was deleted';
+  show(state, { doing });
+  await nameNode(state);
+  const left = await deleteVms(state, doing, () => confirmReplacement(state));
+  if (left !== undefined) return left;
+
+  if (state.machine.providerID !== undefined) {
+    const replacements = state.replacements + 1;
+    setMachine(state, await untilAnswered(state, doing, () => kubernetes.forgetVm(state.ref, replacements)));
+    state.replacements = replacements;
+  }
+  const nodeName = nodeNameOf(state);
+  await removeNodes(state, [...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
+  const nothing = { providerID: null, nodeName: null };
+  setMachine(state, await untilAnswered(state, doing, () => kubernetes.storeIdentity(state.ref, nothing)));
+  startOver(state);
+  const event = { reason: 'NodeDeleted', note: `Node ${nodeName} was deleted: the VM is replaced` } as const;
+  await report(state, undefined, { stage: 'new', nodeName: null, isTimed: false, event });
+  return again;
+}
+
+/** Read again each time before the VM is deleted: where a backup was restored its Node may not be deleted any more. */
+async function confirmReplacement(state: MachineState): Promise<void> {
+  await refresh(state);
+  if (!mustReplaceVm(state)) throw new StaleStateError();
+}
+
+/** Nothing is left of the VM, and nothing can appear: what was known of it does not count for the next one. */
+function startOver(state: MachineState): void {
+  if (state.node.state === 'present') state.replacedNodeUid = state.node.uid;
+  state.node = { state: 'absent' };
+  state.creation = notAsked;
+  state.leftNodes = [];
+  state.outageEndMs = Date.now();
+  Object.assign(state, { isUninitialized: false, nextPollMs: 0, pollIntervalMs: 0 });
+  delete state.placeVersion;
+  delete state.refusal;
+}

@@ -1,0 +1,96 @@
+/** Phase join: the VM's Node is healthy and carries our finalizer. */
+import { isHealthy, sameConditions } from '../../../api/attention.ts';
+import { isJoinable, nameNode, removeUserData, syncNode, unhealthyConditions } from '../node.ts';
+import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
+import { show, showWait } from '../progress.ts';
+import type { Refusal } from '../report.ts';
+import { type MachineState, type Progress, timeIn } from '../state.ts';
+import { creationDeadlineMs, failIfLate } from './refusal.ts';
+
+/** Waits for the Node to be healthy, at most until the creation timeout. */
+export async function join(state: MachineState): Promise<PhaseOutcome> {
+  if (isPastCreation(state.machine.stage)) return done;
+  await nameNode(state);
+  if (isJoinable(state)) return takeNode(state);
+  if (hasNewConditions(state)) {
+    await syncNode(state, { stage: state.machine.stage });
+    return again;
+  }
+
+  const waitingFor = waitReason(state);
+  const late = await failIfLate(state, () => lateStep(state));
+  if (late !== undefined) return late;
+
+  const leftMs = creationDeadlineMs(state) - Date.now();
+  showWait(state, {
+    doing: 'waiting for the node to join',
+    waitingFor,
+    until: timeIn(leftMs),
+    ...blockedReason(state),
+  });
+  return waitFor(Math.min(leftMs, state.nextPollMs - Date.now()));
+}
+
+function lateStep({ machine, isUninitialized, progress }: MachineState): Refusal['step'] {
+  const { nodeName, limits } = machine;
+  const inTime = `within ${limits.creationSeconds} s`;
+  if (isUninitialized) {
+    const message = `the VM was not set up ${inTime}: ${progress.lastError?.message ?? 'the cloud gives no reason'}`;
+    return { kind: 'join', code: 'Uninitialized', message };
+  }
+  const message = `node ${nodeName ?? '(not named yet)'} did not become healthy ${inTime}`;
+  return { kind: 'join', code: 'DeadlineExceeded', message };
+}
+
+/** What blocks the wait, if anything does, and what helps. */
+function blockedReason({
+  isUninitialized,
+  progress,
+  pollIntervalMs,
+}: MachineState): Pick<Progress, 'blockedOn' | 'unblock'> {
+  if (isUninitialized) {
+    return progress.lastError === undefined ? {} : { blockedOn: 'CloudApi', unblock: 'See the last error.' };
+  }
+  const isSlow = pollIntervalMs > firstPollIntervalMs; // the cloud has been asked again
+  return {
+    ...(isSlow && { blockedOn: 'NodeJoin' }),
+    unblock: "Look at the VM's console for what its user data does; an API server it cannot reach is the usual cause.",
+  };
+}
+
+/** Whether the Node's conditions, such as why it is not healthy yet, are not those in the Machine's status. */
+function hasNewConditions({ machine, node }: MachineState): boolean {
+  return node.state === 'present' && !sameConditions(node.conditions, machine.conditions);
+}
+
+function waitReason({ machine, node, isUninitialized }: MachineState): string {
+  if (isUninitialized) return 'the cloud to set up the VM';
+  if (node.state === 'present') {
+    const isHealthyByNow = isHealthy(node, machine.limits.nodeConditions);
+    return isHealthyByNow && node.startingUp
+      ? `the critical components of node ${node.name} to be ready: a taint says that they are not`
+      : `node ${node.name} to become healthy: ${unhealthyConditions(node, machine.limits)}`;
+  }
+  return machine.nodeName === undefined ? 'the cloud to name the node' : `node ${machine.nodeName} to register`;
+}
+
+async function takeNode(state: MachineState): Promise<PhaseOutcome> {
+  show(state, { doing: 'taking over the node' });
+  const { nodeName } = state.machine;
+  const isWritten = await syncNode(state, {
+    stage: 'running',
+    step: { kind: 'join', state: 'successful' },
+    isTimed: false,
+    ...(nodeName !== undefined && { nodeName }),
+    event: { reason: 'NodeJoined', note: `Node ${nodeName} is healthy` },
+  });
+  if (!isWritten) return again; // it changed in between
+  await endCreation(state);
+  return done;
+}
+
+/** What only a creation needs is dropped with the first join, however late that is. */
+export async function endCreation(state: MachineState): Promise<void> {
+  if (state.creation.state === 'named') state.creation = { state: 'named', hasJoined: true };
+  await removeUserData(state);
+}

@@ -1,0 +1,214 @@
+/** Phase provision: exactly one VM is the Machine's, and the Machine names it. */
+import { CancellationScope, sleep } from '@temporalio/workflow';
+import { failures } from '../../../api/failures.ts';
+import type { MachineSnapshot } from '../../../api/model/machine.ts';
+import type { Vm } from '../../../api/provider.ts';
+import { vmOf } from '../../../api/provider-id.ts';
+import { type Failure, wasNeverTaken } from '../../calls/failure.ts';
+import { ensureVm } from '../../calls/provider.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { isJoinable } from '../node.ts';
+import { setMachine } from '../observe.ts';
+import {
+  again,
+  done,
+  firstPollIntervalMs,
+  isPastCreation,
+  nextPollIntervalMs,
+  type PhaseOutcome,
+  quickPauseMs,
+  retryPauseMs,
+} from '../outcome.ts';
+import { forgetError, show, showRetry } from '../progress.ts';
+import { report, reportRefusal } from '../report.ts';
+import { MachineGoneError, type MachineState, timeIn } from '../state.ts';
+import { untilAnswered } from '../wait.ts';
+import { placeOf, prepareAttempt } from './attempt.ts';
+import { type Attempt, afterCall, type Creation, isOutcomeUnknown, withName } from './creation.ts';
+import { creationRefused, fail } from './refusal.ts';
+import { deleteVmIn } from './vm-deletion.ts';
+
+/**
+ * Asks the cloud for the VM until the Machine names it, and again with growing pauses until its Node has joined, so that a
+ * VM that failed or vanished is noticed. Safe to repeat: the VM is found by the Machine's UID.
+ */
+export async function provision(state: MachineState): Promise<PhaseOutcome> {
+  if (isPastCreation(state.machine.stage)) return done;
+  const isNamed = state.creation.state === 'named';
+  if (isNamed && (Date.now() < state.nextPollMs || isJoinable(state))) return done;
+
+  const doing = isNamed ? 'asking the cloud about the VM' : 'creating the VM';
+  showRetry(state, { doing });
+  const attempt = await prepareAttempt(state, doing);
+  if ('kind' in attempt) return attempt;
+  const answer = await callForVm(state, attempt, doing);
+  noteCloud(state, answer);
+  const stored = 'code' in answer && answer.code === 'Unimplemented' ? storedVm(state.machine) : undefined;
+  if ('code' in answer && stored === undefined) return refused(state, doing, answer);
+  forgetError(state);
+  return takeVm(state, attempt, stored ?? (answer as Vm), doing);
+}
+
+/** From here on the VM is the Machine's, unless it cannot become its Node. */
+async function takeVm(state: MachineState, attempt: Attempt, vm: Vm, doing: string): Promise<PhaseOutcome> {
+  if (await isNodeTaken(state, vm)) return abandonVm(state, attempt, vm);
+  await storeIdentity(state, attempt, vm);
+  if (isPastCreation(state.machine.stage)) return again; // Temporal was restored from a backup
+  if (vm.state === 'failed') {
+    const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
+    return fail(state, { kind: 'create', code: 'Internal', message }, 'VmFailed');
+  }
+  state.isUninitialized = vm.state === 'uninitialized';
+  schedulePoll(state);
+  if (state.isUninitialized && vm.message !== undefined) await reportSetUpFailed(state, doing, vm.message, vm);
+  else await reportVm(state, vm);
+  return done;
+}
+
+/** Calls until the failure is worth reporting: a brief one is tried again within seconds. */
+async function callForVm(state: MachineState, attempt: Attempt, doing: string): Promise<Vm | Failure> {
+  for (let calls = 1; ; calls++) {
+    const answer = await callOnce(state, attempt);
+    const pauseMs = 'code' in answer ? quickPauseMs(answer, calls) : undefined;
+    if (pauseMs === undefined || !('code' in answer)) return answer;
+    show(state, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), error: answer });
+    await sleep(pauseMs);
+    show(state, { doing });
+  }
+}
+
+/** One call, with what it means for the creation. From its start there may be a VM that the cloud does not list yet. */
+async function callOnce(state: MachineState, attempt: Attempt): Promise<Vm | Failure> {
+  const before = state.creation;
+  const { providerID, lastKnownState } = state.machine;
+  const request = {
+    ...attempt.request,
+    outcomeUnknown: isOutcomeUnknown(before),
+    ...(providerID !== undefined && { providerID }),
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  };
+  putCreation(state, afterCall(before, attempt, 'lost'));
+  try {
+    const answer = await ensureVm(attempt.provider, request);
+    putCreation(state, afterCall(before, attempt, answer));
+    return answer;
+  } catch (error) {
+    if (wasNeverTaken(error)) putCreation(state, before);
+    throw error;
+  }
+}
+
+/** The Machine may have been named during a call. */
+function putCreation(state: MachineState, creation: Creation): void {
+  state.creation = withName(creation, state.machine.providerID !== undefined);
+}
+
+/** The VM as the Machine names it: all there is to know where a provider cannot look VMs up. */
+function storedVm({ providerID, nodeName }: MachineSnapshot): Vm | undefined {
+  if (providerID === undefined) return undefined;
+  return { state: 'creating', providerID, addresses: [], ...(nodeName !== undefined && { nodeName }) };
+}
+
+/** A Machine that names a VM waits for its Node whatever the cloud says. */
+async function refused(state: MachineState, doing: string, failure: Failure): Promise<PhaseOutcome> {
+  if (state.creation.state !== 'named') return creationRefused(state, doing, failure, { isFromCloud: true });
+  if (failure.code === 'Uninitialized') {
+    state.isUninitialized = true;
+    schedulePoll(state);
+    await reportSetUpFailed(state, doing, failure.message);
+    return done;
+  }
+  schedulePoll(state);
+  const event = { reason: 'FailedLookup', note: `${failure.code}: ${failure.message}` } as const;
+  await report(state, { doing, error: failure }, { stage: state.machine.stage, event });
+  return done;
+}
+
+/** While the cloud does not answer no timeout counts: another machine would fare no better. */
+function noteCloud(state: MachineState, answer: Vm | Failure): void {
+  const isDown = 'code' in answer && failures[answer.code].transient;
+  if (isDown || state.isCloudDown) state.outageEndMs = Date.now();
+  state.isCloudDown = isDown;
+}
+
+/**
+ * Whether the cloud has given the Node a name under which a Node of another VM is there. Where names are made from
+ * addresses, that VM is gone. A Node with the Machine's name is its own and may have joined already.
+ */
+async function isNodeTaken(state: MachineState, { providerID, nodeName }: Vm): Promise<boolean> {
+  if (nodeName === undefined || nodeName === state.machine.nodeName || nodeName === state.ref.name) return false;
+  const step = () => kubernetes.isNodeTaken(state.ref, nodeName, providerID);
+  return untilAnswered(state, 'looking for a node of the same name', step);
+}
+
+/** A VM that cannot join is deleted at once, and its Machine has failed. What cannot be deleted now goes with the Machine. */
+async function abandonVm(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<PhaseOutcome> {
+  await storeIdentity(state, attempt, { state: 'failed', providerID, addresses: [] });
+  show(state, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
+  await deleteVmIn(state, placeOf(attempt));
+  const message = `the node ${nodeName} exists and is that of another VM`;
+  return fail(state, { kind: 'claimNode', code: 'Internal', message }, 'StaleNode');
+}
+
+/** From here on the VM is known to the Machine, whatever becomes of it. */
+async function storeIdentity(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<void> {
+  const { machine } = state;
+  const isNamed = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(providerID);
+  if (isNamed && (nodeName === undefined || nodeName === machine.nodeName)) return;
+  const identity = {
+    providerID: isNamed ? machine.providerID : providerID,
+    ...(nodeName !== undefined && { nodeName }),
+  };
+  const step = () => kubernetes.storeIdentity(state.ref, identity);
+  try {
+    setMachine(state, await untilAnswered(state, 'storing the identity', step));
+  } catch (error) {
+    // No Machine will ever name this VM, as a backup was restored. What cannot be deleted is left to the orphan sweep.
+    if (error instanceof MachineGoneError) {
+      await CancellationScope.nonCancellable(() => deleteVmIn(state, placeOf(attempt)));
+    }
+    throw error;
+  }
+}
+
+/** Reports that the VM exists, and what the provider has to be given next time, where either is new. */
+async function reportVm(state: MachineState, { lastKnownState }: Vm): Promise<void> {
+  const { stage, lastKnownState: known } = state.machine;
+  if (stage === 'joining' && lastKnownState === known) return;
+  await report(
+    state,
+    { doing: 'waiting for the node to join' },
+    {
+      stage: 'joining',
+      ...(stage !== 'joining' && {
+        step: { kind: 'create', state: 'processing' },
+        isTimed: true,
+        event: { reason: 'VmCreated' },
+      }),
+      ...(lastKnownState !== undefined && { lastKnownState }),
+    },
+  );
+}
+
+/** The VM exists and its set-up was refused. It is tried again. */
+async function reportSetUpFailed(state: MachineState, doing: string, message: string, vm?: Vm): Promise<void> {
+  const code = 'Uninitialized';
+  const lastKnownState = vm?.lastKnownState;
+  const activity = { doing, blockedOn: 'CloudApi', error: { code, message } } as const;
+  await reportRefusal(state, activity, {
+    stage: 'creating',
+    reason: 'FailedCreate',
+    step: { kind: 'initialize', code, message },
+    isTimed: true,
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  });
+}
+
+/** When the cloud is asked again: about a VM that is not set up every few seconds, about any other less and less often. */
+function schedulePoll(state: MachineState): void {
+  if (!state.isUninitialized) {
+    state.pollIntervalMs = state.pollIntervalMs === 0 ? firstPollIntervalMs : nextPollIntervalMs(state.pollIntervalMs);
+  }
+  const pauseMs = state.isUninitialized ? retryPauseMs({ code: 'Uninitialized' }, 'creation') : state.pollIntervalMs;
+  state.nextPollMs = Date.now() + pauseMs;
+}

@@ -1,0 +1,52 @@
+/** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
+import { sameConditions, stageByNode } from '../../../api/attention.ts';
+import type { MachineStage } from '../../../api/model/machine.ts';
+import { syncNode, unhealthyConditions } from '../node.ts';
+import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
+import { type Activity, show, showWait } from '../progress.ts';
+import type { Facts } from '../report.ts';
+import type { MachineState } from '../state.ts';
+import { endCreation } from './join.ts';
+
+/** Never done: a machine runs until it is deleted. While nothing changes it costs nothing. */
+export async function run(state: MachineState): Promise<PhaseOutcome> {
+  if (state.machine.stage === 'running') await endCreation(state);
+  const { machine, node } = state;
+  const stage = stageByNode(machine, node);
+  const isInStep = node.state !== 'present' || (node.managed && sameConditions(node.conditions, machine.conditions));
+  if (stage === machine.stage && isInStep) {
+    showWait(state, watching(state, stage));
+    return waitFor();
+  }
+  show(state, watching(state, stage)); // before it is written: what is shown changes once
+  await syncNode(state, { stage, ...(stage !== machine.stage && healthChange(state, stage)) });
+  return again; // what was just read may say something else
+}
+
+function watching(state: MachineState, stage: MachineStage): Activity {
+  if (stage !== 'unhealthy') return { doing: stage === 'failed' ? 'waiting to be replaced' : 'running' };
+  const { providerID } = state.machine;
+  return {
+    doing: 'watching an unhealthy node',
+    waitingFor: `node ${nodeText(state)} to become healthy`,
+    blockedOn: 'NodeHealth',
+    unblock: `See in the cloud whether VM ${providerID} is there and runs. Delete the Machine to have another one.`,
+  };
+}
+
+/** Name of the Node, and what is wrong with it as far as anybody can see. */
+function nodeText({ machine, node }: MachineState): string {
+  if (node.state === 'present') return `${node.name} (${unhealthyConditions(node, machine.limits)})`;
+  return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
+}
+
+function healthChange(state: MachineState, stage: MachineStage): Pick<Facts, 'step' | 'isTimed' | 'event'> {
+  if (stage === 'running') {
+    return { step: { kind: 'health', state: 'successful' }, isTimed: false, event: { reason: 'NodeHealthy' } };
+  }
+  return {
+    step: { kind: 'health', state: 'processing' },
+    isTimed: true,
+    event: { reason: 'NodeUnhealthy', note: `Node ${nodeText(state)} is not healthy` },
+  };
+}

@@ -1,0 +1,133 @@
+/** How every VM of a machine is deleted, wherever it may have been made. */
+import type { Place } from '../../../api/model/source.ts';
+import { type Blocker, names } from '../../../api/names.ts';
+import type { Failure } from '../../calls/failure.ts';
+import { deleteVm } from '../../calls/provider.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { nodeNameOf } from '../node.ts';
+import { setMachine } from '../observe.ts';
+import { again, firstPollIntervalMs, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
+import { forgetError, show, showRetry } from '../progress.ts';
+import { findRemedy, reportRefusal, seeLastError } from '../report.ts';
+import { type MachineState, timeIn } from '../state.ts';
+import { untilAnswered } from '../wait.ts';
+import { isOutcomeUnknown, mayHaveVm } from './creation.ts';
+
+/** What the cloud said of the VMs in all places. */
+interface Deletions {
+  readonly refusals: readonly { readonly place: Place; readonly failure: Failure }[];
+  /** Nodes of VMs that the Machine did not know. */
+  readonly nodeNames: readonly string[];
+  readonly isGone: boolean;
+}
+
+/** One call to delete every VM of the Machine in a place. With `nodeNames` only those whose Nodes have these names. */
+export function deleteVmIn(state: MachineState, place: Place, nodeNames?: readonly string[]) {
+  const { uid, namespace, name } = state.ref;
+  const { providerID, lastKnownState } = state.machine;
+  return deleteVm(place, {
+    machine: { uid, namespace, name },
+    outcomeUnknown: isOutcomeUnknown(state.creation),
+    ...(providerID !== undefined && { providerID }),
+    ...(nodeNames !== undefined && { nodeNames: [...nodeNames] }),
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  });
+}
+
+/**
+ * Deletes every VM of the Machine. Needs no provider ID: a VM whose create call was never answered is deleted, too.
+ * @param confirm called each time before VMs are deleted: throws when they must not be
+ * @returns what to wait for while there may still be a VM; undefined when all are gone
+ */
+export async function deleteVms(
+  state: MachineState,
+  doing: string,
+  confirm: () => Promise<void>,
+): Promise<PhaseOutcome | undefined> {
+  if (!mayHaveVm(state.creation) && state.machine.providerID === undefined) return undefined;
+
+  const read = () => kubernetes.readPlaces(state.ref, state.machine.source);
+  const { places, nodeNames = [], replacements = 0, reading, problem } = await untilAnswered(state, doing, read);
+  state.reading = reading;
+  state.leftNodes = [...new Set([...state.leftNodes, ...nodeNames])];
+  state.replacements = Math.max(state.replacements, replacements);
+  if (problem !== undefined) {
+    const unblock = reading.problem === undefined ? seeLastError : undefined;
+    return refused(state, doing, { code: 'InvalidArgument', message: problem, blockedOn: 'Class' }, { unblock });
+  }
+
+  showRetry(state, { doing, waitingFor: 'the cloud' });
+  await confirm();
+  const { refusals, nodeNames: found, isGone } = await deleteIn(state, places);
+  // Recorded before their VMs are deleted: whatever is lost then, their Nodes are deleted, too.
+  if (found.length > 0) {
+    state.leftNodes = [...state.leftNodes, ...found];
+    setMachine(state, await untilAnswered(state, doing, () => kubernetes.rememberNodes(state.ref, found)));
+    return again;
+  }
+  const [refusal] = refusals;
+  if (refusal !== undefined) {
+    const { place, failure } = refusal;
+    const isPresent = JSON.stringify(place) === JSON.stringify(reading.cloud);
+    const unblock = isPresent ? undefined : movedRemedy(place, failure.blockedOn);
+    return refused(state, doing, failure, { unblock, isFromCloud: true });
+  }
+  forgetError(state);
+  if (isGone) return undefined;
+  show(state, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstPollIntervalMs) });
+  return waitFor(firstPollIntervalMs);
+}
+
+/** One call to each place. A refusal in one keeps no VM in another. */
+async function deleteIn(state: MachineState, places: readonly Place[]): Promise<Deletions> {
+  const nodeName = nodeNameOf(state);
+  const known = new Set([...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
+  const refusals: { place: Place; failure: Failure }[] = [];
+  const nodeNames: string[] = [];
+  let isGone = true;
+  for (const place of places) {
+    const deletion = await deleteVmIn(state, place, [...known]);
+    if ('code' in deletion) refusals.push({ place, failure: deletion });
+    else {
+      nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
+      isGone &&= deletion.state === 'gone';
+    }
+  }
+  return { refusals, nodeNames, isGone };
+}
+
+/** The source that the VM was made from has changed since: correcting it does not help. */
+function movedRemedy({ provider, origin }: Place, blockedOn: Blocker): string {
+  const first = blockedOn === 'Class' ? undefined : findRemedy(blockedOn);
+  const source = origin === undefined ? 'a source' : `${origin.kind} ${origin.name}, generation ${origin.generation}`;
+  return (
+    `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from ${source}, which has changed ` +
+    `since: the annotation ${names.places} of the Machine says where, and with which Secrets. Correct the annotation only ` +
+    'if you know that it is wrong; without it Millwright looks where the source says now. Then send the signal retryNow.'
+  );
+}
+
+async function refused(
+  state: MachineState,
+  doing: string,
+  failure: Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs'>,
+  { unblock, isFromCloud }: { readonly unblock: string | undefined; readonly isFromCloud?: true },
+): Promise<PhaseOutcome> {
+  const { code, message, blockedOn } = failure;
+  const { deletingSince, stage } = state.machine;
+  const pauseMs = retryPauseMs(failure, 'deletion');
+  const activity = {
+    doing,
+    waitingFor: 'a change that helps, or the next try',
+    until: timeIn(pauseMs),
+    blockedOn,
+    error: failure,
+    unblock: unblock ?? findRemedy(blockedOn) ?? seeLastError,
+  };
+  await reportRefusal(state, activity, {
+    stage: deletingSince === undefined ? stage : 'deleting',
+    reason: 'FailedDelete',
+    step: { kind: 'deleteVm', code, message, ...(isFromCloud && { isFromCloud }) },
+  });
+  return waitFor(pauseMs);
+}

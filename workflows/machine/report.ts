@@ -1,0 +1,80 @@
+/** The one way to report: what is being done, what the Machine's status says of it, and the Event that goes with it. */
+import type { MachineEvent } from '../../api/events.ts';
+import type { FailureCode } from '../../api/failures.ts';
+import type { MachineReport, MachineStep } from '../../api/model/machine.ts';
+import type { Blocker } from '../../api/names.ts';
+import { isSameError } from '../calls/failure.ts';
+import { kubernetes } from './kubernetes.ts';
+import { setMachine } from './observe.ts';
+import { type Activity, show, showSearchAttributes } from './progress.ts';
+import { type MachineState, now, StaleStateError } from './state.ts';
+import { untilAnswered } from './wait.ts';
+
+/** What is reported about a Machine: the time of a new stage is added here. */
+export type Facts = Omit<MachineReport, 'stageSince'>;
+
+/** A step that was refused, as it is reported. */
+export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownState'> {
+  readonly reason: MachineEvent;
+  readonly step: Omit<MachineStep, 'state'> & { readonly code: FailureCode; readonly message: string };
+}
+
+/** An error that lasts is written again after this long, ms, so that it does not look old. */
+const refusalAgeMs = 30 * 60_000;
+
+/** What a person can do about a blocker. */
+const remedies: Partial<Record<Blocker, string>> = {
+  Class: 'Correct the class or its Secret; the change is picked up at once.',
+  MachineSpec: 'Correct the Machine; the change is picked up at once.',
+  Credentials: 'Correct the credentials in the Secret of the class; the change is picked up at once.',
+  CloudCapacity: 'Raise the quota or choose another machine type or zone, then send the signal retryNow.',
+  CloudApi: 'An outage needs nothing: it is tried again. Once the cause is away, the signal retryNow tries at once.',
+  ProviderWorker: 'Start a worker for this provider, or correct `provider` in the class.',
+};
+
+/** What a person can do about a blocker; undefined where only the error says it. */
+export function findRemedy(blockedOn: Blocker): string | undefined {
+  return remedies[blockedOn];
+}
+
+/** What to do where nothing better is known. */
+export const seeLastError = 'See the last error.';
+
+/**
+ * Shows the activity (undefined: what is shown stays), writes the Machine's status, and updates the search attributes.
+ * Throws StaleStateError when the Machine is in a stage that this workflow does not know of.
+ */
+export async function report(state: MachineState, activity: Activity | undefined, facts: Facts): Promise<void> {
+  if (activity !== undefined) show(state, activity);
+  const { stage, deletingSince } = state.machine;
+  const known = { stage, ...(deletingSince !== undefined && { deletingSince }) };
+  const dated = withTime(state, facts);
+  const step = () => kubernetes.writeStatus(state.ref, known, dated);
+  setMachine(state, await untilAnswered(state, 'writing the status', step));
+  if (state.machine.stage !== facts.stage) throw new StaleStateError();
+  showSearchAttributes(state);
+}
+
+/** The report with the time of the stage, if that is a new one. */
+export function withTime({ machine }: MachineState, facts: Facts): MachineReport {
+  return { ...facts, ...(facts.stage !== machine.stage && { stageSince: now() }) };
+}
+
+/**
+ * Reports a refusal, with an Event that has its code and what helps. When the same refusal repeats, but for request ids
+ * and the like, the status is not written again and the Event is counted up.
+ */
+export async function reportRefusal(state: MachineState, activity: Activity, refusal: Refusal): Promise<void> {
+  const { reason, step, ...facts } = refusal;
+  const { code, message } = step;
+  const isSame = state.refusal?.reason === reason && isSameError(state.refusal, step);
+  const reported = isSame ? state.refusal : undefined;
+  const { unblock } = activity;
+  const event = { reason, note: `${code}: ${reported?.message ?? message}${unblock ? `. ${unblock}` : ''}` };
+  const isRecent = reported !== undefined && Date.now() < reported.writtenMs + refusalAgeMs;
+  if (isRecent && facts.stage === state.machine.stage) {
+    return report(state, activity, { stage: facts.stage, event });
+  }
+  await report(state, activity, { ...facts, step: { ...step, state: 'failed' }, event });
+  state.refusal = { reason, code, message: reported?.message ?? message, writtenMs: Date.now() };
+}

@@ -1,0 +1,192 @@
+/** What the workflow of a machine knows while it runs. */
+import type { Refusals } from '../../activities/machine/drain.ts';
+import type { FailureCode } from '../../api/failures.ts';
+import type { MachineSnapshot } from '../../api/model/machine.ts';
+import type { NodeView } from '../../api/model/node.ts';
+import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
+import type { SourceSnapshot } from '../../api/model/source.ts';
+import type { MachineDescription } from './messages.ts';
+import { type Creation, recoverCreation } from './phases/creation.ts';
+
+/** The part of the state that a run hands to the next one. A few KB of JSON during the creation, else 1 KB. */
+export interface PersistedState {
+  machine: MachineSnapshot;
+  node: NodeView;
+  creation: Creation;
+  /** How many VMs of this Machine were deleted because somebody deleted their Nodes: part of tokens. */
+  replacements: number;
+  /** Whether Secrets may exist that were made for this machine alone. */
+  mayHaveUserData: boolean;
+  drained: boolean;
+  /** When the workflow first knew of the deletion, ms since the epoch on Temporal's clock: the drain timeout counts from here. */
+  deletionSeenMs?: number;
+  /** A deletion that was aborted may have left the node cordoned. */
+  mayBeCordoned: boolean;
+  /** Whether it was unhealthy when its deletion began; left out before that, and when a lost run knew it. */
+  wasUnhealthy?: boolean;
+  /** How often the drain was refused each pod, for its next call. */
+  refusals?: Refusals;
+  /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
+  leftNodes: readonly string[];
+  /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
+  replacedNodeUid?: string;
+  /**
+   * End of the last outage that was noticed, or when the Machine was first read, ms since the epoch on Temporal's clock.
+   * The creation timeout counts from here.
+   */
+  outageEndMs: number;
+  /** What operators have asked of the deletion under way. */
+  forceDeletion: boolean;
+  skipDrain: boolean;
+  /** What is known may be wrong: the objects have to be read again. */
+  stale: boolean;
+  /** Whether the Machine was ever read. Before that nothing is known of what a lost run has done. */
+  wasRead: boolean;
+  /** What the search attributes say. */
+  shown: string;
+  /** The last run that has failed, for `describe`. */
+  failedRun?: FailedRun;
+}
+
+/** What an operator sees of the work on a machine: `describe` without what the Machine says itself. */
+export type Progress = Pick<
+  MachineDescription,
+  'doing' | 'since' | 'waitingFor' | 'until' | 'blockedOn' | 'lastError' | 'unblock'
+>;
+
+/** State of one machine's workflow, which its phases read and change. */
+export interface MachineState extends PersistedState {
+  readonly ref: ObjectRef;
+  /** Whether a run before this one has handed on its state, so that the history of this one is short. */
+  readonly isContinuedRun: boolean;
+  /** The source as last read, and the version of it that a watcher saw last. */
+  reading?: SourceSnapshot;
+  sourceVersion?: string;
+  /** Version of the attempt whose place is known to be on the Machine, see Attempt. */
+  placeVersion?: string;
+  /** Whether the cloud did not answer the last call. */
+  isCloudDown: boolean;
+  /** Whether the cloud says that the VM is not set up yet. */
+  isUninitialized: boolean;
+  /** When the cloud is asked about the VM again, ms since the epoch, and the pause before that. */
+  nextPollMs: number;
+  pollIntervalMs: number;
+  /** The PodDisruptionBudget that blocks the drain, `<namespace>/<name>`. */
+  blockedBy?: string;
+  /** Whether the Machine's status says that its VM is being deleted. */
+  deletionAnnounced: boolean;
+  /** Grows with everything that a wait has to end for. */
+  changes: number;
+  /** Whether the Machine is being read. */
+  isRefreshing: boolean;
+  progress: Progress;
+  /** The refusal that the Machine's status reports, and when it was written, ms since the epoch. */
+  refusal?: {
+    readonly reason: string;
+    readonly code: FailureCode;
+    readonly message: string;
+    readonly writtenMs: number;
+  };
+  /** Called at once on a change, whatever is being waited for. */
+  onChange?: () => void;
+}
+
+/** Thrown when the Machine object is gone, or another object has its name: there is nothing left to do. */
+export class MachineGoneError extends Error {}
+
+/** Thrown when a phase has decided from facts that are not true: a backup was restored. Everything is read again. */
+export class StaleStateError extends Error {}
+
+/** The state of a run. `persisted` may lack fields that an older release did not know. */
+export function newState(ref: ObjectRef, persisted: Partial<PersistedState> | undefined): MachineState {
+  const unread = unreadState(ref);
+  return {
+    ...unread,
+    ...persisted,
+    machine: {
+      ...unread.machine,
+      ...persisted?.machine,
+      limits: { ...unread.machine.limits, ...persisted?.machine?.limits },
+    },
+    ref,
+    isContinuedRun: persisted !== undefined,
+    isCloudDown: false,
+    isUninitialized: false,
+    nextPollMs: 0,
+    pollIntervalMs: 0,
+    deletionAnnounced: false,
+    changes: 0,
+    isRefreshing: false,
+    progress: { doing: 'starting', since: now() },
+  };
+}
+
+function unreadState(ref: ObjectRef): PersistedState {
+  return {
+    machine: {
+      uid: ref.uid,
+      resourceVersion: '',
+      createdAt: now(),
+      managed: false,
+      finalizers: [],
+      stage: 'new',
+      phase: '',
+      source: '',
+      onNodeDeleted: 'deleteMachine',
+      forceDeletion: false,
+      limits: { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] },
+      conditions: {},
+    },
+    node: { state: 'unknown' },
+    creation: recoverCreation(true, false, false),
+    replacements: 0,
+    mayHaveUserData: true,
+    drained: false,
+    mayBeCordoned: false,
+    leftNodes: [],
+    outageEndMs: 0,
+    forceDeletion: false,
+    skipDrain: false,
+    stale: false,
+    wasRead: false,
+    shown: '',
+  };
+}
+
+/** The part of a state that the next run is started with. */
+export function toPersisted(state: MachineState): PersistedState {
+  const { machine, node, creation, replacements, mayHaveUserData, drained, deletionSeenMs, mayBeCordoned } = state;
+  const { wasUnhealthy, refusals, leftNodes, outageEndMs, forceDeletion, skipDrain, stale, wasRead, shown } = state;
+  const { failedRun, replacedNodeUid } = state;
+  return {
+    machine,
+    node,
+    creation,
+    replacements,
+    mayHaveUserData,
+    drained,
+    mayBeCordoned,
+    leftNodes,
+    outageEndMs,
+    forceDeletion,
+    skipDrain,
+    stale,
+    wasRead,
+    shown,
+    ...(deletionSeenMs !== undefined && { deletionSeenMs }),
+    ...(wasUnhealthy !== undefined && { wasUnhealthy }),
+    ...(refusals !== undefined && { refusals }),
+    ...(replacedNodeUid !== undefined && { replacedNodeUid }),
+    ...(failedRun !== undefined && { failedRun }),
+  };
+}
+
+/** The time, RFC 3339. */
+export function now(): string {
+  return timeIn(0);
+}
+
+/** The time in this many ms, RFC 3339. */
+export function timeIn(ms: number): string {
+  return new Date(Date.now() + ms).toISOString();
+}

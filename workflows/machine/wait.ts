@@ -1,0 +1,128 @@
+/** How the workflow of a machine waits: for a change, for a Kubernetes API server, for everything to be read again. */
+import { CancellationScope, CancelledFailure, condition, continueAsNew, workflowInfo } from '@temporalio/workflow';
+import type { MachineReading } from '../../activities/machine/index.ts';
+import { isNewer, type ObjectRef } from '../../api/model/ref.ts';
+import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
+import { kubernetes } from './kubernetes.ts';
+import { putMachine } from './observe.ts';
+import { forgetError, restoreProgress, show } from './progress.ts';
+import { MachineGoneError, type MachineState, type PersistedState, toPersisted } from './state.ts';
+
+/** A timer that fires this late means that Temporal or all workers were down, ms. */
+const lateMs = 30_000;
+
+/** Whether this run has more events than replaying it should cost. */
+export function isHistoryLong(): boolean {
+  return workflowInfo().historyLength > 500;
+}
+
+/** Ends this run and goes on in a new one with a short history. Nothing may be awaited before it. */
+export function continueAsNewRun(state: MachineState): Promise<never> {
+  return continueAsNew<(ref: ObjectRef, persisted: PersistedState) => Promise<void>>(state.ref, toPersisted(state));
+}
+
+/** Throws when what is being done was cancelled. For places that await nothing which would throw. */
+export function throwIfCancelled(): void {
+  if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('no longer wanted');
+}
+
+/**
+ * Waits until there was a change since `before`, at most `timeoutMs` (forever without it). A `refresh` signal alone does
+ * not end the wait: after a controller restart every machine gets one, and they must not all poll the cloud. Signals make
+ * the history long, and Temporal refuses them above a number: then the wait goes on in a new run.
+ */
+export async function waitForChange(state: MachineState, before: number, timeoutMs = Infinity): Promise<void> {
+  throwIfCancelled();
+  const endMs = Date.now() + Math.max(timeoutMs, 1);
+  const mustRefresh = () => state.stale && !state.isRefreshing; // one reading at a time
+  const isAwake = () => state.changes !== before || mustRefresh() || isHistoryLong();
+  if (isHistoryLong()) await continueAsNewRun(state);
+  while (state.changes === before && Date.now() < endMs) {
+    if (endMs === Infinity) await condition(isAwake);
+    else await condition(isAwake, endMs - Date.now());
+    if (isHistoryLong()) await continueAsNewRun(state);
+    if (Date.now() > endMs + lateMs) state.outageEndMs = Date.now();
+    if (mustRefresh() && (await refreshAndCompare(state))) return;
+  }
+  if (mustRefresh()) await refresh(state);
+}
+
+/**
+ * Calls Kubernetes until it answers. During an outage `describe` says so; a change ends the pause between two attempts,
+ * and a cancellation ends the wait.
+ * @param call answers null when the Machine is gone: then MachineGoneError is thrown
+ */
+export async function untilAnswered<T>(state: MachineState, doing: string, call: () => Promise<T | null>): Promise<T> {
+  let before = state.changes;
+  let hasFailed = false;
+  const attempt = () => {
+    before = state.changes;
+    return CancellationScope.nonCancellable(call); // short, and a deletion has to know its effect
+  };
+  const answer = await untilApiAnswers(attempt, {
+    firstPauseMs: 1_000,
+    maxPauseMs: 30_000,
+    pause(error, pauseMs) {
+      hasFailed = true;
+      state.outageEndMs = Date.now();
+      show(state, {
+        doing,
+        waitingFor: 'a Kubernetes API server to answer',
+        blockedOn: 'KubernetesApi',
+        error,
+        unblock: 'Check that the API servers answer Millwright and that its account may do this.',
+      });
+      return waitForChange(state, before, pauseMs);
+    },
+  });
+  if (answer === null) throw new MachineGoneError();
+  if (hasFailed) {
+    state.outageEndMs = Date.now();
+    forgetError(state);
+  }
+  return answer;
+}
+
+/**
+ * Reads the Machine, and its Node if it has one, from the API servers. The answer is true, also where it is older than what
+ * was known: then a backup was restored. Where a change arrives during the reading it is repeated.
+ */
+export async function refresh(state: MachineState): Promise<void> {
+  const seen = await readLive(state);
+  state.stale = false;
+  const wasRestored = isNewer(state.machine.resourceVersion, seen.machine.resourceVersion);
+  if (wasRestored || seen.node.state === 'unknown') state.outageEndMs = Date.now();
+  if (wasRestored) delete state.placeVersion;
+  if (seen.machine.deletingSince === undefined) Object.assign(state, { forceDeletion: false, skipDrain: false });
+  state.node = seen.node;
+  putMachine(state, seen.machine);
+  state.onChange?.();
+}
+
+async function readLive(state: MachineState): Promise<MachineReading> {
+  let before: number | undefined;
+  const read = () => {
+    before = state.changes;
+    return kubernetes.observeMachine(state.ref);
+  };
+  state.stale = true; // until it is read: a run that ends before that hands it on
+  state.isRefreshing = true;
+  try {
+    let seen: MachineReading;
+    do seen = await untilAnswered(state, 'reading the Machine', read);
+    while (state.changes !== before);
+    return seen;
+  } finally {
+    state.isRefreshing = false;
+  }
+}
+
+/** Reads everything again. Answers whether anything differs from what was known. */
+async function refreshAndCompare(state: MachineState): Promise<boolean> {
+  const { progress } = state;
+  const known = () => JSON.stringify([state.machine, state.node].map((view) => ({ ...view, resourceVersion: '' })));
+  const before = known();
+  await refresh(state);
+  restoreProgress(state, progress); // the wait goes on
+  return known() !== before;
+}
