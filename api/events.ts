@@ -1,11 +1,11 @@
 /**
- * Events on a Machine: every change of phase, and every refusal with its code. And those on a MachineClass and on owners
- * of machines. Plain values: workflow code imports this file. docs/reference/events.md is made from it.
+ * Events on a Machine: every change of its stage, and every refusal with its code. And those on a MachineClass and on
+ * owners of machines. Plain values: workflow code imports this file. docs/reference/events.md is made from it.
  */
 
 interface EventMeaning {
   readonly type: 'Normal' | 'Warning';
-  /** What has happened, and where that is one, the phase that the Machine is in since. */
+  /** What has happened. */
   readonly when: string;
 }
 
@@ -21,27 +21,30 @@ const runFailed = {
 export const machineEvents = {
   FailedCreate: {
     type: 'Warning',
-    when: 'A step of the creation was refused and is tried again: phase CrashLoopBackOff.',
+    when: 'A step of the creation was refused and is tried again.',
   },
-  VmCreated: { type: 'Normal', when: 'The cloud has accepted the VM: phase Pending until its Node is healthy.' },
-  FailedLookup: { type: 'Warning', when: 'The cloud did not say how the VM is whose Node is waited for.' },
-  VmFailed: { type: 'Warning', when: 'The VM will never run: phase Failed.' },
+  VmCreated: { type: 'Normal', when: 'The cloud has accepted the VM. The Machine waits for its Node.' },
+  FailedLookup: { type: 'Warning', when: 'Looking up the VM failed while the Machine waits for its Node.' },
+  VmFailed: { type: 'Warning', when: 'The VM will never run: the Machine has failed.' },
   StaleNode: {
     type: 'Warning',
-    when: 'The cloud named the Node as that of another VM, and the VM was deleted: phase Failed.',
+    when: 'The cloud gave the Node the name of the Node of another VM. The VM was deleted, and the Machine has failed.',
   },
-  CreationTimeout: { type: 'Warning', when: 'The Node was not healthy before the creation timeout: phase Failed.' },
-  NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time: phase Running.' },
-  NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing: phase Unknown.' },
-  NodeHealthy: { type: 'Normal', when: 'The Node is healthy again: phase Running.' },
+  CreationTimeout: {
+    type: 'Warning',
+    when: 'The Node was not healthy before the creation timeout: the Machine has failed.',
+  },
+  NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time.' },
+  NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
+  NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
   NodeDeleted: {
     type: 'Normal',
     when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM.',
   },
-  Deleting: { type: 'Normal', when: 'The deletion begins: phase Terminating.' },
+  Deleting: { type: 'Normal', when: 'The deletion begins.' },
   FailedDrain: { type: 'Warning', when: 'Draining the Node failed and is tried again.' },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
-  Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone, and the Machine with them.' },
+  Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 

@@ -20,8 +20,8 @@ const flags = ['--leader-elect', 'false', '--orphan-confirm-after', '20s', '--or
 /** One activity more before each phase of a machine, each step of an owner, and the first look of a sweep. */
 const changes = {
   'workflows/machine/machine.ts': [
-    ['import { remove }', "import { kubernetes } from './life.ts';\nimport { remove }"],
-    ['return await phase(life);', 'await kubernetes.observeMachine(life.ref);\n    return await phase(life);'],
+    ['import { describeQuery }', "import { kubernetes } from './kubernetes.ts';\nimport { describeQuery }"],
+    ['return await phase(state);', 'await kubernetes.observeMachine(state.ref);\n    return await phase(state);'],
   ],
   'workflows/rollout/rollout.ts': [
     ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listHoldups(ref);'],

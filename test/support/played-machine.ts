@@ -152,7 +152,7 @@ export function setUpMachine() {
   /** Lets the Node of the VM register, healthy. */
   async function joinNode(): Promise<void> {
     cluster.node = {
-      ...{ state: 'present', uid: 'node-uid', resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
+      ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
       ...{ conditions: { Ready: 'True' }, startingUp: false },
     };
     await observe();
@@ -298,7 +298,10 @@ function playCluster(
       return { machine: touch({ stage, phase: phaseOf(stage), conditions }), node };
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
-    removeNode: noted('removeNode', () => true),
+    removeNode: noted('removeNode', (_ref, name) => {
+      if (cluster.node.state === 'present' && cluster.node.name === name) cluster.node = { state: 'absent' };
+      return true as const;
+    }),
     uncordonNode: noted('uncordonNode', () => true),
     removeFinalizer: noted('removeFinalizer', () => true),
     readSource: noted('readSource', () => cluster.reading),

@@ -21,7 +21,7 @@ import {
 } from '../outcome.ts';
 import { forgetError, show, showRetry } from '../progress.ts';
 import { report, reportRefusal } from '../report.ts';
-import { MachineGoneError, type MachineState, timeIn } from '../state.ts';
+import { MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, withName } from './creation.ts';
@@ -71,9 +71,8 @@ async function callForVm(state: MachineState, attempt: Attempt, doing: string): 
     const answer = await callOnce(state, attempt);
     const pauseMs = 'code' in answer ? quickPauseMs(answer, calls) : undefined;
     if (pauseMs === undefined || !('code' in answer)) return answer;
-    show(state, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), error: answer });
+    showRetry(state, { doing, error: answer });
     await sleep(pauseMs);
-    show(state, { doing });
   }
 }
 

@@ -1,0 +1,121 @@
+/** A Node that somebody deletes, or that is found by its provider ID alone. */
+
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { MachineActivities } from '../../../activities/machine/index.ts';
+import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
+import { retryNowSignal } from '../../messages.ts';
+
+const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning } =
+  setUpMachine();
+
+describe('a deleted Node of a Machine that has its VM replaced', () => {
+  /** VMs that exist, and the most that existed at a time. */
+  let vms: string[];
+  let most: number;
+
+  beforeEach(() => {
+    vms = [];
+    most = 0;
+    touch({ onNodeDeleted: 'replaceVm' });
+    cloud.ensureVm = () => {
+      if (vms.length === 0) vms.push(`played:///vm-${cloud.asked.length}`);
+      most = Math.max(most, vms.length);
+      return { ...vm, providerID: vms[0]! };
+    };
+    cloud.deleteVm = () => {
+      vms = [];
+      return { state: 'gone', nodeNames: [] };
+    };
+  });
+
+  async function deleteNode(): Promise<void> {
+    cluster.node = { ...cluster.node, deleting: true, resourceVersion: '2' } as typeof cluster.node;
+    await observe();
+  }
+
+  /** The Machine has another VM, under a token of its own, and its Node has joined. */
+  async function expectReplaced(): Promise<void> {
+    await eventually(() => cluster.machine.stage === 'joining');
+    await joinNode();
+    await eventually(() => cluster.machine.stage === 'running');
+    expect([vms.length, most, cluster.replacements]).toEqual([1, 1, 1]);
+    expect(cluster.machine).toMatchObject({ providerID: vms[0], nodeName: 'node-1' });
+    const { uid } = cluster.machine;
+    expect([...new Set(cloud.asked.map(({ token }) => token))]).toEqual([`${uid}-0`, `${uid}-1-0`]);
+  }
+
+  it('gets another one under the same Machine, after the old one, its name and its Node are gone', async () => {
+    let calls = 0;
+    const deleteNow = cloud.deleteVm;
+    cloud.deleteVm = (request) => (++calls < 3 ? { state: 'deleting', nodeNames: [] } : deleteNow(request));
+    await startRunning();
+    const before = cluster.steps.length;
+    await deleteNode();
+    await eventually(() => calls === 1);
+    await workflow().signal(retryNowSignal);
+    await eventually(() => calls === 2);
+    await workflow().signal(retryNowSignal);
+    await expectReplaced();
+
+    const writes: (keyof MachineActivities)[] = ['forgetVm', 'removeNode', 'storeIdentity', 'writeStatus'];
+    const done = cluster.steps.slice(before).filter((step) => writes.includes(step));
+    expect(done.slice(0, 6)).toEqual([...writes, 'storeIdentity', 'writeStatus']);
+    expect(cluster.written.map(({ stage, event }) => [stage, event?.reason])).toEqual([
+      ['joining', 'VmCreated'],
+      ['new', 'NodeDeleted'],
+      ['joining', 'VmCreated'],
+    ]);
+    expect(cloud.asked.at(-1)).toMatchObject({ outcomeUnknown: false });
+    expect(cloud.asked.at(-1)).not.toHaveProperty('providerID');
+    expect(cluster.machine.deletingSince).toBeUndefined();
+  });
+
+  it.each(['forgetVm', 'removeNode', 'storeIdentity', 'writeStatus', 'readClass'] as const)(
+    '[invariant 1] gets one other when the run is lost before %s',
+    async (step) => {
+      await startRunning();
+      const before = cluster.steps.length;
+      cluster.before = (each) => each === step && refuse('Unavailable');
+      await deleteNode();
+      await eventually(() => cluster.steps.slice(before).includes(step));
+      await workflow().terminate();
+      cluster.before = () => undefined;
+      await start();
+      await expectReplaced();
+    },
+  );
+
+  it('[invariant 2] loses its VM alone when the Machine is deleted meanwhile', async () => {
+    await startRunning();
+    const deleteNow = cloud.deleteVm;
+    cloud.deleteVm = async (request) => (cloud.deletions.length === 1 ? untilCancelled() : deleteNow(request));
+    await deleteNode();
+    await eventually(() => cloud.deletions.length === 1);
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+
+    expect([vms, cloud.asked.length]).toEqual([[], 1]);
+    expect(cluster.steps).not.toContain('forgetVm');
+    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+  });
+});
+
+describe('a Node that is found by its provider ID', () => {
+  it('gives its name to the Machine', async () => {
+    const { nodeName: _, ...nameless } = vm;
+    cloud.ensureVm = () => nameless;
+    await start();
+    await eventually(async () => (await waitingFor()) === 'the cloud to name the node');
+    await joinNode();
+    await eventually(async () => (await described()).doing === 'running');
+
+    expect(cluster.machine).toMatchObject({ nodeName: 'node-1', providerID: vm.providerID });
+    expect(cluster.synced.at(-1)).toMatchObject({ stage: 'running', nodeName: 'node-1' });
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+    expect(cluster.drainRequest).toMatchObject({ nodeName: 'node-1' });
+    expect(cluster.steps).toContain('removeNode');
+  });
+});
