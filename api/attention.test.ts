@@ -21,6 +21,7 @@ const machine: MachineSnapshot = {
   createdAt: '2026-08-19T10:00:00Z',
   managed: true,
   finalizers: ['machine.sapcloud.io/machine-controller-manager'],
+    hasPriority: true,
   stage: 'running',
   phase: 'Running',
   source: 'small',

@@ -51,15 +51,18 @@ export interface MachineDialect {
    * stage of the report.
    * @param nodeConditions the Node's conditions as they are, where they are to be copied
    */
-  toStatusPatch(machine: KubeObject, report: MachineReport, now: Date, nodeConditions?: readonly object[]): object;
+  toStatusPatch(machine: ReportedMachine, report: MachineReport, now: Date, nodeConditions?: readonly object[]): object;
   /** Note of the Event that goes with a report: what the status says of the step. */
-  toEventNote(machine: KubeObject, report: MachineReport): string;
+  toEventNote(machine: ReportedMachine, report: MachineReport): string;
   /**
    * Merge patch of a Machine that stores the identity of its VM; null removes it. Law: a snapshot of the patched object
    * has this identity.
    */
-  toIdentityPatch(machine: KubeObject, identity: MachineIdentityChange): object;
+  toIdentityPatch(machine: Pick<MachineSnapshot, 'hasPriority'>, identity: MachineIdentityChange): { readonly metadata?: object; readonly spec?: object };
 }
+
+/** The Machine that a report is about, as its workflow knows it. */
+export type ReportedMachine = Pick<MachineSnapshot, 'phase' | 'createdAt'> & Pick<ObjectRef, 'name'>;
 
 /** The identity of the VM that backs a Machine. */
 export interface MachineIdentityChange {

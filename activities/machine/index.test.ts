@@ -179,7 +179,7 @@ describe('storeIdentity', () => {
   it('[mcm 14] stores provider ID, node name and priority in one write', async () => {
     const ref = refOf(await newMachine({ labels: { pool: 'a' } }));
     const identity = { providerID: 'simulated://1', nodeName: 'node-1' };
-    const after = await activities.storeIdentity(ref, identity);
+    const after = await activities.storeIdentity(ref, { hasPriority: false }, identity);
     expect(after).toMatchObject({ providerID: 'simulated://1', nodeName: 'node-1' });
     expect(await get(ref)).toMatchObject({
       metadata: { labels: { pool: 'a', node: 'node-1' }, annotations: { [annotations.priority]: '3' } },
@@ -191,7 +191,7 @@ describe('storeIdentity', () => {
     const machine = await newMachine({ labels: { [labels.node]: 'node-1' } });
     const ref = refOf(machine);
     await client.patch(machines, ref, mergePatch({ metadata: { annotations: { [annotations.priority]: '1' } } }));
-    await activities.storeIdentity(ref, { providerID: 'simulated://1' });
+    await activities.storeIdentity(ref, await seenOf(ref), { providerID: 'simulated://1' });
     expect(await get(ref)).toMatchObject({
       metadata: { labels: { node: 'node-1' }, annotations: { [annotations.priority]: '1' } },
     });
@@ -498,7 +498,7 @@ describe('a Machine that is gone, or whose name another one has', () => {
   const calls: [string, (ref: ObjectRef, seen: MachineSnapshot) => Promise<unknown>][] = [
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
-    ['storeIdentity', (ref) => activities.storeIdentity(ref, { providerID: 'x' })],
+    ['storeIdentity', (ref, seen) => activities.storeIdentity(ref, seen, { providerID: 'x' })],
     ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen, change)],
     ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change)],
     ['deleteMachine', (ref) => activities.deleteMachine(ref)],

@@ -7,7 +7,7 @@ import { stageByNode } from '../../api/attention.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../../api/events.ts';
-import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
+import type { MachineLimits, MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place } from '../../api/model/source.ts';
@@ -43,16 +43,16 @@ export interface MachineReading {
 }
 
 /** What a workflow knows of the Machine whose status it writes. */
-export type Known = Pick<MachineSnapshot, 'stage' | 'deletingSince'>;
+export type Known = Pick<MachineSnapshot, 'resourceVersion' | 'createdAt' | 'stage' | 'phase' | 'deletingSince'>;
 
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {
   const { control, target, events, defaults } = deps;
 
-  async function patchMachine(ref: ObjectRef, metadata: object): Promise<KubeObject | null> {
+  async function patchMachine(ref: ObjectRef, metadata: object, rest: object = {}): Promise<KubeObject | null> {
     const { kinds } = dialectOf(ref.dialect);
     try {
-      const patch = mergePatch({ metadata: { uid: ref.uid, ...metadata } });
+      const patch = mergePatch({ ...rest, metadata: { uid: ref.uid, ...metadata } });
       return await orNull(() => control.patch(kinds.machine, ref, patch, localRequest()));
     } catch (error) {
       // Another UID is a change that is not valid.
@@ -79,24 +79,40 @@ export function createMachineActivities(deps: MachineDeps) {
     return snapshot(ref, await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest()));
   }
 
-  /**
-   * Writes what is reported, with its Event. Others may have changed the Machine, but its stage and its deletion are as
-   * its workflow knows them. Otherwise the cluster or Temporal was restored from a backup, and nothing is written.
-   */
+  /** Writes what is reported, with its Event. */
   async function writeStatus(ref: ObjectRef, seen: Known, report: MachineReport, conditions?: readonly object[]) {
-    const { toSnapshot, toStatusPatch, toEventNote } = dialectOf(ref.dialect).machine;
-    let note: string | undefined;
-    const change = (live: KubeObject) => {
-      const { stage, deletingSince } = toSnapshot(live, defaults);
-      const isKnown = [seen.stage, report.stage].includes(stage) && deletingSince === seen.deletingSince;
-      note = isKnown ? toEventNote(live, report) : undefined;
-      return isKnown ? toStatusPatch(live, report, new Date(), conditions) : undefined;
-    };
-    const machine = await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, { ...localRequest(), subresource: 'status' });
-    if (machine === undefined) return null;
+    const { toStatusPatch, toEventNote } = dialectOf(ref.dialect).machine;
+    const reported = { ...seen, name: ref.name };
+    const machine = await patchStatus(ref, seen, report.stage, toStatusPatch(reported, report, new Date(), conditions));
     const { event } = report;
-    if (note !== undefined && event !== undefined) recordEvent(ref, event.reason, event.note ?? note);
+    const isWritten = machine !== null && toSnapshot(ref, machine).stage === report.stage;
+    if (isWritten && event !== undefined) recordEvent(ref, event.reason, event.note ?? toEventNote(reported, report));
     return machine;
+  }
+
+  /**
+   * Patches by resourceVersion, so that a Machine that nobody else has changed is not read. Others may have changed it, but
+   * its stage and its deletion are as its workflow knows them. Otherwise the cluster or Temporal was restored from a
+   * backup, and nothing is written.
+   */
+  async function patchStatus(
+    ref: ObjectRef,
+    { resourceVersion, stage, deletingSince }: Known,
+    reportedStage: MachineStage,
+    patch: object,
+  ): Promise<KubeObject | null> {
+    const { kinds } = dialectOf(ref.dialect);
+    const options = { ...localRequest(), subresource: 'status' } as const;
+    const isKnown = (live: MachineSnapshot) =>
+      [stage, reportedStage].includes(live.stage) && live.deletingSince === deletingSince;
+    try {
+      const known = mergePatch({ ...patch, metadata: { resourceVersion } });
+      return await orNull(() => control.patch(kinds.machine, ref, known, options));
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      const change = (live: KubeObject) => (isKnown(toSnapshot(ref, live)) ? patch : undefined);
+      return (await update(control, kinds.machine, ref, change, options)) ?? null;
+    }
   }
 
   /** The action is the reason: an error that repeats is one Event, whatever was written with it. */
@@ -173,10 +189,14 @@ export function createMachineActivities(deps: MachineDeps) {
       return machine && placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
     },
 
-    /** From here on the VM is known to the Machine. */
-    async storeIdentity(ref: ObjectRef, identity: MachineIdentityChange): Promise<MachineSnapshot | null> {
-      const change = (live: KubeObject) => dialectOf(ref.dialect).machine.toIdentityPatch(live, identity);
-      return snapshot(ref, (await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest())) ?? null);
+    /** Stores which VM backs the Machine. */
+    async storeIdentity(
+      ref: ObjectRef,
+      seen: Pick<MachineSnapshot, 'hasPriority'>,
+      identity: MachineIdentityChange,
+    ): Promise<MachineSnapshot | null> {
+      const { metadata = {}, ...rest } = dialectOf(ref.dialect).machine.toIdentityPatch(seen, identity);
+      return snapshot(ref, await patchMachine(ref, metadata, rest));
     },
 
     /**
@@ -185,11 +205,11 @@ export function createMachineActivities(deps: MachineDeps) {
      * @param replacements how many VMs of the Machine were replaced, this one included
      */
     async forgetVm(ref: ObjectRef, replacements: number): Promise<MachineSnapshot | null> {
-      const change = (live: KubeObject) => {
-        const patch = dialectOf(ref.dialect).machine.toIdentityPatch(live, { providerID: null });
+      return updateMachine(ref, (live) => {
+        const { toIdentityPatch } = dialectOf(ref.dialect).machine;
+        const patch = toIdentityPatch(toSnapshot(ref, live), { providerID: null });
         return withAnnotations(patch, { [names.replacements]: String(replacements) });
-      };
-      return snapshot(ref, (await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest())) ?? null);
+      });
     },
 
     /**

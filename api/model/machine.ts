@@ -28,6 +28,8 @@ export interface MachineSnapshot {
   readonly managed: boolean;
   /** All finalizers, so that ours is added without losing others. */
   readonly finalizers: readonly string[];
+  /** Whether it has a deletion priority, or its API knows none. */
+  readonly hasPriority: boolean;
   /** metadata.deletionTimestamp, RFC 3339, on the API server's clock. */
   readonly deletingSince?: string;
   readonly providerID?: string;

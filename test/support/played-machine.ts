@@ -202,6 +202,7 @@ function newCluster(): Cluster {
       createdAt: new Date().toISOString(),
       managed: false,
       finalizers: [],
+    hasPriority: false,
       stage: 'new',
       phase: phaseOf('new'),
       source: 'small',
@@ -279,7 +280,7 @@ function playCluster(
       const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
       return { places: known ?? [], nodeNames, replacements, reading, ...(problem !== undefined && { problem }) };
     }),
-    storeIdentity: noted('storeIdentity', (_ref, identity) => touch(withIdentity(identity))),
+    storeIdentity: noted('storeIdentity', (_ref, _seen, identity) => touch(withIdentity(identity))),
     forgetVm: noted('forgetVm', (_ref, replacements) => {
       cluster.replacements = replacements;
       return touch(withIdentity({ providerID: null }));

@@ -46,8 +46,8 @@ export const seeLastError = 'See the last error.';
  */
 export async function report(state: MachineState, activity: Activity | undefined, facts: Facts): Promise<void> {
   if (activity !== undefined) show(state, activity);
-  const { stage, deletingSince } = state.machine;
-  const known = { stage, ...(deletingSince !== undefined && { deletingSince }) };
+  const { resourceVersion, createdAt, stage, phase, deletingSince } = state.machine;
+  const known = { resourceVersion, createdAt, stage, phase, ...(deletingSince !== undefined && { deletingSince }) };
   const dated = withTime(state, facts);
   const step = () => kubernetes.writeStatus(state.ref, known, dated);
   setMachine(state, await untilAnswered(state, 'writing the status', step));

@@ -129,6 +129,7 @@ function unreadState(ref: ObjectRef): PersistedState {
       createdAt: now(),
       managed: false,
       finalizers: [],
+    hasPriority: false,
       stage: 'new',
       phase: '',
       source: '',

@@ -2,7 +2,7 @@
 import { parseDuration } from '../../duration.ts';
 import type { MachineLimits, MachineSnapshot, MachineStage } from '../../model/machine.ts';
 import { toStatuses } from '../../node.ts';
-import { finalizers, labels, type MachinePhase, phases } from '../names.ts';
+import { annotations, finalizers, labels, type MachinePhase, phases } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 
 /** What decisions need of a Machine. `defaults` apply where its spec says nothing, or nothing that can be read. */
@@ -18,6 +18,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     createdAt: metadata.creationTimestamp,
     managed: own.includes(finalizers.machine),
     finalizers: own,
+    hasPriority: metadata.annotations?.[annotations.priority] !== undefined,
     ...(metadata.deletionTimestamp !== undefined && { deletingSince: metadata.deletionTimestamp }),
     phase: toPhase(status?.currentStatus?.phase),
     stage: stages[toPhase(status?.currentStatus?.phase)],

@@ -31,7 +31,10 @@ interface Patch {
   readonly status: { readonly currentStatus: object; readonly lastOperation?: object };
 }
 
-const patchOf = (report: MachineReport, machine = newMachine()) => toStatusPatch(machine, report, now) as Patch;
+/** What its workflow knows of a Machine. */
+const known = (machine: Machine) => ({ name: machine.metadata.name, ...toMachineSnapshot(machine, limits) });
+
+const patchOf = (report: MachineReport, machine = newMachine()) => toStatusPatch(known(machine), report, now) as Patch;
 
 const refusal = { message: 'no room', code: 'ResourceExhausted' } as const;
 const fromCloud = { ...refusal, isFromCloud: true } as const;
@@ -128,17 +131,17 @@ describe('toStatusPatch', () => {
     const lastUpdateTime = '2026-08-19T12:00:00Z';
 
     expect(patchOf(report).status.lastOperation).toEqual({ errorCode: null, ...operation, lastUpdateTime });
-    expect(toEventNote(newMachine(), report)).toBe(operation.description);
+    expect(toEventNote(known(newMachine()), report)).toBe(operation.description);
   });
 
   it('changes the phase alone when the report says no more', () => {
     expect(patchOf({ stage: 'running' })).toEqual({ status: { currentStatus: { phase: 'Running' } } });
-    expect(toEventNote(newMachine(), { stage: 'running' })).toBe('Running');
+    expect(toEventNote(known(newMachine()), { stage: 'running' })).toBe('Running');
   });
 
   it('writes the time of a change, the timeout, the state of the provider and the conditions of the Node', () => {
     const report = { stage: 'joining', stageSince, isTimed: true, lastKnownState: '' } as const;
-    expect(toStatusPatch(newMachine(), report, now, [{ type: 'Ready', status: 'True' }])).toEqual({
+    expect(toStatusPatch(known(newMachine()), report, now, [{ type: 'Ready', status: 'True' }])).toEqual({
       status: {
         currentStatus: { phase: 'Pending', timeoutActive: true, lastUpdateTime: '2026-08-19T11:02:05Z' },
         lastKnownState: '',
@@ -171,15 +174,13 @@ describe('toIdentityPatch', () => {
   const priority = 'machinepriority.machine.sapcloud.io';
 
   it('[mcm 14] stores the provider ID, the label of the node and the default priority', () => {
-    expect(toIdentityPatch(newMachine(), { providerID: 'p', nodeName: 'node-1' })).toEqual({
+    expect(toIdentityPatch({ hasPriority: false }, { providerID: 'p', nodeName: 'node-1' })).toEqual({
       metadata: { labels: { node: 'node-1' }, annotations: { [priority]: '3' } },
       spec: { providerID: 'p' },
     });
   });
 
   it('keeps a priority and a node name that are there', () => {
-    const { metadata } = newMachine();
-    const marked = { metadata: { ...metadata, annotations: { [priority]: '1' } } };
-    expect(toIdentityPatch(marked, { providerID: 'p' })).toEqual({ metadata: {}, spec: { providerID: 'p' } });
+    expect(toIdentityPatch({ hasPriority: true }, { providerID: 'p' })).toEqual({ metadata: {}, spec: { providerID: 'p' } });
   });
 });

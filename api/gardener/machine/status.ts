@@ -1,8 +1,8 @@
 /** What the engine reports of a Machine, in MCM's phases, operations and sentences. */
+import type { ReportedMachine } from '../../dialect.ts';
 import type { MachineReport, MachineStage, MachineStep } from '../../model/machine.ts';
 import { toKubernetesTime } from '../../time.ts';
 import { deletionSteps, descriptions, type MachinePhase, type OperationState, type OperationType } from '../names.ts';
-import type { Machine } from '../schema/machine.ts';
 import { stages, toPhase } from './snapshot.ts';
 
 /** `status.lastOperation`, without its time. */
@@ -31,7 +31,7 @@ const phaseOf: Readonly<Record<MachineStage, MachinePhase>> = {
  * @param nodeConditions the Node's conditions as they are, where they are to be copied
  */
 export function toStatusPatch(
-  machine: Machine,
+  machine: ReportedMachine,
   report: MachineReport,
   now: Date,
   nodeConditions?: readonly object[],
@@ -58,18 +58,18 @@ export function toStatusPatch(
 }
 
 /** Note of an Event: the description of the last operation, else the phase. */
-export function toEventNote(machine: Machine, report: MachineReport): string {
+export function toEventNote(machine: ReportedMachine, report: MachineReport): string {
   const { step } = report;
   return step === undefined ? toReportedPhase(machine, report) : toOperation(machine, report, step).description;
 }
 
 /** A Machine that is in the stage keeps its phase, as several phases of an update in place are one stage. */
-function toReportedPhase({ status }: Machine, { stage }: MachineReport): MachinePhase {
-  const phase = toPhase(status?.currentStatus?.phase);
+function toReportedPhase(machine: ReportedMachine, { stage }: MachineReport): MachinePhase {
+  const phase = toPhase(machine.phase);
   return stages[phase] === stage ? phase : phaseOf[stage];
 }
 
-function toOperation(machine: Machine, report: MachineReport, step: MachineStep): Operation {
+function toOperation(machine: ReportedMachine, report: MachineReport, step: MachineStep): Operation {
   const { state } = step;
   if (state === 'failed') return toFailedOperation(step);
   const description =
@@ -112,21 +112,21 @@ const subjects: Readonly<Partial<Record<MachineStep['kind'], string>>> = {
   deleteVm: deletionSteps.deleteVm,
 };
 
-function progressText(machine: Machine, report: MachineReport, kind: MachineStep['kind']): string {
+function progressText(machine: ReportedMachine, report: MachineReport, kind: MachineStep['kind']): string {
   if (kind === 'health') {
-    return `Machine ${machine.metadata.name} is unhealthy - changing MachineState to ${toReportedPhase(machine, report)}`;
+    return `Machine ${machine.name} is unhealthy - changing MachineState to ${toReportedPhase(machine, report)}`;
   }
   return subjects[kind] ?? descriptions.creating;
 }
 
 function successText(
-  { metadata: { name, creationTimestamp } }: Machine,
+  { name, createdAt }: ReportedMachine,
   report: MachineReport,
   kind: MachineStep['kind'],
 ): string {
   if (kind === 'health') return `Machine ${name} successfully re-joined the cluster`;
   if (kind !== 'join') return subjects[kind] ?? descriptions.creating;
   const joinedMs = report.stageSince === undefined ? Date.now() : Date.parse(report.stageSince);
-  const ageSeconds = Math.round((joinedMs - Date.parse(creationTimestamp)) / 1_000);
+  const ageSeconds = Math.round((joinedMs - Date.parse(createdAt)) / 1_000);
   return `Machine ${name} successfully joined the cluster after ${ageSeconds} s`;
 }

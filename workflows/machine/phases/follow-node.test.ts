@@ -70,7 +70,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     expect(cluster.machine.deletingSince).toBeUndefined();
   });
 
-  it.each(['forgetVm', 'removeNode', 'storeIdentity', 'writeStatus', 'readClass'] as const)(
+  it.each(['forgetVm', 'removeNode', 'storeIdentity', 'writeStatus', 'readSource'] as const)(
     '[invariant 1] gets one other when the run is lost before %s',
     async (step) => {
       await startRunning();

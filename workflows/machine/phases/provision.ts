@@ -158,7 +158,7 @@ async function storeIdentity(state: MachineState, attempt: Attempt, { providerID
     providerID: isNamed ? machine.providerID : providerID,
     ...(nodeName !== undefined && { nodeName }),
   };
-  const step = () => kubernetes.storeIdentity(state.ref, identity);
+  const step = () => kubernetes.storeIdentity(state.ref, { hasPriority: state.machine.hasPriority }, identity);
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
   } catch (error) {
