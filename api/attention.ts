@@ -2,8 +2,8 @@
  * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close. While
  * they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
  */
-import type { ConditionStatuses, MachineSnapshot, MachineStage } from './model/machine.ts';
-import type { NodeView } from './model/node.ts';
+import type { MachineSnapshot, MachineStage } from './model/machine.ts';
+import type { ConditionStatuses, NodeView } from './model/node.ts';
 import type { OwnerView, SetView } from './model/owner.ts';
 import { desiredReplicas } from './owner/replicas.ts';
 

@@ -1,7 +1,6 @@
 /** What a Node means for the Machine that it belongs to. */
 import type { Marks } from './dialect.ts';
-import type { ConditionStatuses } from './model/machine.ts';
-import type { NodeSnapshot, NodeView } from './model/node.ts';
+import type { ConditionStatuses, NodeSnapshot, NodeView } from './model/node.ts';
 import { vmOf } from './provider-id.ts';
 
 /** The parts of a Node that are read here. */

@@ -1,4 +1,4 @@
-/** What a run knows of the one before it that has failed, from which the retry policy of the workflow has it take over. */
+/** What a run knows of the failed run from which it takes over: the retry policy of the workflow has started it. */
 import { ApplicationFailure, proxyLocalActivities, workflowInfo } from '@temporalio/workflow';
 import type { FailedRunActivities } from '../activities/failed-runs.ts';
 import type { FailedRun } from '../api/model/ref.ts';
@@ -10,12 +10,12 @@ const { reportFailedRun } = proxyLocalActivities<FailedRunActivities>({
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
 });
 
-/** How the SDK marks a run that does something else than its history says. */
+/** How the SDK marks a run whose code does something else than its history says. */
 const nonDeterminismMark = '[TMPRL1100]';
 
 /**
- * The run from which this one takes over. It has left its arguments, which are older than what it did: whoever gets an
- * answer here begins with what the objects say.
+ * The failed run from which this one takes over, if any. Its arguments are older than what it did: after an answer here a
+ * run starts from what the objects say.
  */
 export function findFailedRun(): FailedRun | undefined {
   const { attempt, lastFailure, startTime } = workflowInfo();
@@ -26,7 +26,7 @@ export function findFailedRun(): FailedRun | undefined {
   return { at: startTime.toISOString(), reason, message: message.slice(0, 300) };
 }
 
-/** Says on the object, where there is one, and in a metric that a run has failed. What cannot be said holds nothing up. */
+/** Records a failed run in an Event of the object, where there is one, and in a metric. A failure to do so is ignored. */
 export async function reportRun(failed: FailedRun, about?: Parameters<typeof reportFailedRun>[1]): Promise<void> {
   try {
     await reportFailedRun(failed, about);

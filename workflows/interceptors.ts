@@ -1,4 +1,4 @@
-/** What goes with every workflow: what it reports to the worker that runs it, and its cluster with each activity. */
+/** What every workflow does: it reports its progress to the worker, and sends its cluster with each activity. */
 import { defaultPayloadConverter } from '@temporalio/common';
 import {
   type ActivityInput,
@@ -12,7 +12,7 @@ import { clusterHeader } from '../api/names.ts';
 
 export interface ProgressSinks extends Sinks {
   readonly progress: {
-    /** The worker was given events that are new to the workflow; `historyLength` of its info counts them. */
+    /** The workflow has got new events; `historyLength` of its info counts them. */
     seen(): void;
   };
 }
@@ -21,11 +21,11 @@ const { progress } = proxySinks<ProgressSinks>();
 
 /** Called for each run by the SDK. */
 export function interceptors(): WorkflowInterceptors {
-  let told = 0;
-  const tell = () => {
+  let reported = 0;
+  const report = () => {
     const { historyLength, unsafe } = workflowInfo();
-    if (unsafe.isReplaying || historyLength === told) return; // an activation more of the same task
-    told = historyLength;
+    if (unsafe.isReplaying || historyLength === reported) return; // another activation of the same task
+    reported = historyLength;
     progress.seen();
   };
   let cluster: string | undefined;
@@ -47,7 +47,7 @@ export function interceptors(): WorkflowInterceptors {
     internals: [
       {
         concludeActivation(input, next) {
-          tell();
+          report();
           return next(input);
         },
       },
@@ -55,13 +55,13 @@ export function interceptors(): WorkflowInterceptors {
   };
 }
 
-/** Whoever runs the activity is to serve the cluster of the object. */
+/** The worker that runs the activity has to serve the cluster of the object. */
 function ofCluster<I extends ActivityInput | LocalActivityInput>(input: I, cluster: string | undefined): I {
   if (cluster === undefined) return input;
   return { ...input, headers: { ...input.headers, [clusterHeader]: defaultPayloadConverter.toPayload(cluster) } };
 }
 
-/** Requests to providers say so themselves: these may be in any language. */
+/** Requests to providers have it as a field: their workers may be in any language. */
 function withRequest(input: ActivityInput, cluster: string | undefined): ActivityInput {
   const [request, ...others] = input.args;
   if (cluster === undefined || input.options.taskQueue === undefined) return input;

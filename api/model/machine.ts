@@ -1,10 +1,7 @@
 /** What the engine knows of a Machine. Plain types, whatever its API: the values are in signals and histories. */
 import type { MachineEvent } from '../events.ts';
 import type { FailureCode } from '../failures.ts';
-import type { NodeView } from './node.ts';
-
-/** Condition type to its status (`True`, `False`, `Unknown`). */
-export type ConditionStatuses = Readonly<Record<string, string>>;
+import type { ConditionStatuses, NodeView } from './node.ts';
 
 /** Knobs of a machine, from its spec or else from flags. */
 export interface MachineLimits {

@@ -1,5 +1,7 @@
 /** What the engine knows of a Node. Plain types: the values are in signals and histories. */
-import type { ConditionStatuses } from './machine.ts';
+
+/** Condition type to its status (`True`, `False`, `Unknown`). */
+export type ConditionStatuses = Readonly<Record<string, string>>;
 
 /** What decisions about a machine need of its Node. */
 export interface NodeSnapshot {

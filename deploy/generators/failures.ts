@@ -22,8 +22,8 @@ export function failuresDoc(): string {
 A provider fails with an \`ApplicationFailure\` whose \`type\` is one of these codes. Codes and numbers are those of
 machine-controller-manager. Any other type counts as \`Unknown\`.
 
-- **Transient**: worth another try within seconds. The activity's retry policy makes it, and the workflow sees the
-  failure only when it lasts. Any other code is a refusal that a person or time has to change.
+- **Transient**: worth another try within seconds. It is reported only when it lasts: after four calls. Any other code is
+  a refusal that a person or time has to change.
 - **Outcome unknown**: the call may have had its effect although it failed. A create may have left a VM, so the next
   attempt waits for \`settleSeconds\` and looks before it creates.
 - **Nothing made**: a create that fails so was turned down before anything was made, no disk or NIC either. A Machine of

@@ -32,7 +32,7 @@ interface Cluster {
   withFinalizer: Partial<MachineSnapshot>;
   /** Whether the name of the node is that of another VM's. */
   isNodeTaken: boolean;
-  /** Whether a drain ends by itself, how many have begun, and what the last one was asked. */
+  /** Whether a drain ends by itself, how many have started, and the last request. */
   isDrainable: boolean;
   drains: number;
   drainRequest?: DrainRequest;
@@ -143,7 +143,7 @@ export function setUpMachine() {
   const described = () => workflow().query(describeQuery);
   const waitingFor = async () => (await described()).waitingFor;
 
-  /** Tells the workflow what a watcher would. */
+  /** Signals to the workflow what a watcher would. */
   async function observe(): Promise<void> {
     const { machine, node } = cluster;
     await workflow().signal(observedSignal, { machine, node });

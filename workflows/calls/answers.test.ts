@@ -15,10 +15,10 @@ describe('readVm', () => {
   });
 
   it.each([
-    [null, 'state undefined: it has to be creating, uninitialized, running, failed'],
+    [null, 'state undefined: expected creating, uninitialized, running, failed'],
     ['vm-1', 'state undefined'],
     [{ ...vm, state: 'RUNNING' }, 'state "RUNNING"'],
-    [{ ...vm, providerID: null }, 'providerID undefined: it has to be a text'],
+    [{ ...vm, providerID: null }, 'providerID undefined: expected a non-empty string'],
     [{ ...vm, providerID: '' }, 'providerID ""'],
     [{ ...vm, nodeName: 17 }, 'nodeName 17'],
     [{ ...vm, lastKnownState: { id: 1 } }, 'lastKnownState {"id":1}'],

@@ -1,4 +1,4 @@
-/** The life of a machine as a whole: where it begins, what it waits for, and how it rests. */
+/** The workflow of a machine as a whole: where it begins, what it waits for, and how it rests. */
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
@@ -57,7 +57,7 @@ describe('a refusal', () => {
     expect((await described()).lastError).toMatchObject({ times: 1, message: words });
   });
 
-  it('is not tried again because the workflow is told to look, as after every restart, unless it finds news', async () => {
+  it('is not tried again after a refresh signal, which every restart sends, unless something has changed', async () => {
     cloud.ensureVm = () => refuse('ResourceExhausted');
     await start();
     await untilRefused(1);

@@ -120,8 +120,8 @@ async function startShortRun(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /**
- * A worker that makes a call for a run that was terminated, or lost with Temporal's database, is told so with its next
- * heartbeat, or gives up without an answer: 10 s, and 5 s that the SDK adds, ms.
+ * How long a call of a lost run may go on, ms. Its worker learns that the run is gone with its next heartbeat or from the
+ * missing answer: 10 s, and 5 s that the SDK adds.
  */
 const lostCallMs = 15_000;
 

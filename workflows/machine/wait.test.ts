@@ -1,4 +1,4 @@
-/** What the workflow of a machine knows and how it waits: outages, long waits, slow answers, clocks that differ. */
+/** How the workflow of a machine waits: outages, long waits, slow answers, clocks that differ. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
@@ -18,7 +18,7 @@ const hour = 3_600_000;
 const timeAgo = (ms: number) => new Date(Date.now() - ms).toISOString();
 const countOf = (name: keyof MachineActivities) => cluster.steps.filter((step) => step === name).length;
 
-/** Deletes the Machine as the API server does. The workflow has to be told. */
+/** Deletes the Machine as the API server does. The workflow has to be signalled. */
 const deleteMachine = (deletingSince = new Date().toISOString()) => touch({ deletingSince });
 
 async function runId(): Promise<string> {
@@ -39,27 +39,27 @@ async function pauses(): Promise<number[]> {
   return timers.map(({ startToFireTimeout }) => Math.round(Number(startToFireTimeout?.seconds ?? 0)));
 }
 
-/** Sends signals that are no news, many more than a run takes. */
+/** Sends signals that change nothing, many more than a run takes. */
 async function sendMany(send: () => Promise<void>): Promise<void> {
   for (let sent = 0; sent < 600; sent += 50) await Promise.all(Array.from({ length: 50 }, send));
 }
 
-/** Sends them until another run goes on. */
+/** Sends such signals until the next run has started. */
 async function untilNextRun(send = observe): Promise<void> {
   const before = await runId();
   await sendMany(send);
   await eventually(async () => (await runId()) !== before);
 }
 
-const tellToLook = () => workflow().signal(refreshSignal);
+const requestRefresh = () => workflow().signal(refreshSignal);
 
-/** What the present run was handed by the one before it. */
+/** What the run before this one has handed on. */
 async function handedOn(): Promise<PersistedState> {
   const [started] = await attributesOf('workflowExecutionStartedEventAttributes');
   return JSON.parse(Buffer.from(started?.input?.payloads?.[1]?.data ?? []).toString()) as PersistedState;
 }
 
-/** From now on the API server does not do such steps. */
+/** From now on the API server does not answer these steps. */
 function refuseSteps(...names: (keyof MachineActivities)[]): void {
   cluster.before = (step) => names.includes(step) && refuse('Unavailable');
 }
@@ -76,7 +76,7 @@ async function drainNode(): Promise<void> {
   await eventually(() => cluster.drains === 1);
 }
 
-describe('an outage of the API server while the workflow is to look', () => {
+describe('an outage of the API server during a refresh', () => {
   const states = [
     { state: 'rests', begin: startRunning, isBack: async () => (await described()).doing === 'running' },
     {
@@ -99,9 +99,9 @@ describe('an outage of the API server while the workflow is to look', () => {
       refuseSteps('observeMachine');
       const before = countOf('observeMachine');
       const pausesBefore = (await pauses()).length;
-      await tellToLook();
+      await requestRefresh();
       await eventually(() => countOf('observeMachine') === before + 1);
-      for (let count = 0; count < 5; count++) await tellToLook();
+      for (let count = 0; count < 5; count++) await requestRefresh();
       await eventually(() => countOf('observeMachine') >= before + 3);
       await eventually(async () => (await pauses()).length >= pausesBefore + 3);
 
@@ -118,7 +118,7 @@ describe('an outage of the API server while the workflow is to look', () => {
     },
   );
 
-  it('is over at once for who hears of news, and waits as long as the API server asks for, but no longer than 30 s', async () => {
+  it('ends its pause on a change, and otherwise waits as long as the API server asks for, at most 30 s', async () => {
     let retryAfterMs = 20_000;
     cluster.before = (step) => {
       if (step !== 'observeMachine' || cluster.steps.length > 2) return;
@@ -137,7 +137,7 @@ describe('an outage of the API server while the workflow is to look', () => {
 });
 
 describe('a long wait', () => {
-  it('at rest goes on in a new run after many signals that are no news, without a timer, and hears of a deletion', async () => {
+  it('at rest goes on in a new run after many signals that change nothing, without a timer, and still sees a deletion', async () => {
     await startRunning();
     cluster.node = { ...cluster.node, conditions: { Ready: 'Unknown' }, resourceVersion: '2' } as typeof cluster.node;
     await observe();
@@ -159,12 +159,12 @@ describe('a long wait', () => {
     await startRunning();
     const before = await runId();
     for (let sent = 0; sent < 50; sent++) await observe();
-    await tellToLook();
+    await requestRefresh();
     await eventually(() => cluster.steps.at(-1) === 'observeMachine');
     expect([await described(), await runId(), await pauses()]).toMatchObject([{ doing: 'running' }, before, []]);
   });
 
-  it('for the first reading hands on that nothing was read, and the signals that came before it', async () => {
+  it('for the first reading hands on that nothing was read, and the earlier signals', async () => {
     touch({ managed: true, finalizers: ['ours'], stage: 'running', providerID: vm.providerID, nodeName: 'node-1' });
     deleteMachine();
     cluster.node = {
@@ -175,7 +175,7 @@ describe('a long wait', () => {
     await start();
     await eventually(() => countOf('observeMachine') > 0);
     await workflow().signal(forceDeletionSignal);
-    await untilNextRun(tellToLook);
+    await untilNextRun(requestRefresh);
 
     answerAll();
     await workflow().signal(retryNowSignal);
@@ -189,7 +189,7 @@ describe('a long wait', () => {
     refuseSteps('observeMachine');
     await start();
     await eventually(() => countOf('observeMachine') > 0);
-    await untilNextRun(tellToLook);
+    await untilNextRun(requestRefresh);
 
     answerAll();
     await workflow().signal(retryNowSignal);
@@ -199,7 +199,7 @@ describe('a long wait', () => {
     expect(cloud.asked).toMatchObject([{ outcomeUnknown: true }]);
   });
 
-  it('to take pods on the node again is not forgotten by the next run', async () => {
+  it('to uncordon the node is not forgotten by the next run', async () => {
     await drainNode();
     const { deletingSince: _, ...restored } = cluster.machine;
     let uncordoned = 0;
@@ -207,8 +207,8 @@ describe('a long wait', () => {
     cluster.after = (step) => {
       if (step === 'uncordonNode') uncordoned++;
     };
-    cluster.machine = { ...restored, stage: 'running', resourceVersion: '50' }; // its cluster was set back
-    await tellToLook();
+    cluster.machine = { ...restored, stage: 'running', resourceVersion: '50' }; // its cluster was restored from a backup
+    await requestRefresh();
     await eventually(() => countOf('uncordonNode') > 0);
 
     await untilNextRun();
@@ -225,7 +225,7 @@ describe('a slow answer', () => {
   it.each([
     { step: 'writeStatus', creationSeconds: 1200 },
     { step: 'observeMachine', creationSeconds: 0 },
-  ] as const)('to $step does not undo what is heard of a deletion meanwhile', async ({ step, creationSeconds }) => {
+  ] as const)('to $step does not undo a deletion that was signalled meanwhile', async ({ step, creationSeconds }) => {
     cluster.reading = { version: '2', problem: 'MachineClass "small" does not exist' };
     touch({ limits: { ...cluster.machine.limits, creationSeconds } });
     // A workflow task in the middle of a step hears of signals only when it is prolonged, which is after 8 s.
@@ -254,7 +254,7 @@ describe('a slow answer', () => {
     expect(cloud.deletions).toEqual([]);
   });
 
-  it('is told from one of a cluster that was set back, which is read and believed', async () => {
+  it('is distinguished from an answer of a cluster that was restored from a backup, which counts', async () => {
     cloud.ensureVm = () => {
       cluster.machine = { ...cluster.machine, resourceVersion: '50', stage: 'new' };
       return vm;
@@ -327,7 +327,7 @@ describe('an order for a deletion', () => {
     },
   );
 
-  it('is kept when it comes before the workflow has heard of the deletion', async () => {
+  it('is kept when it arrives before the workflow knows of the deletion', async () => {
     await startRunning();
     deleteMachine();
     await workflow().signal(forceDeletionSignal);
@@ -364,7 +364,7 @@ describe('a clock of the API server', () => {
 
     await sendMany(observe);
     const run = await runId();
-    await tellToLook();
+    await requestRefresh();
     await eventually(() => cluster.drains === 2);
     expect(await runId()).not.toBe(run);
     expect(Date.parse(cluster.drainRequest?.deadline ?? '')).toBe(deadline);

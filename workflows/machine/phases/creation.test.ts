@@ -129,7 +129,7 @@ describe('nextAsk', () => {
 
 describe('a creation', () => {
   it.each<[string, Creation, boolean, boolean]>([
-    ['that was not begun', notAsked, false, false],
+    ['that has not started', notAsked, false, false],
     ['of which every call was turned down', nothing, false, false],
     ['that may have left parts', parts, true, false],
     ['whose answer was lost', lost, true, true],

@@ -33,7 +33,7 @@ describe('the deletion of a machine', () => {
     expect(cluster.drains).toBe(1);
   });
 
-  it('stops in the middle of a drain when all it hears is to look, and the Machine is not deleted any more', async () => {
+  it('stops in the middle of a drain after a refresh that finds the Machine not deleted any more', async () => {
     await startRunning();
     const { deletingSince: _, ...before } = cluster.machine;
     cluster.isDrainable = false;
@@ -41,7 +41,7 @@ describe('the deletion of a machine', () => {
     await observe();
     await eventually(() => cluster.drains === 1);
 
-    cluster.machine = before; // its cluster was set back
+    cluster.machine = before; // its cluster was restored from a backup
     await workflow().signal(refreshSignal);
 
     await eventually(async () => (await described()).doing === 'running');
