@@ -1,9 +1,12 @@
 /** What a sweep reads of a real API server, and what it does there. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { List } from '../api/dialect.ts';
+import { registerDialect } from '../api/dialects.ts';
+import { gardener } from '../api/gardener/index.ts';
 import { finalizers, labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import { isNewer } from '../api/model/ref.ts';
-import type { ResourceKey, SweepNamespace } from '../api/model/sweep.ts';
+import type { ResourceKey, SweepNamespace, SweptSource } from '../api/model/sweep.ts';
 import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
@@ -278,5 +281,40 @@ describe('recordNotices', () => {
     expect(recorded).toMatchObject([
       { regarding: { kind: 'MachineClass', namespace, ...object }, type: 'Warning', reason: 'OrphanDeleted' },
     ]);
+  });
+});
+
+describe('a dialect whose Machines carry their source', () => {
+  const dialect = 'inline';
+  const source = {
+    ...gardener.source,
+    list: async (list: List): Promise<SweptSource[]> =>
+      (await list(machines)).map(({ metadata: { name, uid } }) => ({
+        ...{ object: { name, uid }, provider: 'simulated', providerSpec: {}, credentials: [] },
+      })),
+  };
+  const { source: _, ...kinds } = gardener.kinds;
+
+  beforeAll(() => registerDialect({ ...gardener, name: dialect, kinds, source }));
+
+  it('is swept by its Machines, has Events on them, and has nothing to release', async () => {
+    const uid = await createMachine('one');
+    const { sources } = await activities.readSweepScope({ dialect, namespace });
+    expect(sources).toMatchObject([{ object: { name: 'one', uid }, provider: 'simulated' }]);
+
+    const [{ object } = { object: { name: '', uid: '' } }] = sources;
+    await activities.recordNotices({ dialect, namespace }, [{ object, reason: 'OrphanDeleted', note: 'deleted' }]);
+    expect(recorded).toMatchObject([{ regarding: { kind: 'Machine', name: 'one', uid } }]);
+    expect(await activities.releaseSources({ dialect, namespace }, [{ ...object, generation: 1 }])).toEqual([]);
+  });
+
+  it('[invariant 4] loses no VM to the sweep of another, nor has to be installed', async () => {
+    const away = { ...machines, group: 'not.installed' };
+    registerDialect({ ...gardener, name: 'away', kinds: { ...gardener.kinds, machine: away } });
+    const uid = await createMachine('one');
+    const asked: ResourceKey[] = [{ kind: 'disk', id: 'disk-0', uid, name: '' }];
+    const { ownerless } = await activities.findOwnerless({ dialect, namespace }, asked);
+    expect(ownerless).toEqual([]);
+    await expect(activities.findOwnerless({ dialect: 'away', namespace }, asked)).rejects.toThrow();
   });
 });

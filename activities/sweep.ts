@@ -1,6 +1,7 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
 import { asyncLocalStorage } from '@temporalio/activity';
-import { dialectOf } from '../api/dialects.ts';
+import type { Dialect } from '../api/dialect.ts';
+import { allDialects, dialectOf } from '../api/dialects.ts';
 import { type ClassEvent, classEvents } from '../api/events.ts';
 import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
 import type { DialectName } from '../api/model/ref.ts';
@@ -63,11 +64,13 @@ export function createSweepActivities({ control, target, events, defaults, sweep
      * VM that it or its Node names by provider ID. A VM without a UID tag, as another system makes them, also belongs to
      * the Machine of its name that has no provider ID yet. A VM with the UID of a Machine is surplus once that has joined
      * and names another; until then `ensureVm` looks after it. Nodes are read only where a VM is named by no Machine.
+     * Machines of other dialects count as well: their VMs may have the same tags.
      */
     async findOwnerless({ dialect, namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
-      const { kinds, machine } = dialectOf(dialect);
-      const { items, resourceVersion } = await list(kinds.machine, namespace);
-      const machines = items.map((item) => ({ name: item.metadata.name, ...machine.toSnapshot(item, defaults) }));
+      const own = await readMachines(dialectOf(dialect), namespace);
+      const others = allDialects().filter(({ name }) => name !== dialect);
+      const foreign = await Promise.all(others.map((other) => readMachines(other, namespace).catch(noMachines)));
+      const machines = [own, ...foreign].flatMap((reading) => reading.machines);
       const uids = new Set(machines.map(({ uid }) => uid));
       const named = new Set(machines.flatMap(({ providerID }) => (providerID ? vmOf(providerID) : [])));
       const unnamed = new Set(machines.filter(({ providerID }) => !providerID).map(({ name }) => name));
@@ -93,7 +96,12 @@ export function createSweepActivities({ control, target, events, defaults, sweep
         return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
       });
       const ownerless = asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i]));
-      return { ownerless, adopted, surplus, machines: { count: machines.length, resourceVersion } };
+      return {
+        ownerless,
+        adopted,
+        surplus,
+        machines: { count: own.machines.length, resourceVersion: own.resourceVersion },
+      };
     },
 
     /**
@@ -137,6 +145,12 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     return control.list(resource, { namespace, ...endWithCall() });
   }
 
+  async function readMachines({ kinds, machine }: Dialect, namespace: string) {
+    const { items, resourceVersion } = await list(kinds.machine, namespace);
+    const machines = items.map((item) => ({ name: item.metadata.name, ...machine.toSnapshot(item, defaults) }));
+    return { machines, resourceVersion };
+  }
+
   function record(
     resource: Resource<KubeObject>,
     namespace: string,
@@ -162,6 +176,12 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     const pages = await Promise.all([kinds.machine, kinds.set, kinds.deployment].map((kind) => list(kind, namespace)));
     return new Set(pages.flatMap(({ items }) => items.map((object) => source.nameOf(object))));
   }
+}
+
+/** For an API that is not installed: a server that is only starting answers 503. Throws any other error. */
+function noMachines(error: unknown) {
+  if (!(error instanceof StatusError) || error.code !== 404) throw error;
+  return { machines: [] };
 }
 
 /** Whether the Machine had a Node, so that nobody asks for its VM any more. */
