@@ -107,7 +107,7 @@ export const DeleteVmRequest = z.object({
     })
     .optional()
     .describe(
-      'Set by the sweep: only this resource goes, with what belongs to it, if it still carries the tags of the class ' +
+      'Set by the sweep: only this resource goes, with what belongs to it, if it still carries the tags of `providerSpec` ' +
         'and exactly this UID tag. `machine.uid` is then `none`, which no resource carries.',
     ),
   providerID: nonEmpty
@@ -142,7 +142,7 @@ export const VmDeletion = z.object({
 });
 export type VmDeletion = z.infer<typeof VmDeletion>;
 
-/** Input of `listVms`: everything of this installation's tags that the credentials of the class can see. */
+/** Input of `listVms`: everything with the tags of `providerSpec` that the credentials can see. */
 export const ListVmsRequest = z.object({
   ...cloudScope,
   page: z.string().optional().describe('`nextPage` of the answer before; left out for the first page.'),
@@ -177,13 +177,13 @@ export type ValidateClassRequest = z.infer<typeof ValidateClassRequest>;
 
 /** Result of `validateClass`. */
 export const ClassVerdict = z.object({
-  problems: z.array(z.string()).describe('Each names the field, its value and the fix. Empty: the class is valid.'),
+  problems: z.array(z.string()).describe('Each names the field, its value and the fix. Empty: the request is valid.'),
   listScope: z
     .string()
     .optional()
     .describe(
-      'Text that is equal for classes whose `listVms` sees the same: made of the endpoint or region, the tags and the ' +
-        'name of what holds the credentials. No secret. Classes of equal scope are swept as one; a class without one ' +
+      'Text that is equal for requests whose `listVms` sees the same: made of the endpoint or region, the tags and the ' +
+        'name of what holds the credentials. No secret. Sources of equal scope are swept as one; a source without one ' +
         'is swept by itself.',
     ),
 });

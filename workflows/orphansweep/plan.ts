@@ -19,7 +19,7 @@ export interface Surplus {
   readonly keeper: string;
 }
 
-/** A group of classes as one look at its cloud, and after it at the Machines, has found it. */
+/** What one look at the cloud of a group, and after it at the Machines, has found. */
 export interface Look {
   /** When the look began, ms since the epoch. Ages are counted to here. */
   readonly atMs: number;
@@ -106,7 +106,7 @@ export interface Kept {
 /** What to do about a group. */
 export interface GroupPlan {
   readonly remove: readonly Orphan[];
-  /** How many resources have a Machine, without those that have come back. */
+  /** How many resources have a Machine, without those that were orphans in the first look. */
   readonly owned: number;
   readonly kept: readonly Kept[];
 }

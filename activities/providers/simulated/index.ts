@@ -24,7 +24,7 @@ const pollMs = 500;
 /** CSI driver whose volumes this cloud would attach. */
 const csiDriver = 'csi.simulated.millwright.dev';
 
-/** All that looking for VMs and deleting them needs, so that a class broken elsewhere holds no deletion up. */
+/** All that looking for VMs and deleting them needs, so that no deletion waits for what is wrong elsewhere. */
 const Reach = z.object({ endpoint: SimulatedProviderSpec.shape.endpoint });
 
 /** What tells the VMs of this installation from others. */
