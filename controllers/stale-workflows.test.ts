@@ -14,6 +14,7 @@ let open: Map<string, string>;
 /** When their runs started. */
 let startTime: Date;
 let lists: number;
+let isDown: boolean;
 let refreshed: string[];
 let finder: Controller;
 let machines: ReturnType<typeof createStore<Machine>>;
@@ -21,6 +22,7 @@ let machines: ReturnType<typeof createStore<Machine>>;
 const workflow = {
   async *list() {
     lists++;
+    if (isDown) throw new Error('no answer');
     for (const [name, phase] of open) {
       yield { workflowId: idOf(name), typedSearchAttributes: { get: () => phase }, startTime };
     }
@@ -39,6 +41,7 @@ async function resync(times: number): Promise<void> {
 
 beforeEach(async () => {
   [open, lists, refreshed] = [new Map(), 0, []];
+  isDown = false;
   startTime = new Date(0);
   machines = createStore<Machine>();
   for (const name of ['a', 'b', 'c']) {
@@ -91,6 +94,15 @@ describe('the finder of stale workflows', () => {
     startTime = new Date(0);
     await resync(10);
     expect(refreshed).toEqual([idOf('b'), idOf('new')]);
+  });
+
+  it('lists again at once after a list that failed', async () => {
+    isDown = true;
+    await expect(resync(10)).rejects.toThrow('no answer');
+    isDown = false;
+    await resync(1);
+
+    expect(lists).toBe(3);
   });
 
   it('ignores machines at rest whose workflows were terminated', async () => {

@@ -38,9 +38,9 @@ export function createStaleWorkflowFinder({
   }
 
   async function find(): Promise<void> {
-    resyncs = 0;
     const youngAfterMs = Date.now() - youngMs;
     const open = await listOpenWorkflows(installation);
+    resyncs = 0; // after an error the next attempt lists again
     const phases = expectedPhases();
     for (const { id, phase, startTime } of open) {
       const isStale = !phases.has(id) || phases.get(id) !== phase;

@@ -27,7 +27,7 @@ const changedCount = 7;
 const count = restingCount + changedCount;
 /** More than one resync of the controllers. */
 const windowMs = 61_000;
-/** After a start everything is looked at once, and what may be a stray 4 s later. */
+/** After a start every object is handled once, and a workflow that seems stale is refreshed 4 s later. */
 const startWindowMs = 5_000;
 /** Above the last of the timeouts of kubelets: they report once and no more. */
 const never = 2 ** 31 - 1;

@@ -1,4 +1,4 @@
-/** Controllers in the process of the test, which look again as often as it wants. */
+/** Controllers in the process of the test, with a resync as often as the test wants. */
 import { startControllers } from '../../controllers/main.ts';
 import type { KubeconfigAccess } from '../../kube/config.ts';
 import type { Installation } from './installation.ts';
@@ -6,9 +6,9 @@ import { recordingLogger, testClient } from './kube.ts';
 
 /**
  * Starts the controllers of an installation, with the limits of machines that `millwright controllers` has without flags.
- * They act at once and sweep nothing. Answers how to stop them.
+ * They act at once and sweep nothing. Returns a function that stops them.
  * @param access how they reach the API server, for example through a proxy
- * @param resyncMs how often they look again without an event, ms
+ * @param resyncMs time between two resyncs; every tenth lists the open workflows
  */
 export function startControllersHere(
   { namespace, temporal }: Installation,

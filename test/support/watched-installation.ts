@@ -1,4 +1,4 @@
-/** An installation whose every request to the API server is seen, with controllers that look again every second or so. */
+/** An installation whose every request to the API server is seen, with a resync of the controllers every second. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { startMillwright } from './millwright.ts';
 export type WatchedInstallation = Awaited<ReturnType<typeof startWatchedInstallation>>;
 
 interface WatchedOptions extends Omit<InstallationOptions, 'isStopped' | 'flags'> {
-  /** How often controllers look again without an event, ms. Default: 1 s. */
+  /** Time between two resyncs of the controllers, ms. Default: 1 s. */
   readonly resyncMs?: number;
 }
 
