@@ -1,17 +1,18 @@
-import type { FlagName, Options } from './options.ts';
+import type { FlagName } from './flags.ts';
+import type { Options } from './options.ts';
 
-/** What the command line has, by flag and as it was written: nothing from the environment, no defaults. */
-export type Given = Readonly<Partial<Record<FlagName, string>>>;
+/** The flags of a command line as they were written: nothing from the environment, no defaults. */
+export type RawFlags = Readonly<Partial<Record<FlagName, string>>>;
 
-/** A command of `millwright`, in a form that help and documents are made from, too. */
+/** A command of `millwright`. The help and docs/reference are made from it as well. */
 export interface Command<N extends FlagName = FlagName> {
   readonly name: string;
   readonly description: string;
-  /** In order: name and description. Mandatory but for names in brackets, of which the last may end with `...`. */
+  /** In order. Names in brackets are optional; the last one may end with `...`. */
   readonly arguments?: readonly (readonly [name: string, description: string])[];
   readonly flags: readonly N[];
-  /** Throws UsageError for what it cannot use, and an Error of one line for what a person should know. */
-  run(options: Options<N>, args: readonly string[], given: Given): Promise<void>;
+  /** Throws UsageError for input that it cannot use, and an Error whose message is meant for people. */
+  run(options: Options<N>, args: readonly string[], rawFlags: RawFlags): Promise<void>;
 }
 
 /** An argument as usage lines show it. */
@@ -19,7 +20,7 @@ export function spellingOf(argument: string): string {
   return argument.startsWith('[') ? argument : `<${argument}>`;
 }
 
-/** Makes the options of `run` those of the flags. What a command runs is imported by `run`, so that help waits for nothing. */
+/** Types the options of `run` by the flags. `run` imports what it needs, so that `--help` loads little. */
 export function defineCommand<const N extends FlagName>(command: Command<N>): Command<N> {
   return command;
 }

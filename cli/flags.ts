@@ -1,54 +1,330 @@
-/** Which flags belong together. */
+/** Every flag and environment variable in one table: its name, the values it accepts and its meaning. */
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { z } from 'zod';
+import { parseDuration } from '../api/duration.ts';
+import { providerNames } from '../temporal/providers.ts';
 
-/** Where the clusters are. */
-export const clusterFlags = ['controlKubeconfig', 'targetKubeconfig', 'kubeApiQps', 'kubeApiBurst'] as const;
+/** A setting that is given as a flag or in the environment. */
+export interface Flag {
+  /** One-letter alias, without the dash. */
+  readonly short?: string;
+  /** Placeholder for the value in the help. */
+  readonly value: string;
+  readonly description: string;
+  /** As written on a command line. A flag without a default is optional. */
+  readonly default?: string;
+  /** Environment variable that other programs use for the same setting. Ours takes precedence. */
+  readonly alsoEnv?: string;
+  /** There is no flag, because every user of a host can read its command lines. */
+  readonly envOnly?: true;
+  /** Checks and converts the given text. Its messages name the accepted values. */
+  readonly schema: z.ZodType<unknown, string>;
+}
 
-/** Where the Temporal server is, and how to log in. */
-export const temporalFlags = [
-  'temporalAddress',
-  'temporalNamespace',
-  'temporalTls',
-  'temporalTlsCa',
-  'temporalTlsCert',
-  'temporalTlsKey',
-  'temporalTlsServerName',
-  'temporalApiKeyFile',
-  'temporalApiKey',
-] as const;
+const text = z.string().min(1, 'give a value');
+const word = (accepted: string) => z.string().regex(/^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$/, accepted);
+const duration = z.string().transform((given, context) => {
+  const seconds = tryTo(() => parseDuration(given));
+  if (seconds !== undefined && seconds >= 0) return seconds;
+  return refuse(context, 'give a duration such as 90s, 20m or 1h30m');
+});
+const trueOrFalse = z
+  .string()
+  .regex(/^(true|false|1|0)$/, 'give true or false')
+  .transform((given) => given === 'true' || given === '1');
+const cacheSizes = 'give 0 or a whole number from 500 to 100000';
+const file = z.string().transform((path, context) => {
+  return tryTo(() => readFileSync(path)) ?? refuse(context, 'give the path of a file that can be read');
+});
+const kubeconfig = 'a path, or inClusterConfig for the service account of the pod';
 
-/** Of every process that serves. */
-export const serverFlags = [...clusterFlags, 'address', 'port', 'logLevel', 'logFormat'] as const;
+/** The flags by name: `kubeApiQps` is `--kube-api-qps` and `MILLWRIGHT_KUBE_API_QPS`. */
+export const flags = {
+  controlKubeconfig: {
+    value: 'path',
+    default: '',
+    description: `Kubeconfig of the cluster with the Machines, classes and Secrets: ${kubeconfig}. Empty: the target cluster.`,
+    schema: z.string(),
+  },
+  targetKubeconfig: {
+    value: 'path',
+    default: '',
+    alsoEnv: 'KUBECONFIG',
+    description: `Kubeconfig of the cluster with the Nodes: ${kubeconfig}. Empty: inClusterConfig.`,
+    schema: z.string(),
+  },
+  namespace: {
+    short: 'n',
+    value: 'name',
+    default: 'default',
+    description: 'Namespace of the Machines in the control cluster.',
+    schema: word('give the name of a namespace'),
+  },
+  installation: {
+    value: 'name',
+    description:
+      'Name of this installation, the prefix of its workflow ids and task queues. It must be unique in the Temporal namespace. Default: the namespace.',
+    schema: word('give a name of letters, digits, -, _ and .'),
+  },
+  kubeApiQps: {
+    value: 'number',
+    default: '300',
+    description: 'Average requests per second to each API server. Watches do not count.',
+    schema: wholeNumber(1, 100_000),
+  },
+  kubeApiBurst: {
+    value: 'number',
+    default: '600',
+    description: 'Requests to each API server in one burst.',
+    schema: wholeNumber(1, 100_000),
+  },
+  temporalAddress: {
+    value: 'host:port',
+    default: '127.0.0.1:7233',
+    alsoEnv: 'TEMPORAL_ADDRESS',
+    description: 'Address of the Temporal server.',
+    schema: z.string().regex(/^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/, 'give host:port, without a scheme'),
+  },
+  temporalNamespace: {
+    value: 'name',
+    default: 'default',
+    alsoEnv: 'TEMPORAL_NAMESPACE',
+    description: 'Temporal namespace. It must exist.',
+    schema: text,
+  },
+  temporalTls: {
+    value: 'true|false',
+    alsoEnv: 'TEMPORAL_TLS',
+    description:
+      'Whether to use TLS. Default: true if an API key, a TLS file or a TLS server name is given, else false.',
+    schema: trueOrFalse,
+  },
+  temporalTlsCa: {
+    value: 'path',
+    alsoEnv: 'TEMPORAL_TLS_SERVER_CA_CERT_PATH',
+    description: 'PEM file with the CA certificates that verify the Temporal server. Default: those of the system.',
+    schema: file,
+  },
+  temporalTlsCert: {
+    value: 'path',
+    alsoEnv: 'TEMPORAL_TLS_CLIENT_CERT_PATH',
+    description: 'PEM file with the client certificate.',
+    schema: file,
+  },
+  temporalTlsKey: {
+    value: 'path',
+    alsoEnv: 'TEMPORAL_TLS_CLIENT_KEY_PATH',
+    description: 'PEM file with the key of the client certificate.',
+    schema: file,
+  },
+  temporalTlsServerName: {
+    value: 'name',
+    alsoEnv: 'TEMPORAL_TLS_SERVER_NAME',
+    description: 'Name to verify in the certificate of the Temporal server. Default: the host of --temporal-address.',
+    schema: text,
+  },
+  temporalApiKeyFile: {
+    value: 'path',
+    description: 'File with the API key for Temporal.',
+    schema: file,
+  },
+  temporalApiKey: {
+    value: 'key',
+    envOnly: true,
+    alsoEnv: 'TEMPORAL_API_KEY',
+    description: 'API key for Temporal. --temporal-api-key-file takes precedence.',
+    schema: text,
+  },
+  providers: {
+    value: 'names',
+    default: 'simulated',
+    description: `Providers that the worker serves, comma-separated: ${providerNames.join(', ')}. Empty: none.`,
+    schema: commaList(z.enum(providerNames, `give names of ${providerNames.join(', ')}`)),
+  },
+  machineCreationTimeout: {
+    value: 'duration',
+    default: '20m',
+    description:
+      'How long a Machine may take until its Node is healthy, counted from when its workflow first saw the Machine or from the end of the last outage. After that the Machine is Failed.',
+    schema: duration,
+  },
+  machineDrainTimeout: {
+    value: 'duration',
+    default: '2h',
+    description:
+      'How long a drain evicts pods, counted from when the workflow first saw the deletion of the Machine. After that the pods are deleted.',
+    schema: duration,
+  },
+  machineMaxEvictRetries: {
+    value: 'number',
+    default: '360',
+    description: 'How often an eviction that a PodDisruptionBudget refuses is retried before the pod is deleted.',
+    schema: wholeNumber(0, 2 ** 31 - 1),
+  },
+  nodeConditions: {
+    value: 'names',
+    default: 'KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable',
+    description:
+      'Types of Node conditions that are False on a healthy Node, comma-separated. Ready must be True in any case.',
+    schema: commaList(word('give types of Node conditions')),
+  },
+  maxCachedWorkflows: {
+    value: 'number',
+    default: '2000',
+    description:
+      'Workflows that a worker keeps in memory, 110 to 150 KB each. Any other workflow is replayed when it wakes, which takes about 9 ms of CPU. Above 3000, all workflows get slower. 0 disables the cache, for tests only.',
+    // The SDK evicts from a full cache without regard for tasks under way: a small cache loses them.
+    schema: z
+      .string()
+      .regex(/^\d+$/, cacheSizes)
+      .transform(Number)
+      .refine((size) => size === 0 || (size >= 500 && size <= 100_000), cacheSizes),
+  },
+  bootstrapTokenAuthExtraGroups: {
+    value: 'groups',
+    default: '',
+    description: 'Groups of bootstrap tokens in addition to system:bootstrappers, comma-separated.',
+    schema: commaList(
+      z
+        .string()
+        .regex(/^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$/, 'give groups that begin with system:bootstrappers:'),
+    ).transform((groups) => groups.join(',')),
+  },
+  machineSafetyOrphanVmsPeriod: {
+    value: 'duration',
+    default: '15m',
+    description:
+      'How often the clouds are swept for orphans: VMs, disks and NICs that carry our tags and have no Machine. 0s: only on demand, and when a deleted class waits for a sweep.',
+    schema: duration.refine((seconds) => seconds === 0 || seconds >= 1, 'give 0s, or at least 1s'),
+  },
+  orphanConfirmAfter: {
+    value: 'duration',
+    default: '2m',
+    description:
+      'How long a sweep waits before it lists the clouds a second time. It deletes only what had no Machine both times.',
+    schema: duration,
+  },
+  orphanMinimumAge: {
+    value: 'duration',
+    default: '10m',
+    description: 'Resources younger than this are never deleted by a sweep.',
+    schema: duration,
+  },
+  orphanBrakeCount: {
+    value: 'number',
+    default: '3',
+    description:
+      'How many orphans a sweep deletes without approval, unless --orphan-brake-rate allows more. If there are more orphans, the sweep waits for `millwright sweep approve`.',
+    schema: wholeNumber(0, 1_000_000),
+  },
+  orphanBrakeRate: {
+    value: 'percent',
+    default: '10',
+    description:
+      'How many orphans a sweep deletes without approval, in percent of the listed VMs, unless --orphan-brake-count allows more. 0: every deletion needs approval.',
+    schema: wholeNumber(0, 100),
+  },
+  leaderElect: {
+    value: 'true|false',
+    default: 'true',
+    description:
+      'Whether the controllers wait until they hold the Leases, which other replicas and the system that Millwright replaces use as well. false: they act at once, and you must make sure that nobody else does.',
+    schema: trueOrFalse,
+  },
+  leaderElectLeaseDuration: {
+    value: 'duration',
+    default: '15s',
+    description: 'How long standbys wait after the last renewal before one of them takes over.',
+    schema: duration,
+  },
+  leaderElectRenewDeadline: {
+    value: 'duration',
+    default: '10s',
+    description: 'How long a leader acts without a renewal of its Leases. After that its process ends.',
+    schema: duration,
+  },
+  leaderElectRetryPeriod: {
+    value: 'duration',
+    default: '2s',
+    description: 'How often a leader renews its Leases. Standbys read them every 1 to 2.2 periods.',
+    schema: duration,
+  },
+  address: {
+    value: 'ip',
+    default: '0.0.0.0',
+    description: 'IP address of /livez, /readyz and /metrics.',
+    schema: z.string().refine((given) => isIP(given) !== 0, 'give an IP address'),
+  },
+  port: {
+    value: 'number',
+    default: '10258',
+    description: 'Port of /livez, /readyz and /metrics. 0: any free port, which the log names.',
+    schema: wholeNumber(0, 65_535),
+  },
+  logLevel: {
+    value: 'level',
+    default: 'info',
+    description: 'Lowest level of log lines: debug, info, warn or error.',
+    schema: z.enum(['debug', 'info', 'warn', 'error'], 'give debug, info, warn or error'),
+  },
+  logFormat: {
+    value: 'format',
+    description: 'Format of the log: pretty or json. Default: pretty on a terminal, else json.',
+    schema: z.enum(['pretty', 'json'], 'give pretty or json'),
+  },
+  dryRun: {
+    value: 'true|false',
+    default: 'false',
+    description: 'Whether the sweep only reports what it would delete.',
+    schema: trueOrFalse,
+  },
+  watch: {
+    value: 'true|false',
+    default: 'true',
+    description: 'Whether `rollout status` waits until the rollout is complete or late. false: it reports once.',
+    schema: trueOrFalse,
+  },
+  toRevision: {
+    value: 'number',
+    default: '0',
+    description: 'Revision that `rollout undo` restores, see `rollout history`. 0: the previous one.',
+    schema: wholeNumber(0, 1_000_000_000),
+  },
+  output: {
+    short: 'o',
+    value: 'format',
+    default: 'text',
+    description: 'Output format: text or json.',
+    schema: z.enum(['text', 'json'], 'give text or json'),
+  },
+} as const satisfies Readonly<Record<string, Flag>>;
 
-/** Of the controllers. */
-export const controllersFlags = [
-  'namespace',
-  'installation',
-  ...temporalFlags,
-  'machineCreationTimeout',
-  'machineDrainTimeout',
-  'machineMaxEvictRetries',
-  'nodeConditions',
-] as const;
+export type FlagName = keyof typeof flags;
 
-/** How one of several controllers becomes the one that acts. */
-export const electionFlags = [
-  'leaderElect',
-  'leaderElectLeaseDuration',
-  'leaderElectRenewDeadline',
-  'leaderElectRetryPeriod',
-] as const;
+function commaList<T extends string>(item: z.ZodType<T, string>) {
+  const split = (list: string) =>
+    list
+      .split(',')
+      .map((entry) => entry.trim())
+      .filter(Boolean);
+  return z.string().transform(split).pipe(z.array(item));
+}
 
-/** Of whatever runs controllers. */
-export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod'] as const;
+function wholeNumber(min: number, max: number) {
+  const accepted = `give a whole number from ${min} to ${max}`;
+  return z.string().regex(/^\d+$/, accepted).transform(Number).pipe(z.number().min(min, accepted).max(max, accepted));
+}
 
-/** Of the workers. */
-export const workersFlags = [
-  ...controllersFlags,
-  'providers',
-  'maxCachedWorkflows',
-  'bootstrapTokenAuthExtraGroups',
-  'orphanConfirmAfter',
-  'orphanMinimumAge',
-  'orphanBrakeCount',
-  'orphanBrakeRate',
-] as const;
+function refuse(context: z.RefinementCtx, message: string): never {
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+}
+
+function tryTo<T>(attempt: () => T): T | undefined {
+  try {
+    return attempt();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,9 +1,10 @@
 #!/usr/bin/env node
-/** The command `millwright`. Ends with 0, with 2 when what was given cannot be used, with 1 when it failed. */
+/** The command `millwright`. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 1 for a failure. */
 import { CommanderError, Option, Command as Program } from 'commander';
 import { type Command, spellingOf } from './command.ts';
 import { commands } from './commands.ts';
-import { envOf, type Flag, type FlagName, flagOf, flags, parseOptions, UsageError } from './options.ts';
+import { type Flag, type FlagName, flags } from './flags.ts';
+import { envOf, flagOf, parseOptions, UsageError } from './options.ts';
 import { version } from './version.ts';
 
 process.exit(await main());
@@ -12,7 +13,7 @@ async function main(): Promise<number> {
   const program = new Program('millwright')
     .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
     .version(version)
-    .showHelpAfterError('(add --help for what is accepted)')
+    .showHelpAfterError('(see --help)')
     .exitOverride();
   for (const command of commands) register(program, command);
   try {
@@ -26,7 +27,8 @@ async function main(): Promise<number> {
 }
 
 function register<N extends FlagName>(program: Program, command: Command<N>): void {
-  const subcommand = program.command(command.name).description(command.description);
+  const [summary = ''] = command.description.split(/[:.] |\n/);
+  const subcommand = program.command(command.name).summary(summary).description(command.description);
   for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
   for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
   const variables = command.flags
@@ -35,14 +37,11 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
   if (variables.length > 0) subcommand.addHelpText('after', `\nEnvironment only:\n${variables.join('\n')}`);
   subcommand.action(async (...args: unknown[]) => {
     // A switch without a value is `true`.
-    const texts = Object.entries(subcommand.opts<Record<string, unknown>>()).map(([name, value]) => [
-      name,
-      String(value),
-    ]);
-    const given = Object.fromEntries(texts);
-    const options = parseOptions(command.flags, given, process.env);
+    const values = Object.entries(subcommand.opts<Record<string, unknown>>());
+    const rawFlags = Object.fromEntries(values.map(([name, value]) => [name, String(value)]));
+    const options = parseOptions(command.flags, rawFlags, process.env);
     const words = args.slice(0, command.arguments?.length ?? 0).flat();
-    await command.run(options, words.filter((word) => word !== undefined).map(String), given);
+    await command.run(options, words.filter((word) => word !== undefined).map(String), rawFlags);
   });
 }
 

@@ -2,13 +2,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { envOf, type FlagName, flagOf, flags, parseOptions, UsageError } from './options.ts';
+import { type FlagName, flags } from './flags.ts';
+import { envOf, flagOf, parseOptions, UsageError } from './options.ts';
 
 const all = Object.keys(flags) as FlagName[];
 const folder = mkdtempSync(join(tmpdir(), 'millwright-options-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The problems that are told, one a line. */
+/** The reported problems, one per line. */
 function problemsOf(given: Record<string, string>, env: Record<string, string> = {}): string[] {
   try {
     parseOptions(all, given, env);
@@ -100,7 +101,7 @@ describe('parseOptions', () => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });
 
-  it('names the variable that a value came from, and tells all problems at once', () => {
+  it('names the variable that a value came from, and reports all problems at once', () => {
     expect(problemsOf({ port: 'x' }, { MILLWRIGHT_KUBE_API_QPS: 'y', TEMPORAL_ADDRESS: 'z' })).toEqual([
       "MILLWRIGHT_KUBE_API_QPS is 'y': give a whole number from 1 to 100000",
       "TEMPORAL_ADDRESS is 'z': give host:port, without a scheme",
@@ -135,18 +136,23 @@ describe('parseOptions', () => {
     expect(problemsOf(given)).toEqual(problems);
   });
 
-  it('refuses a variable whose name is nearly one of ours', () => {
+  it('refuses a variable of ours that it does not know, and names those that begin alike', () => {
     expect(problemsOf({}, { MILLWRIGHT_NAMESPCE: 'a', MILLWRIGHT_ETCD: '/bin/etcd', MILLWRIGHT_TEST_X: '' })).toEqual([
-      'MILLWRIGHT_NAMESPCE is not known: did you mean MILLWRIGHT_NAMESPACE?',
+      'MILLWRIGHT_NAMESPCE is not known: unset it, or give one of MILLWRIGHT_NAMESPACE, MILLWRIGHT_NODE_CONDITIONS',
+    ]);
+    expect(problemsOf({}, { MILLWRIGHT_ZONE: 'a' })).toEqual([
+      expect.stringMatching(/^MILLWRIGHT_ZONE is not known: unset it, or give one of MILLWRIGHT_CONTROL_KUBECONFIG, /),
     ]);
   });
 
-  it('passes over the variables that Kubernetes gives to pods beside a Service named millwright', () => {
+  it('ignores the variables that Kubernetes sets in pods next to Services named millwright and millwright-metrics', () => {
     const env = {
       MILLWRIGHT_PORT: 'tcp://10.0.0.1:10258',
       MILLWRIGHT_PORT_10258_TCP_ADDR: '10.0.0.1',
       MILLWRIGHT_SERVICE_HOST: '10.0.0.1',
       MILLWRIGHT_SERVICE_PORT: '10258',
+      MILLWRIGHT_METRICS_SERVICE_PORT_HTTP: '80',
+      MILLWRIGHT_METRICS_PORT_80_TCP: 'tcp://10.0.0.2:80',
     };
 
     expect(parseOptions(all, {}, env).port).toBe(10258);

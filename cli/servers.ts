@@ -1,16 +1,16 @@
-/** What a command works with: the clusters and the Temporal server that its flags name. */
+/** The clusters and the Temporal server that the flags name. */
 import { createKubeClient, type KubeClient, type RequestObservation } from '../kube/client.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { TemporalServer } from '../temporal/connection.ts';
-import type { clusterFlags, temporalFlags } from './flags.ts';
+import type { clusterFlags, temporalFlags } from './flag-groups.ts';
 import type { Options } from './options.ts';
 import { version } from './version.ts';
 
 type Cluster = 'control' | 'target';
 type ClusterOptions = Options<(typeof clusterFlags)[number]>;
 
-/** How long an API server may take to answer when a process starts, ms. */
+/** Longest wait for an API server when a process starts, ms. */
 const timeoutMs = 5_000;
 
 /** Whether Machines and Nodes are in the same cluster. */
@@ -18,33 +18,33 @@ export function isOneCluster({ controlKubeconfig }: ClusterOptions): boolean {
   return controlKubeconfig === '';
 }
 
-/** Kubeconfig of a cluster, as `loadKubeconfig` takes it. */
+/** Kubeconfig of a cluster, as `loadKubeconfig` accepts it. */
 export function kubeconfigOf(cluster: Cluster, options: ClusterOptions): string {
   const isOwn = cluster === 'control' && !isOneCluster(options);
   return isOwn ? options.controlKubeconfig : options.targetKubeconfig || 'inClusterConfig';
 }
 
-/** How a process names itself in requests. */
-export function userAgentOf(component: string): string {
-  return `millwright-${component}/${version}`;
+/** User agent of the requests of a command. */
+export function userAgentOf(command: string): string {
+  return `millwright-${command}/${version}`;
 }
 
 /**
- * Client of a cluster, which has answered. Throws an Error that names the flag when the kubeconfig cannot be used, the
- * server does not answer or it refuses us.
- * @param component - Part of the user agent, so that audit logs tell processes apart.
+ * Client of a cluster that has answered. Throws an Error that names the flag when the kubeconfig is unusable, or when the
+ * server does not answer or refuses the request.
+ * @param command - Part of the user agent, so that audit logs show which process sent a request.
  */
 export async function connectCluster(
   cluster: Cluster,
   options: ClusterOptions,
-  component: string,
+  command: string,
   onRequest: (request: RequestObservation) => void = () => undefined,
 ): Promise<KubeClient> {
   const isOwn = cluster === 'control' && !isOneCluster(options);
   const flag = isOwn ? '--control-kubeconfig' : '--target-kubeconfig';
   const client = createKubeClient({
     access: load(flag, kubeconfigOf(cluster, options)),
-    userAgent: userAgentOf(component),
+    userAgent: userAgentOf(command),
     qps: options.kubeApiQps,
     burst: options.kubeApiBurst,
     onRequest,
@@ -54,7 +54,7 @@ export async function connectCluster(
     return client;
   } catch (cause) {
     await client.close();
-    const problem = cause instanceof StatusError ? 'refuses us' : 'does not answer';
+    const problem = cause instanceof StatusError ? 'refuses the request' : 'does not answer';
     const fix = `start it, or correct ${flag}`;
     throw new Error(`the ${cluster} cluster ${client.server} ${problem} (${messageOf(cause)}): ${fix}`, { cause });
   }

@@ -1,4 +1,4 @@
-/** The two halves of Millwright, as `run`, `controllers` and `worker` start them. */
+/** The components of `run`, `controllers` and `worker`. */
 import { Client } from '@temporalio/client';
 import { Gauge } from 'prom-client';
 import type { MachineLimits } from '../../api/model/machine.ts';
@@ -8,18 +8,18 @@ import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { startWorkers } from '../../temporal/worker.ts';
-import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flags.ts';
+import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { temporalServer } from '../servers.ts';
-import { lookAtLeases, startLeadership } from './election.ts';
+import { leasesForWorkers, startLeadership } from './election.ts';
 import { countFailedRuns } from './metrics.ts';
-import type { Part, PartDeps } from './serve.ts';
+import type { Component, ComponentDeps } from './serve.ts';
 
-/** Starts the controllers with a connection to Temporal of their own. They act once they lead. */
-export async function startControllersPart(
+/** Starts the controllers, with their own connection to Temporal. They act once they lead. */
+export async function startControllersComponent(
   options: Options<(typeof serverFlags | typeof controllersFlags | typeof leaderFlags)[number]>,
-  deps: PartDeps,
-): Promise<Part> {
+  deps: ComponentDeps,
+): Promise<Component> {
   const { control, target, logger } = deps;
   const server = temporalServer(options);
   const installation = options.installation ?? options.namespace;
@@ -53,21 +53,21 @@ export async function startControllersPart(
     async stop() {
       otherClusters.stop();
       await controllers.stop();
-      // Only now: what was under way has ended.
+      // Last: nothing acts any more.
       await leadership.stop();
       await connection.close();
     },
   };
 }
 
-/** How long a sweep waits at the brake for a person: a day, so that somebody is at work. */
+/** How long a sweep waits for approval, s: a day, so that somebody is at work. */
 const approvalSeconds = 24 * 3_600;
 
-/** Starts the workers with a connection to Temporal of their own. */
-export async function startWorkersPart(
+/** Starts the workers, with their own connection to Temporal. */
+export async function startWorkersComponent(
   options: Options<(typeof serverFlags | typeof workersFlags)[number]>,
-  deps: PartDeps,
-): Promise<Part> {
+  deps: ComponentDeps,
+): Promise<Component> {
   const { control, target, logger, registry } = deps;
   const server = temporalServer(options);
   const installation = options.installation ?? options.namespace;
@@ -97,7 +97,7 @@ export async function startWorkersPart(
     providers: options.providers,
     logger,
   };
-  const leases = lookAtLeases(options, deps);
+  const leases = leasesForWorkers(options, deps);
   const workers = await startPausableWorkers({
     ...leases,
     start: (refusal) => startWorkers({ ...workersOptions, refusal }),
@@ -117,7 +117,7 @@ export async function startWorkersPart(
     logger,
   });
   const failed = Promise.race([workers.failed, otherClusters.found]);
-  failed.catch(() => undefined); // whoever looks at it later still sees it
+  failed.catch(() => undefined); // not unhandled; later readers still get it
   return {
     missing: workers.missing,
     failed,

@@ -1,35 +1,38 @@
-/** Which of several controllers act: those of the process that holds the Leases. */
+/** Of several controllers only those of the process that holds the Leases act. */
 import { Gauge } from 'prom-client';
 import { createKubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { type Election, startElection } from '../../kube/lease.ts';
-import type { clusterFlags, electionFlags } from '../flags.ts';
+import type { clusterFlags, electionFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { kubeconfigOf, userAgentOf } from '../servers.ts';
-import type { PartDeps } from './serve.ts';
+import type { ComponentDeps } from './serve.ts';
 
-/** Those of machine-controller-manager's two processes: none of them acts beside us, and we beside none of them. */
+/** The Leases of machine-controller-manager: its processes and ours never act at the same time. */
 const leaseNames = ['machine-controller-manager', 'machine-controller'] as const;
 
 export interface Leadership {
-  /** Resolves when we lead. The process ends when that is over before `stop`. */
+  /** Resolves when this process leads. It exits when it loses a Lease before `stop`. */
   readonly leading: Promise<void>;
-  /** What keeps us from leading and from standing by. */
+  /** `leases` while it is unknown who leads. */
   missing(): string[];
-  /** For /readyz: whether we lead, else who does. */
+  /** For /readyz: whether this process leads, else who does. */
   details(): object;
-  /** Lets another one lead. Only when nothing is done any more. */
+  /** Releases the Leases. Call it when nothing acts any more. */
   stop(): Promise<void>;
 }
 
-/** How often the workers look who holds the Leases, ms: as often as a leader renews them. */
+/** How often the workers read the Leases, ms: as often as a leader renews them. */
 const lookEveryMs = 2_000;
 
-/** How the workers find out that machine-controller-manager leads. With a client of its own, as the election has one. */
-export function lookAtLeases(options: Options<'namespace' | (typeof clusterFlags)[number]>, { component }: PartDeps) {
+/** Tells the workers whether another system leads. It has its own client, so that no other request delays it. */
+export function leasesForWorkers(
+  options: Options<'namespace' | (typeof clusterFlags)[number]>,
+  { command }: ComponentDeps,
+) {
   const access = loadKubeconfig(kubeconfigOf('control', options));
-  const client = createKubeClient({ access, userAgent: userAgentOf(component), qps: 10, burst: 10 });
+  const client = createKubeClient({ access, userAgent: userAgentOf(command), qps: 10, burst: 10 });
   const { namespace } = options;
   return {
     findForeignHolder: foreignHolderFinder({ client, namespace, names: leaseNames, timeoutMs: lookEveryMs }),
@@ -40,14 +43,14 @@ export function lookAtLeases(options: Options<'namespace' | (typeof clusterFlags
 
 type LeadershipOptions = Options<'namespace' | (typeof electionFlags | typeof clusterFlags)[number]>;
 
-/** Begins to wait for our turn, unless there is to be no election. */
-export function startLeadership(options: LeadershipOptions, { component, registry, logger }: PartDeps): Leadership {
+/** Joins the election. Without --leader-elect this process leads at once. */
+export function startLeadership(options: LeadershipOptions, { command, registry, logger }: ComponentDeps): Leadership {
   const election = options.leaderElect ? elect() : undefined;
 
   function elect(): Election {
     return startElection({
       kubeconfig: kubeconfigOf('control', options),
-      userAgent: userAgentOf(component),
+      userAgent: userAgentOf(command),
       namespace: options.namespace,
       names: leaseNames,
       leaseMs: options.leaderElectLeaseDuration * 1000,
@@ -55,7 +58,7 @@ export function startLeadership(options: LeadershipOptions, { component, registr
       retryMs: options.leaderElectRetryPeriod * 1000,
       logger,
       onLost(reason) {
-        logger.fatal({ reason }, 'ending because we lead no more');
+        logger.fatal({ reason }, 'ending because this process no longer leads');
         process.exit(1);
       },
     });

@@ -1,4 +1,4 @@
-/** The endpoints for whoever looks after the process: /livez, /readyz and /metrics. */
+/** The endpoints /livez, /readyz and /metrics. */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -6,20 +6,20 @@ import type { Registry } from 'prom-client';
 
 export interface HttpOptions {
   readonly address: string;
-  /** 0 for any that is free. */
+  /** 0: any free port. */
   readonly port: number;
   readonly registry: Registry;
-  /** What keeps the process from being ready; empty when nothing does. */
+  /** What is not ready yet; empty when the process is ready. */
   readonly missing: () => string[];
-  /** What else to tell about the process in the answer of /readyz. */
+  /** Further fields of the answer of /readyz. */
   readonly details?: () => object;
 }
 
-/** A process whose event loop stood still for longer is of no use, ms. */
+/** /livez fails when the event loop was blocked for longer, ms. */
 const maxLagMs = 5_000;
 
 /**
- * Serves until closed. /livez tells about this process alone: restarting it helps against no outage of a server.
+ * Serves until closed. /livez reports this process only: a restart does not help against an outage of a server.
  * Throws an Error that names the flags when it cannot listen.
  */
 export async function startHttp(options: HttpOptions): Promise<{ readonly url: string; close(): Promise<void> }> {
@@ -71,7 +71,7 @@ function send(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`);
 }
 
-/** Measures how late a timer is. perf_hooks does so as well, but misses what happens right after a reset. */
+/** Measures how late a timer fires. perf_hooks measures this as well, but misses the time right after a reset. */
 function watchEventLoop() {
   const tickMs = 500;
   let tickedAt = performance.now();
@@ -83,7 +83,7 @@ function watchEventLoop() {
   };
   const timer = setInterval(tick, tickMs).unref();
   return {
-    /** The longest that the event loop stood still since the last call. */
+    /** Longest time that the event loop was blocked since the last call, ms. */
     takeWorstMs() {
       tick();
       const taken = Math.round(Math.max(worstMs, 0));

@@ -7,9 +7,9 @@ import type { Options } from '../options.ts';
 type LoggerFlags = Options<'logLevel' | 'logFormat'>;
 
 /**
- * Logs to standard output: pretty on a terminal, JSON lines else. Messages are static; what they are about is in fields
- * that are called the same everywhere: `cluster namespace machine uid node providerID phase err`. Above level debug an
- * outage that thousands of calls run into takes few lines: see `fewWarnings`.
+ * Logs to standard output: pretty on a terminal, else JSON lines. Messages are static. Their objects are in fields with the
+ * same names everywhere: `cluster namespace machine uid node providerID phase err`. Unless the level is debug, repeated
+ * warnings are left out: see `limitWarnings`.
  */
 export function createLogger(flags: LoggerFlags, destination: DestinationStream = standardOutput(flags)): Logger {
   const { logLevel } = flags;
@@ -19,26 +19,26 @@ export function createLogger(flags: LoggerFlags, destination: DestinationStream 
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: serializeError },
-    ...(logLevel !== 'debug' && { hooks: fewWarnings() }),
+    ...(logLevel !== 'debug' && { hooks: limitWarnings() }),
   };
   return pino(options, destination);
 }
 
-/** Synchronous: what is logged last, before a process ends, is what one wants to read. */
+/** Synchronous: the last lines before a process ends are the most important ones. */
 function standardOutput({ logFormat }: LoggerFlags): DestinationStream {
   const format = logFormat ?? (process.stdout.isTTY ? 'pretty' : 'json');
   return format === 'json' ? pino.destination({ sync: true }) : pretty({ sync: true });
 }
 
-/** Of each kind of warning, so many lines at once, and then one each time these seconds have passed. */
+/** Lines of each kind of warning in a burst, and seconds between further lines. */
 const burst = 3;
 const secondsPerLine = 10;
-/** Ours are few, those of a library may not be. */
+/** Bounds the memory: messages of libraries may all differ. */
 const mostKinds = 1_000;
-/** Objects that are named although their lines were left out. */
+/** Objects named in `others`. */
 const mostNamed = 10;
 
-/** Warnings with one message and one kind of error, so that an outage does not hide what else goes wrong. */
+/** Warnings with the same message and the same kind of error: an outage does not hide other warnings. */
 interface Kind {
   readonly bucket: TokenBucket;
   leftOut: number;
@@ -46,29 +46,29 @@ interface Kind {
 }
 
 /**
- * Leaves warnings out that say what was just said. The next one tells in `leftOut` how many those were, and in `others`
- * what some of them were about.
+ * Leaves out warnings that repeat a recent one. The next line of the kind has their number in `leftOut` and some of their
+ * objects in `others`.
  */
-function fewWarnings(): NonNullable<LoggerOptions['hooks']> {
-  const said = new Map<string, Kind>();
+function limitWarnings(): NonNullable<LoggerOptions['hooks']> {
+  const kinds = new Map<string, Kind>();
   return {
     logMethod(args, method, level) {
       const [fields, message]: unknown[] = args;
       if (level !== pino.levels.values.warn || typeof message !== 'string') return method.apply(this, args);
       const { err, key, node }: { err?: unknown; key?: unknown; node?: unknown } = Object(fields);
       const id = `${message} ${err instanceof Error ? err.name : ''}`;
-      if (said.size >= mostKinds) said.clear();
-      const kind = said.get(id) ?? {
+      if (kinds.size >= mostKinds) kinds.clear();
+      const kind = kinds.get(id) ?? {
         bucket: createTokenBucket(1 / secondsPerLine, burst),
         leftOut: 0,
         others: new Set(),
       };
-      said.set(id, kind);
+      kinds.set(id, kind);
       const nowMs = performance.now();
       if (kind.bucket.waitMs(nowMs) > 0) {
         kind.leftOut++;
-        const about = key ?? node;
-        if (about !== undefined && kind.others.size < mostNamed) kind.others.add(about);
+        const object = key ?? node;
+        if (object !== undefined && kind.others.size < mostNamed) kind.others.add(object);
         return;
       }
       kind.bucket.reserve(nowMs);
@@ -81,13 +81,13 @@ function fewWarnings(): NonNullable<LoggerOptions['hooks']> {
   };
 }
 
-/** Errors that tell of somebody else: the place where we heard of it says nothing about them. */
+/** Errors of other systems. Their stack traces in our code say nothing about the cause. */
 const fromOutside = new Set(['ConnectionError', 'StatusError', 'RateLimitError', 'ServiceError', 'ApplicationFailure']);
 
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   if (!fromOutside.has(error.name)) return stdSerializers.errWithCause(error);
   const { name: type, message, cause } = error;
-  const isTold = !(cause instanceof Error) || message.includes(cause.message);
-  return { type, message: isTold ? message : `${message}: ${cause.message}` };
+  const hasCause = !(cause instanceof Error) || message.includes(cause.message);
+  return { type, message: hasCause ? message : `${message}: ${cause.message}` };
 }

@@ -1,18 +1,18 @@
-/** What /metrics shows. */
+/** The metrics that /metrics serves. */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { RequestObservation } from '../../kube/client.ts';
 
 export interface Metrics {
   readonly registry: Registry;
-  /** Takes note of a request to a cluster, `control` or `target`. */
+  /** Counts a request to a cluster, `control` or `target`. */
   observeRequest(cluster: string, request: RequestObservation): void;
 }
 
-/** Counts failed runs of workflows, as reported by the runs that took over from them. */
+/** Counts failed runs of workflows, each reported by the run that took over. */
 export function countFailedRuns(registry: Registry): (workflowType: string, reason: string) => void {
   const failed = new Counter({
     name: 'millwright_workflow_runs_failed_total',
-    help: 'Failed runs of workflows that another run took over from. Late rollouts do not count.',
+    help: 'Failed runs of workflows, each followed by another run. Late rollouts do not count.',
     labelNames: ['workflow_type', 'reason'],
     registers: [registry],
   });
@@ -25,13 +25,13 @@ export function createMetrics(): Metrics {
   collectDefaultMetrics({ register: registry });
   const requests = new Counter({
     name: 'millwright_kube_requests_total',
-    help: 'Requests to API servers; code "error" had no answer.',
+    help: 'Requests to API servers. Code "error": there was no answer.',
     labelNames: ['cluster', 'verb', 'resource', 'code'],
     registers: [registry],
   });
   const seconds = new Histogram({
     name: 'millwright_kube_request_duration_seconds',
-    help: 'How long API servers took to answer; of a watch, until it began.',
+    help: 'Time until API servers answered. For a watch, until it began.',
     labelNames: ['cluster', 'verb', 'resource'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers: [registry],

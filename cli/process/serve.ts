@@ -1,65 +1,65 @@
-/** The life of a process that serves until it is told to end. */
+/** The life of a process that serves until a signal ends it. */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
-import type { serverFlags } from '../flags.ts';
+import type { serverFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { connectCluster, isOneCluster } from '../servers.ts';
 import { startHttp } from './http.ts';
 import { createLogger } from './logger.ts';
 import { createMetrics } from './metrics.ts';
 
-/** What parts are made with. */
-export interface PartDeps {
+/** What components share. */
+export interface ComponentDeps {
   readonly control: KubeClient;
   /** The same client where there is one cluster. */
   readonly target: KubeClient;
   readonly logger: Logger;
-  /** Command that runs, part of the user agent. */
-  readonly component: string;
-  /** Of the metrics of the process. */
+  /** Name of the command, part of the user agent. */
+  readonly command: string;
+  /** Metrics of the process. */
   readonly registry: Registry;
 }
 
-/** A running half of Millwright: the controllers or the workers. */
-export interface Part {
-  /** What is not ready yet; empty when everything is. */
+/** The running controllers or workers. */
+export interface Component {
+  /** What is not ready yet; empty when the component is ready. */
   missing(): string[];
-  /** What else /readyz tells. */
+  /** Further fields of the answer of /readyz. */
   details?(): object;
-  /** Rejects when it has ended by itself. */
+  /** Rejects when the component has ended by itself. */
   readonly failed?: Promise<never>;
   stop(): Promise<void>;
 }
 
-/** Ctrl-C reaches all processes of a terminal, and `npm run` hands it on to us as well: one signal that comes twice, ms. */
+/** After Ctrl-C the terminal and `npm run` both send the signal. A second one within this time is the same one, ms. */
 const sameSignalMs = 500;
-/** Kubernetes kills a pod 30 s after it was asked to end; before that we give up and say so, ms. */
+/** Kubernetes kills a pod after 30 s. Before that the process logs that something does not end, and exits, ms. */
 const endsWithinMs = 28_000;
 
 /**
- * Starts the parts in order and serves until SIGTERM or SIGINT, then ends in the reverse order: no longer ready, the
- * parts, the clients of the clusters, HTTP. A second signal ends at once with code 1. Throws an Error of one line when a
- * server does not answer at the start or a part ends by itself.
+ * Starts the components in order and serves until SIGTERM or SIGINT. Then /readyz fails, and everything stops in reverse
+ * order: components, clients of the clusters, HTTP. A second signal ends the process at once with code 1. Throws an Error
+ * of one line when a server does not answer at the start or a component ends by itself.
  */
 export async function serve(
-  component: string,
+  command: string,
   options: Options<(typeof serverFlags)[number]>,
-  startParts: readonly ((deps: PartDeps) => Promise<Part>)[],
+  startComponents: readonly ((deps: ComponentDeps) => Promise<Component>)[],
 ): Promise<void> {
   const logger = createLogger(options);
   const metrics = createMetrics();
   const { registry } = metrics;
   const signal = untilSignal(logger);
-  const parts: Part[] = [];
-  /** What was started, to be stopped in reverse. */
+  const components: Component[] = [];
+  /** Stops what was started, in reverse order. */
   const stops: (() => Promise<void>)[] = [];
   let missing = () => ['start'];
-  const details = () => Object.assign({}, ...parts.map((part) => part.details?.()));
+  const details = () => Object.assign({}, ...components.map((component) => component.details?.()));
 
   async function connect(cluster: 'control' | 'target'): Promise<KubeClient> {
     const observe = (request: RequestObservation) => metrics.observeRequest(cluster, request);
-    const client = await connectCluster(cluster, options, component, observe);
+    const client = await connectCluster(cluster, options, command, observe);
     stops.push(client.close);
     return client;
   }
@@ -70,12 +70,12 @@ export async function serve(
     logger.info({ url: http.url }, 'serving health and metrics');
     const control = await connect('control');
     const target = isOneCluster(options) ? control : await connect('target');
-    for (const startPart of startParts) {
-      const part = await startPart({ control, target, logger, component, registry });
-      parts.push(part);
-      stops.push(part.stop);
+    for (const startComponent of startComponents) {
+      const component = await startComponent({ control, target, logger, command, registry });
+      components.push(component);
+      stops.push(component.stop);
     }
-    missing = () => parts.flatMap((part) => part.missing());
+    missing = () => components.flatMap((component) => component.missing());
     logger.info({}, 'started');
   }
 
@@ -84,18 +84,18 @@ export async function serve(
     process.exit(1);
   });
   const starting = start();
-  starting.catch(() => undefined); // told below, unless a signal came first
+  starting.catch(() => undefined); // thrown below, unless a signal came first
   try {
     await Promise.race([starting, signal]);
-    await Promise.race([signal, ...parts.flatMap(({ failed }) => failed ?? [])]).catch((err: unknown) => {
-      // Now, as what is under way takes its time to end.
+    await Promise.race([signal, ...components.flatMap(({ failed }) => failed ?? [])]).catch((err: unknown) => {
+      // Logged now: stopping may take a while.
       logger.error({ err }, 'ending because of a failure');
       throw err;
     });
   } finally {
     missing = () => ['the process is ending'];
     setTimeout(() => {
-      logger.fatal({}, `something has not ended within ${endsWithinMs / 1000} s`);
+      logger.fatal({}, `ending: not everything stopped within ${endsWithinMs / 1000} s`);
       process.exit(1);
     }, endsWithinMs).unref();
     for (const stop of stops.toReversed()) await stop();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { commands } from '../../cli/commands.ts';
-import { type FlagName, flagOf, flags } from '../../cli/options.ts';
+import { type FlagName, flags } from '../../cli/flags.ts';
+import { flagOf } from '../../cli/options.ts';
 import { cliDoc } from './cli.ts';
 
 describe('cliDoc', () => {

@@ -1,7 +1,8 @@
 /** docs/reference/cli.md, from the commands and the one table of flags. */
 import { type Command, spellingOf } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
-import { envOf, type Flag, type FlagName, flagOf, flags } from '../../cli/options.ts';
+import { type Flag, type FlagName, flags } from '../../cli/flags.ts';
+import { envOf, flagOf } from '../../cli/options.ts';
 
 /** Content of docs/reference/cli.md. */
 export function cliDoc(): string {

@@ -96,14 +96,14 @@ describe('a rollout that cannot move on', () => {
     // Before any deadline it says what it waits for, and each machine once.
     const early = await rollout('status', '--watch', 'false');
     expect(early.code).toBe(0);
-    expect(early.output).toMatch(/1 of 2 machines are of the new template, 2 of older ones, 2 available/);
+    expect(early.output).toMatch(/1 of 2 machines updated, 2 old, 2 available/);
     expect(early.output).toContain('1 machine of the template does not run; no new one may come');
     expect(early.output).toMatch(
       /no older one may go, as 2 of at least 2 are available\n +pool-\S+: CrashLoopBackOff, R/,
     );
     const waiting = await command('describe', 'mcd', 'pool');
     expect(waiting.output).toMatch(/^To do +complete the rollout$/m);
-    expect(waiting.output).toMatch(/^Machines +2 desired, 3 existing, 3 active, 2 available, 2 of older templates$/m);
+    expect(waiting.output).toMatch(/^Machines +2 desired, 3 existing, 3 active, 2 available, 2 old$/m);
     expect(waiting.output).toMatch(/^Waiting for +1 machine of the template does not run; /m);
     expect(waiting.output.match(/ResourceExhausted/g)).toHaveLength(1);
     expect(waiting.output).not.toMatch(/^Failed/m);
@@ -134,7 +134,7 @@ describe('a rollout that cannot move on', () => {
       return shown[searchAttributes.blockedOn]?.[0] === 'CloudCapacity' || undefined;
     });
     const { output } = await command('describe', 'machinedeployment', 'pool');
-    expect(output).toMatch(/Held up by/);
+    expect(output).toMatch(/Blocked by/);
     expect(output).toMatch(/Blocked on +CloudCapacity/);
     const event = await until('the Event is there', async () => {
       const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
@@ -152,7 +152,7 @@ describe('a rollout that cannot move on', () => {
     const elsewhere = await rollout('retry', '--installation', 'other');
     expect(elsewhere.code).toBe(1);
     expect(elsewhere.output).toMatch(
-      /installation 'other' is open for it or for its 1 .* complete the rollout; .* --inst/,
+      /installation 'other' has no open .* its 1 machine that .* complete the rollout: .* --inst/,
     );
 
     // From a retry on it has as long as its deadline before it is late again, though nothing has moved yet.
@@ -160,16 +160,16 @@ describe('a rollout that cannot move on', () => {
     const retried = await rollout('retry');
     expect(retried).toMatchObject({
       code: 0,
-      output: expect.stringMatching(/the rollout and 1 machine try again now/),
+      output: expect.stringMatching(/signalled the rollout and 1 machine to retry now/),
     });
     const trying = await until('the deadline is seen', async () => {
       const answer = await rollout('status', '--watch', 'false');
-      return answer.output.includes('is seen') ? undefined : answer;
+      return answer.output.includes('to be observed') ? undefined : answer;
     });
     expect([trying.code, trying.output]).toEqual([
       0,
       expect.stringMatching(
-        /the progress deadline has passed: 1 of 2 .*; retry was signalled at .*Z; it has until .*Z\n +pool-/,
+        /the progress deadline has passed: 1 of 2 .*; retry was signalled at .*Z; it is late again at .*Z\n +pool-/,
       ),
     ]);
 
@@ -183,20 +183,23 @@ describe('a rollout that cannot move on', () => {
 
   it('[mcm 83] goes back to the template of a revision, and only to one that there is', async () => {
     const { output } = await rollout('history');
-    expect(output).toMatch(/REVISION[^]*\n1 +pool-\S+ +0 +small\n2 \(present\) +pool-\S+ +2 +sold-out/);
+    expect(output).toMatch(/REVISION[^]*\n1 +pool-\S+ +0 +small\n2 \(current\) +pool-\S+ +2 +sold-out/);
     const missing = await rollout('undo', '--to-revision', '9');
     expect([missing.code, missing.output]).toEqual([
       1,
-      expect.stringMatching(/has no revision 9, as --to-revision asks: there is 1, 2; give one of .* rollout history/),
+      expect.stringMatching(/has no revision 9; revisions: 1, 2; see .* rollout history/),
     ]);
     const present = await rollout('undo', '--to-revision', '2');
-    expect([present.code, present.output]).toEqual([0, expect.stringMatching(/nothing to do, revision 2 has its/)]);
+    expect([present.code, present.output]).toEqual([
+      0,
+      expect.stringMatching(/nothing to do, revision 2 has the current/),
+    ]);
 
     expect((await rollout('undo')).output).toMatch(/rolled back to the template of revision 1/);
     const { metadata, spec } = await untilComplete('small');
     expect(metadata.annotations?.[annotations.revision]).toBe('3');
     expect(spec?.template?.metadata?.labels).toEqual({ name: 'pool' });
-    expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 \(present\) +pool-\S+ +2 +small/);
+    expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 \(current\) +pool-\S+ +2 +small/);
   }, 300_000);
 
   it('[mcm 78] rolls nothing over while it is paused, and goes on when it is resumed', async () => {
@@ -205,11 +208,11 @@ describe('a rollout that cannot move on', () => {
     await untilReason('DeploymentPaused');
     const nothingRolls = await rollout('status');
     expect(nothingRolls.code).toBe(0);
-    expect(nothingRolls.output).toMatch(/complete, 2 of 2 .*; it is paused: .* rollout resume pool/);
+    expect(nothingRolls.output).toMatch(/complete, 2 of 2 .*; it is paused, to resume: .* rollout resume pool/);
     const refused = await rollout('restart');
     expect([refused.code, refused.output]).toEqual([
       1,
-      expect.stringMatching(/is paused: first .* rollout resume pool/),
+      expect.stringMatching(/is paused: resume it first with .* rollout resume pool/),
     ]);
     await change({ template: { metadata: { annotations: { note: 'while paused' } } } });
     await until('the change is seen', async () => {
@@ -221,13 +224,13 @@ describe('a rollout that cannot move on', () => {
       const answer = await command('describe', 'mcd', 'pool');
       return /not open/.test(answer.output) ? answer : undefined;
     });
-    expect(described).toMatch(/^Workflow .*, not open: nothing has to be done while it is paused$/m);
+    expect(described).toMatch(/^Workflow .*, not open: there is nothing to do while it is paused$/m);
     expect(described).toMatch(/^Waiting for +2 machines of older templates stay while it is paused$/m);
     expect(described).toMatch(/^To unblock +millwright rollout resume pool -n/m);
     const again = await rollout('pause');
     expect([again.code, again.output]).toEqual([
       1,
-      expect.stringMatching(/spec.paused of .*pool is true already; .* resume/),
+      expect.stringMatching(/pool is already paused; to resume it: .* resume/),
     ]);
 
     expect((await rollout('resume')).code).toBe(0);

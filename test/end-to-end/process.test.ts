@@ -146,7 +146,11 @@ describe('a process that serves', () => {
       [expect.stringMatching(`^Temporal at ${temporalAddress} has no namespace 'nowhere'.* --temporal-namespace`)],
       ['--control-kubeconfig: kubeconfig /no/such/file cannot be read: give the path of a readable YAML or JSON file'],
       [expect.stringMatching(`^the control cluster https://${nobody} does not answer .* correct --control-kubeconfig`)],
-      [expect.stringMatching(`^the control cluster ${client.server} refuses us .* 401 .* correct --target-kubeconfig`)],
+      [
+        expect.stringMatching(
+          `^the control cluster ${client.server} refuses the request .* 401 .* correct --target-kubeconfig`,
+        ),
+      ],
       [expect.stringMatching('^--target-kubeconfig: KUBERNETES_SERVICE_HOST is not set')],
     ]);
   });
@@ -173,7 +177,7 @@ describe('millwright describe', () => {
       code: 0,
       output: [
         `Machine   ${namespace}/blocked`,
-        `Workflow  ${id}, not open: one is started within a minute, if the controllers run`,
+        `Workflow  ${id}, not open: the controllers start it within a minute`,
         'Phase     (new)',
         '',
       ].join('\n'),
@@ -192,7 +196,7 @@ describe('millwright describe', () => {
       description: { blockedOn: 'Class' },
       status: { lastOperation: { state: 'Failed' } },
     });
-    expect(after).toMatchObject({ code: 0, output: expect.stringContaining('does a worker run?') });
+    expect(after).toMatchObject({ code: 0, output: expect.stringContaining('is a worker running?') });
     expect(after.output).toMatch(/Last operation +Create Failed, since .*: MachineClass "missing" does not exist/);
   }, 120_000);
 
@@ -208,7 +212,9 @@ describe('millwright describe', () => {
     await client.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
     await client.delete(machines, key);
 
-    expect(output).toMatch(/not open: the Machine is at rest, and one is started when something has to be done/);
+    expect(output).toMatch(
+      /not open: the Machine is at rest, and the controllers start it when there is something to do/,
+    );
   });
 
   it('names the failed machines of a deployment, whether or not its workflow is open', async () => {
@@ -226,7 +232,7 @@ describe('millwright describe', () => {
 
     expect(open.output).toMatch(/^Doing +.*since/m);
     for (const { output } of [open, silent]) {
-      expect(output).toMatch(/^Held up by +failing-\S+: .*MachineClass "missing" does not exist/m);
+      expect(output).toMatch(/^Blocked by +failing-\S+: .*MachineClass "missing" does not exist/m);
       expect(output.match(/does not exist/g)).toHaveLength(1);
     }
   }, 120_000);
@@ -262,15 +268,19 @@ describe('without anybody at work', () => {
     running.push(watching);
     const once = await outcomeOf([...rollout('status'), '--watch', 'false']);
     const retried = await outcomeOf(rollout('retry'));
-    await eventually(() => watching.logs().includes('do the controllers'), 40_000);
+    await eventually(() => watching.logs().includes('are the controllers'), 40_000);
 
     expect(once.code).toBe(0);
     for (const output of [once.output, watching.logs()]) {
-      expect(output).toMatch(/^.*: waiting until its spec is seen\n {2}do the controllers and a worker run\?\n$/);
+      expect(output).toMatch(
+        /^.*: waiting for the spec update to be observed\n {2}are the controllers and a worker running\?\n$/,
+      );
     }
     expect(retried.code).toBe(1);
-    expect(retried.output).toContain(`no workflow of installation '${namespace}' is open for it, and there is to do: `);
-    expect(retried.output).toMatch(/start the controllers, or correct --installation/);
+    expect(retried.output).toContain(
+      `installation '${namespace}' has no open workflow for MachineDeployment ${namespace}/idle; to do: `,
+    );
+    expect(retried.output).toMatch(/: start the controllers, or correct --installation/);
   }, 60_000);
 
   it('no sweep begins where there was no worker, and one that lost its workers tells how to end it', async () => {
@@ -314,7 +324,7 @@ describe('the command line', () => {
     [['describe', 'machine'], "missing required argument 'name'"],
     [
       ['rollout', 'retry', 'a', '--watch', 'false'],
-      "--watch is no option of 'rollout retry': give it to 'rollout status' alone",
+      "--watch is not a flag of 'rollout retry': use it with 'rollout status' only",
     ],
   ])('refuses %j with code 2', async (args, message) => {
     const { code, output } = await outcomeOf(args);

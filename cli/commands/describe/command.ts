@@ -1,8 +1,8 @@
 import { defineCommand } from '../../command.ts';
-import { clusterFlags, temporalFlags } from '../../flags.ts';
+import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
-/** Kinds by what kubectl calls them. */
+/** Kinds by the names that kubectl accepts. */
 const kinds = {
   Machine: ['machine', 'machines', 'mc'],
   MachineDeployment: ['machinedeployment', 'machinedeployments', 'mcd'],
@@ -11,20 +11,20 @@ const kinds = {
 
 export const describeCommand = defineCommand({
   name: 'describe',
-  description: 'Tell what is being done with an object, what that waits for and what would unblock it.',
+  description: 'Show what Millwright is doing with an object, what it is waiting for and what would unblock it.',
   arguments: [
-    ['kind', 'machine, machinedeployment or machineset, or what kubectl calls them for short'],
+    ['kind', 'machine, machinedeployment or machineset, or a plural or short name of kubectl'],
     ['name', 'name of the object'],
   ],
   flags: ['namespace', 'output', 'installation', ...clusterFlags, ...temporalFlags],
-  async run(options, [kind = '', name = ''], given) {
-    const kindOf = (Object.keys(kinds) as (keyof typeof kinds)[]).find((known) =>
-      kinds[known].some((spelling) => spelling === kind.toLowerCase()),
+  async run(options, [given = '', name = ''], rawFlags) {
+    const kind = (Object.keys(kinds) as (keyof typeof kinds)[]).find((known) =>
+      kinds[known].some((spelling) => spelling === given.toLowerCase()),
     );
-    if (kindOf === undefined) {
-      throw new UsageError(`kind is '${kind}': give one of ${Object.values(kinds).flat().join(', ')}`);
+    if (kind === undefined) {
+      throw new UsageError(`kind is '${given}': give one of ${Object.values(kinds).flat().join(', ')}`);
     }
     const { describe } = await import('./run.ts');
-    console.log(await describe(kindOf, name, options, given));
+    console.log(await describe(kind, name, options, rawFlags));
   },
 });

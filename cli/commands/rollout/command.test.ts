@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type FlagName, parseOptions, UsageError } from '../../options.ts';
-import { rolloutCommand, rolloutLine } from './command.ts';
+import type { FlagName } from '../../flags.ts';
+import { parseOptions, UsageError } from '../../options.ts';
+import { rolloutCommandLine } from './actions.ts';
+import { rolloutCommand } from './command.ts';
 
 describe('millwright rollout', () => {
   const run = (action: string, given: Partial<Record<FlagName, string>>) =>
@@ -10,34 +12,34 @@ describe('millwright rollout', () => {
     [
       'history',
       { toRevision: '3' },
-      "--to-revision is no option of 'rollout history': give it to 'rollout undo' alone",
+      "--to-revision is not a flag of 'rollout history': use it with 'rollout undo' only",
     ],
-    ['retry', { watch: 'false' }, "--watch is no option of 'rollout retry': give it to 'rollout status' alone"],
-    // What says where the servers are is for all.
+    ['retry', { watch: 'false' }, "--watch is not a flag of 'rollout retry': use it with 'rollout status' only"],
+    // All actions take the flags of the servers.
     [
       'undo',
       { watch: 'true', installation: 'a' },
-      "--watch is no option of 'rollout undo': give it to 'rollout status' alone",
+      "--watch is not a flag of 'rollout undo': use it with 'rollout status' only",
     ],
-  ])('refuses %s with %j, which is for another action', async (action, given, problem) => {
+  ])('refuses %s with %j, a flag of another action', async (action, given, problem) => {
     await expect(run(action, given)).rejects.toThrow(new UsageError(problem));
   });
 });
 
-describe('rolloutLine', () => {
+describe('rolloutCommandLine', () => {
   const key = { namespace: 'prod', name: 'pool' };
 
-  it('is the command for an object where nothing else was given', () => {
-    expect(rolloutLine('retry', key, {})).toBe('millwright rollout retry pool -n prod');
+  it('names the object and its namespace', () => {
+    expect(rolloutCommandLine('retry', key, {})).toBe('millwright rollout retry pool -n prod');
   });
 
-  it('reaches the servers and the installation that were given, and repeats nothing else', () => {
+  it('repeats the flags of the servers and the installation, and no others', () => {
     const given = {
       ...{ namespace: 'prod', watch: 'false', output: 'json', installation: 'blue', temporalTls: 'true' },
       ...{ targetKubeconfig: "/home/o'neil/my config", temporalAddress: '[::1]:7233' },
     };
 
-    expect(rolloutLine('retry', key, given)).toBe(
+    expect(rolloutCommandLine('retry', key, given)).toBe(
       "millwright rollout retry pool -n prod --installation blue --target-kubeconfig '/home/o'\\''neil/my config'" +
         " --temporal-address '[::1]:7233' --temporal-tls true",
     );

@@ -1,48 +1,44 @@
-import { defineCommand, type Given } from '../../command.ts';
-import { clusterFlags, temporalFlags } from '../../flags.ts';
-import { lineOf } from '../../line.ts';
-import { type FlagName, flagOf, UsageError } from '../../options.ts';
+import { defineCommand, type RawFlags } from '../../command.ts';
+import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
+import type { FlagName } from '../../flags.ts';
+import { flagOf, UsageError } from '../../options.ts';
+import { type RolloutAction, rolloutActions } from './actions.ts';
 
-const actions = ['status', 'history', 'retry', 'pause', 'resume', 'undo', 'restart'] as const;
-export type RolloutAction = (typeof actions)[number];
-
-/** Options that one action alone has. */
-const ownOptions = [
+/** Flags that only one action takes. */
+const ownFlags = [
   ['watch', 'status'],
   ['toRevision', 'undo'],
 ] as const satisfies readonly (readonly [FlagName, RolloutAction])[];
 
 export const rolloutCommand = defineCommand({
   name: 'rollout',
-  description:
-    'Look after the rollout of a MachineDeployment, as `kubectl rollout` does for others. status: tell how far it is until it is complete; ends with 1 when the progress deadline has passed. history: its revisions. retry: try again now whatever it and the machines that hold it up wait for. pause and resume: changes of the template wait, or no longer. undo: back to the template of an earlier revision. restart: replace all machines.',
+  description: `Manage the rollout of a MachineDeployment, as \`kubectl rollout\` does for a Deployment.
+- status: show the progress until the rollout is complete; exits with 1 once the progress deadline has passed.
+- history: list the revisions.
+- retry: retry now whatever the rollout and its machines are waiting for.
+- pause, resume: hold back changes of the template, or apply them.
+- undo: restore the template of an earlier revision.
+- restart: replace all machines.`,
   arguments: [
-    ['action', `${actions.slice(0, -1).join(', ')} or ${actions.at(-1)}`],
+    ['action', `${rolloutActions.slice(0, -1).join(', ')} or ${rolloutActions.at(-1)}`],
     ['name', 'name of the MachineDeployment'],
   ],
   flags: ['watch', 'toRevision', 'namespace', 'installation', ...clusterFlags, ...temporalFlags],
-  async run(options, [wanted = '', name = ''], given) {
-    const action = actions.find((known) => known === wanted);
-    if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${actions.join(', ')}`);
-    refuseForeign(action, given);
+  async run(options, [wanted = '', name = ''], rawFlags) {
+    const action = rolloutActions.find((known) => known === wanted);
+    if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${rolloutActions.join(', ')}`);
+    refuseForeignFlags(action, rawFlags);
     const { rollout } = await import('./run.ts');
-    await rollout(action, name, options, given);
+    await rollout(action, name, options, rawFlags);
   },
 });
 
-/** A variable may be there for other commands. What is on the command line was meant for this one. */
-function refuseForeign(action: RolloutAction, given: Given): void {
-  const problems = ownOptions
-    .filter(([name, owner]) => given[name] !== undefined && owner !== action)
-    .map(([name, owner]) => `${flagOf(name)} is no option of 'rollout ${action}': give it to 'rollout ${owner}' alone`);
+/** Only on the command line: a variable may be set for other commands. */
+function refuseForeignFlags(action: RolloutAction, rawFlags: RawFlags): void {
+  const problems = ownFlags
+    .filter(([name, owner]) => rawFlags[name] !== undefined && owner !== action)
+    .map(
+      ([name, owner]) => `${flagOf(name)} is not a flag of 'rollout ${action}': use it with 'rollout ${owner}' only`,
+    );
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
-}
-
-/** A command line for people to run next, at the same servers and for the same installation as this one. */
-export function rolloutLine(
-  action: RolloutAction,
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-  given: Given,
-): string {
-  return lineOf(['rollout', action, name], namespace, given);
 }

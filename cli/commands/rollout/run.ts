@@ -1,142 +1,124 @@
-/** What `millwright rollout` does: it reads and changes the objects, and tells workflows to try again. */
+/** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
 import { toTasks } from '../../../api/attention.ts';
 import { labels } from '../../../api/gardener/names.ts';
-import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
+import { machineDeployments, machineSets } from '../../../api/gardener/resources.ts';
 import type { MachineTemplate } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { names } from '../../../api/names.ts';
 import { revisionOf } from '../../../api/owner/revision.ts';
 import { templatesEqual } from '../../../api/owner/template.ts';
-import { controllerOf, currentSetOf, groupByController, isActive, isAvailable } from '../../../api/owner/view.ts';
+import { controllerOf, groupByController, isActive, isAvailable } from '../../../api/owner/view.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
 import { retryNow } from '../../../temporal/workflows.ts';
-import type { Given } from '../../command.ts';
+import type { RawFlags } from '../../command.ts';
+import { withInstallation } from '../../installation.ts';
+import { readOwned, toDeploymentState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
-import { readDeploymentState } from '../owner-state.ts';
-import type { RolloutAction } from './command.ts';
+import type { RolloutAction } from './actions.ts';
+import { toHistory } from './history.ts';
 import { status } from './status.ts';
 import {
-  lineOf,
+  commandLineOf,
   nameOf,
   type RolloutOptions,
+  type RolloutTarget,
   readDeployment,
   refOf,
   refuseDeleted,
-  type Subject,
-  withInstallation,
 } from './target.ts';
 
 interface Action {
-  /** Whether it changes the deployment, which makes no sense for one that is being deleted. */
+  /** Whether it changes the deployment. Deployments that are being deleted are not changed. */
   readonly isChange: boolean;
-  run(subject: Subject, deployment: MachineDeployment): Promise<string>;
+  /** Returns the text to print. */
+  run(target: RolloutTarget, deployment: MachineDeployment): Promise<string>;
 }
 
 const actions: Record<RolloutAction, Action> = {
   status: { isChange: false, run: status },
-  history: { isChange: false, run: history },
+  history: {
+    isChange: false,
+    run: async (target, deployment) => toHistory(deployment, await setsOf(target, deployment)),
+  },
   retry: { isChange: false, run: retry },
-  pause: { isChange: true, run: (subject, deployment) => setPaused(subject, deployment, true) },
-  resume: { isChange: true, run: (subject, deployment) => setPaused(subject, deployment, false) },
+  pause: { isChange: true, run: (target, deployment) => setPaused(target, deployment, true) },
+  resume: { isChange: true, run: (target, deployment) => setPaused(target, deployment, false) },
   undo: { isChange: true, run: undo },
   restart: { isChange: true, run: restart },
 };
 
-/** Does it and prints what has become of it. Throws an Error that says what is wrong and the fix. */
+/** Runs an action and prints its result. Throws an Error that names the problem and the fix. */
 export async function rollout(
   action: RolloutAction,
   name: string,
   options: RolloutOptions,
-  given: Given,
+  rawFlags: RawFlags,
 ): Promise<void> {
   const control = await connectCluster('control', options, 'rollout');
   try {
-    const subject = { control, key: { namespace: options.namespace, name }, options, given };
-    const deployment = await readDeployment(subject);
+    const target = { control, key: { namespace: options.namespace, name }, options, rawFlags };
+    const deployment = await readDeployment(target);
     const { isChange, run } = actions[action];
-    if (isChange) refuseDeleted(subject, deployment);
-    console.log(await run(subject, deployment));
+    if (isChange) refuseDeleted(target, deployment);
+    console.log(await run(target, deployment));
   } finally {
     await control.close();
   }
 }
 
-async function setsOf({ control, key }: Subject, { metadata }: MachineDeployment): Promise<MachineSet[]> {
+async function setsOf({ control, key }: RolloutTarget, deployment: MachineDeployment): Promise<MachineSet[]> {
   const { items } = await control.list(machineSets, { namespace: key.namespace });
-  return items.filter((set) => controllerOf(set) === metadata.uid).toSorted((a, b) => revisionOf(a) - revisionOf(b));
+  return ownSets(deployment, items);
 }
 
-async function history(subject: Subject, deployment: MachineDeployment): Promise<string> {
-  const sets = await setsOf(subject, deployment);
-  return sets.length === 0 ? 'there is no revision yet' : toHistory(deployment, sets);
+/** By revision, the oldest first. */
+function ownSets({ metadata }: MachineDeployment, sets: readonly MachineSet[]): MachineSet[] {
+  return sets.filter((set) => controllerOf(set) === metadata.uid).toSorted((a, b) => revisionOf(a) - revisionOf(b));
 }
 
-/** The revisions of a deployment, a line each. @param sets those of the deployment, in the order of the lines */
-export function toHistory(deployment: MachineDeployment, sets: readonly MachineSet[]): string {
-  const present = currentSetOf(deployment, sets);
-  const rows = sets.map((set) => [
-    `${revisionOf(set)}${set === present ? ' (present)' : ''}`,
-    set.metadata.name,
-    String(set.spec?.replicas ?? 0),
-    set.spec?.template?.spec?.class?.name ?? '',
-    Object.entries(set.spec?.template?.metadata?.annotations ?? {})
-      .map(([key, value]) => `${key}=${value}`)
-      .join(' '),
-  ]);
-  const all = [['REVISION', 'SET', 'REPLICAS', 'CLASS', 'ANNOTATIONS'], ...rows];
-  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
-  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ');
-  const note = present === undefined ? ['the present template has no revision yet'] : [];
-  return [...all.map((row) => line(row).trimEnd()), ...note].join('\n');
-}
-
-async function setPaused(subject: Subject, { spec }: MachineDeployment, paused: boolean): Promise<string> {
-  const { control, key } = subject;
-  const which = nameOf(subject);
+async function setPaused(target: RolloutTarget, { spec }: MachineDeployment, paused: boolean): Promise<string> {
+  const name = nameOf(target);
   if ((spec?.paused === true) === paused) {
-    const other = lineOf(paused ? 'resume' : 'pause', subject);
-    throw new Error(`spec.paused of ${which} is ${paused} already; to change it: ${other}`);
+    const [state, other] = paused ? (['already paused', 'resume'] as const) : (['not paused', 'pause'] as const);
+    throw new Error(`${name} is ${state}; to ${other} it: ${commandLineOf(other, target)}`);
   }
-  await control.patch(machineDeployments, key, mergePatch({ spec: { paused } }));
-  return `${which}: ${paused ? 'paused' : 'resumed'}`;
+  await target.control.patch(machineDeployments, target.key, mergePatch({ spec: { paused } }));
+  return `${name}: ${paused ? 'paused' : 'resumed'}`;
 }
 
-/** As kubectl: a change that would not begin before it is resumed is refused. */
-function refusePaused(subject: Subject, { spec }: MachineDeployment): void {
+/** As kubectl does: a change that would have no effect before the deployment is resumed is refused. */
+function refusePaused(target: RolloutTarget, { spec }: MachineDeployment): void {
   if (spec?.paused !== true) return;
-  throw new Error(`spec.paused of ${nameOf(subject)} is true, it is paused: first ${lineOf('resume', subject)}`);
+  throw new Error(`${nameOf(target)} is paused: resume it first with ${commandLineOf('resume', target)}`);
 }
 
-async function undo(subject: Subject, deployment: MachineDeployment): Promise<string> {
-  refusePaused(subject, deployment);
-  const which = nameOf(subject);
-  const present = deployment.spec?.template;
-  const sets = await setsOf(subject, deployment);
-  const wanted = subject.options.toRevision;
+async function undo(target: RolloutTarget, deployment: MachineDeployment): Promise<string> {
+  refusePaused(target, deployment);
+  const name = nameOf(target);
+  const current = deployment.spec?.template;
+  const sets = await setsOf(target, deployment);
+  const { toRevision } = target.options;
   const set =
-    wanted === 0
-      ? sets.findLast(({ spec }) => !templatesEqual(spec?.template, present))
-      : sets.find((each) => revisionOf(each) === wanted);
+    toRevision === 0
+      ? sets.findLast(({ spec }) => !templatesEqual(spec?.template, current))
+      : sets.find((each) => revisionOf(each) === toRevision);
   if (set?.spec?.template === undefined) {
+    const missing = toRevision === 0 ? 'revision with another template' : `revision ${toRevision}`;
     const known = sets.map(revisionOf).join(', ') || 'none';
-    const lacking = wanted === 0 ? 'no revision with another template' : `no revision ${wanted}, as --to-revision asks`;
-    throw new Error(`${which} has ${lacking}: there is ${known}; give one of ${lineOf('history', subject)}`);
+    throw new Error(`${name} has no ${missing}; revisions: ${known}; see ${commandLineOf('history', target)}`);
   }
   const template = withoutHash(set.spec.template);
-  if (templatesEqual(template, present)) {
-    return `${which}: nothing to do, revision ${revisionOf(set)} has its present template`;
+  if (templatesEqual(template, current)) {
+    return `${name}: nothing to do, revision ${revisionOf(set)} has the current template`;
   }
-  await replaceTemplate(subject, deployment, template);
-  return `${which}: rolled back to the template of revision ${revisionOf(set)}`;
+  await replaceTemplate(target, deployment, template);
+  return `${name}: rolled back to the template of revision ${revisionOf(set)}`;
 }
 
-/**
- * Whoever has changed the spec meanwhile wins, as the template is replaced as a whole. A status that was written
- * meanwhile, which in a rollout happens all the time, is no reason.
- */
+/** Replaces the template as a whole, unless the spec has changed since it was read. Changes of the status are no conflict. */
 async function replaceTemplate(
-  subject: Subject,
+  target: RolloutTarget,
   { metadata }: MachineDeployment,
   template: MachineTemplate,
 ): Promise<void> {
@@ -146,48 +128,48 @@ async function replaceTemplate(
     { op: 'replace', path: '/spec/template', value: template },
   ];
   try {
-    await subject.control.patch(machineDeployments, subject.key, jsonPatch(operations));
+    await target.control.patch(machineDeployments, target.key, jsonPatch(operations));
   } catch (cause) {
-    const now = await readDeployment(subject);
+    const now = await readDeployment(target);
     if (now.metadata.generation === metadata.generation && now.metadata.uid === metadata.uid) throw cause;
-    throw new Error(`the spec of ${nameOf(subject)} was changed in this moment: look at it, and try again`, { cause });
+    throw new Error(`somebody else has just changed the spec of ${nameOf(target)}: check it and try again`, { cause });
   }
 }
 
-/** A set's template has its hash among the labels, a deployment's has not. */
+/** The template of a set has its hash as a label, the template of a deployment has not. */
 function withoutHash(template: MachineTemplate): MachineTemplate {
   const { [labels.templateHash]: _, ...own } = template.metadata?.labels ?? {};
   return { ...template, metadata: { ...template.metadata, labels: own } };
 }
 
-async function restart(subject: Subject, deployment: MachineDeployment): Promise<string> {
-  refusePaused(subject, deployment);
+async function restart(target: RolloutTarget, deployment: MachineDeployment): Promise<string> {
+  refusePaused(target, deployment);
   const annotations = { [names.restartedAt]: new Date().toISOString() };
   const patch = mergePatch({ spec: { template: { metadata: { annotations } } } });
-  await subject.control.patch(machineDeployments, subject.key, patch);
-  return `${nameOf(subject)}: restarted, all its machines are replaced`;
+  await target.control.patch(machineDeployments, target.key, patch);
+  return `${nameOf(target)}: restarted, all machines will be replaced`;
 }
 
-/** Tells the rollout and every machine that does not run, or is on its way out. */
-async function retry(subject: Subject, deployment: MachineDeployment): Promise<string> {
-  const { control, key } = subject;
-  const { items } = await control.list(machines, { namespace: key.namespace });
-  const bySet = groupByController(items);
-  const holding = (await setsOf(subject, deployment))
+/** Signals the workflows of the deployment and of each machine that is not available or is being deleted. */
+async function retry(target: RolloutTarget, deployment: MachineDeployment): Promise<string> {
+  const owned = await readOwned(target.control, target.key.namespace);
+  const bySet = groupByController(owned.machines);
+  const unavailable = ownSets(deployment, owned.sets)
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
     .filter((machine) => !isActive(machine) || !isAvailable(machine));
-  return withInstallation(subject, async (to) => {
-    let told = 0;
-    for (const machine of holding) if (await retryNow(to, 'Machine', refOf(subject, machine))) told++;
-    const isOpen = await retryNow(to, 'MachineDeployment', refOf(subject, deployment));
-    const { needs } = await readDeploymentState(control, deployment);
-    if (told === 0 && !isOpen && (needs.length > 0 || holding.length > 0)) {
-      const them = holding.length > 0 ? ` or for its ${count(holding.length)} not available` : '';
-      const why = `no workflow of installation '${to.name}' is open for it${them}, and there is to do: ${toTasks(needs)}`;
-      throw new Error(`${nameOf(subject)}: ${why}; start the controllers, or correct --installation`);
+  return withInstallation(target.options, async (to) => {
+    let signalled = 0;
+    for (const machine of unavailable) if (await retryNow(to, 'Machine', refOf(target, machine))) signalled++;
+    const isOpen = await retryNow(to, 'MachineDeployment', refOf(target, deployment));
+    const { needs } = toDeploymentState(deployment, owned);
+    if (signalled === 0 && !isOpen && (needs.length > 0 || unavailable.length > 0)) {
+      const them = unavailable.length > 0 ? ` or for its ${count(unavailable.length)} that are not available` : '';
+      const todo = needs.length > 0 ? `; to do: ${toTasks(needs)}` : '';
+      const fix = 'start the controllers, or correct --installation';
+      throw new Error(`installation '${to.name}' has no open workflow for ${nameOf(target)}${them}${todo}: ${fix}`);
     }
-    const who = [...(isOpen ? ['the rollout'] : []), ...(told > 0 ? [count(told)] : [])].join(' and ');
-    return `${nameOf(subject)}: ${who === '' ? 'nothing waits' : `${who} try again now`}`;
+    const who = [...(isOpen ? ['the rollout'] : []), ...(signalled > 0 ? [count(signalled)] : [])].join(' and ');
+    return `${nameOf(target)}: ${who === '' ? 'nothing to retry' : `signalled ${who} to retry now`}`;
   });
 }
 

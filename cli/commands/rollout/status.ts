@@ -1,80 +1,104 @@
-/** `millwright rollout status`: how far a rollout is, until it is complete or late. */
+/** `millwright rollout status`: the progress of a rollout, until it is complete or late. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rolloutComplete, rolloutLate } from '../../../api/attention.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import { findRetry } from '../../../temporal/workflows.ts';
-import { countsOf, heldUpLines, type OwnerState, readDeploymentState } from '../owner-state.ts';
-import { lineOf, nameOf, readDeployment, refOf, refuseDeleted, type Subject, withInstallation } from './target.ts';
+import { withInstallation } from '../../installation.ts';
+import {
+  blockerLines,
+  countsOf,
+  type OwnedObjects,
+  type OwnerState,
+  readOwned,
+  toDeploymentState,
+  watchOwned,
+} from '../../owner-state.ts';
+import { commandLineOf, nameOf, type RolloutTarget, readDeployment, refOf, refuseDeleted } from './target.ts';
 
-const lookAgainMs = 1_000;
-/** While a rollout moves its counts say enough. What holds it up is told when they stand still, and at the end. */
-const standsStillMs = 10_000;
+const pollMs = 1_000;
+/** While the counts change they say enough. The blockers are printed once the counts have not changed for this long, ms. */
+const stuckMs = 10_000;
 
-/** Resolves when it is complete, or at once where nobody wants to watch; throws an Error when it is late. */
-export async function status(subject: Subject, first: MachineDeployment): Promise<string> {
-  let told = '';
-  let toldLines = '';
-  let movedAt = 0;
-  let retry: Retry | undefined;
-  for (let deployment = first; ; deployment = await readDeployment(subject)) {
-    refuseDeleted(subject, deployment);
-    const state = await readDeploymentState(subject.control, deployment);
-    const progress = progressOf(subject, deployment, state);
-    const isLate = progress.outcome === 'late';
-    if (isLate && (retry === undefined || isOver(retry))) retry = await findOpenRetry(subject, deployment);
-    const { text, outcome, lines } = isLate ? afterRetry(subject, progress, retry) : progress;
-    if (outcome === 'complete') return text;
-    const all = [text, ...lines].join('\n  ');
-    if (outcome === 'failed') throw new Error(all);
-    if (!subject.options.watch) return all;
-    if (text !== told) {
-      console.log(text);
-      told = text;
-      movedAt = Date.now();
-    } else if (all !== toldLines && lines.length > 0 && Date.now() - movedAt >= standsStillMs) {
-      console.log(lines.map((line) => `  ${line}`).join('\n'));
-      toldLines = all;
+/** Resolves when the rollout is complete, or at once with --watch false; throws an Error when it is late. */
+export async function status(target: RolloutTarget, first: MachineDeployment): Promise<string> {
+  const { control, key } = target;
+  const report = progressReporter(target);
+  const answer = await report(first, await readOwned(control, key.namespace));
+  if (answer !== undefined) return answer;
+  const owned = watchOwned(control, key.namespace);
+  try {
+    for (;;) {
+      await sleep(pollMs);
+      const answer = await report(await readDeployment(target), await owned.read());
+      if (answer !== undefined) return answer;
     }
-    await sleep(lookAgainMs);
+  } finally {
+    await owned.stop();
   }
+}
+
+/** Prints what has changed since its last call. It returns the final text, and undefined while there is none. */
+function progressReporter(target: RolloutTarget) {
+  let printed = { text: '', blockers: '' };
+  let changedAt = 0;
+  let retry: Retry | undefined;
+  return async (deployment: MachineDeployment, owned: OwnedObjects): Promise<string | undefined> => {
+    refuseDeleted(target, deployment);
+    const progress = toProgress(target, deployment, toDeploymentState(deployment, owned));
+    const isLate = progress.outcome === 'late';
+    if (isLate && (retry === undefined || isOver(retry))) retry = await findOpenRetry(target, deployment);
+    const { text, outcome, blockers } = isLate ? afterRetry(target, progress, retry) : progress;
+    if (outcome === 'complete') return text;
+    const all = [text, ...blockers].join('\n  ');
+    if (outcome === 'failed') throw new Error(all);
+    if (!target.options.watch) return all;
+    if (text !== printed.text) {
+      console.log(text);
+      printed = { ...printed, text };
+      changedAt = Date.now();
+    } else if (all !== printed.blockers && blockers.length > 0 && Date.now() - changedAt >= stuckMs) {
+      console.log(blockers.map((line) => `  ${line}`).join('\n'));
+      printed = { ...printed, blockers: all };
+    }
+    return undefined;
+  };
 }
 
 interface Progress {
   readonly text: string;
   readonly outcome: 'complete' | 'failed' | 'late' | 'under way';
-  /** What holds it up. */
-  readonly lines: readonly string[];
+  /** One line each. */
+  readonly blockers: readonly string[];
 }
 
-/** How far a rollout is, and what it waits for. */
-function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDeployment, state: OwnerState): Progress {
+function toProgress(target: RolloutTarget, { metadata, status = {} }: MachineDeployment, state: OwnerState): Progress {
   const { view, needs, waitsFor, blockedBy } = state;
-  const { generation = 0 } = metadata;
   const { total, older, available } = countsOf(state);
-  const which = nameOf(subject);
+  const name = nameOf(target);
   if (view.problem !== undefined) {
-    return { text: `${which} is not valid: ${view.problem}`, outcome: 'failed', lines: [] };
+    return { text: `${name} is invalid: ${view.problem}`, outcome: 'failed', blockers: [] };
   }
-  if ((now.observedGeneration ?? 0) < generation) {
-    const lines = ['do the controllers and a worker run?'];
-    return { text: `${which}: waiting until its spec is seen`, outcome: 'under way', lines };
+  if ((status.observedGeneration ?? 0) < (metadata.generation ?? 0)) {
+    const blockers = ['are the controllers and a worker running?'];
+    return { text: `${name}: waiting for the spec update to be observed`, outcome: 'under way', blockers };
   }
   const updated = total - older;
-  const counts = `${updated} of ${view.replicas} machines are of the new template, ${older} of older ones, ${available} available`;
-  const resume = view.paused ? `; it is paused: ${lineOf('resume', subject)}` : '';
+  const counts = `${updated} of ${view.replicas} machines updated, ${older} old, ${available} available`;
+  const resume = view.paused ? `; it is paused, to resume: ${commandLineOf('resume', target)}` : '';
   const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
   if (isDone && (view.progress === rolloutComplete || view.paused)) {
-    return { text: `${which}: complete, ${counts}${resume}`, outcome: 'complete', lines: [] };
+    return { text: `${name}: complete, ${counts}${resume}`, outcome: 'complete', blockers: [] };
   }
-  const lines = blockedBy === undefined ? [] : heldUpLines(blockedBy);
+  const blockers = blockedBy === undefined ? [] : blockerLines(blockedBy);
   const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
   if (view.progress === rolloutLate) {
-    return { text: `${which}: the progress deadline has passed: ${counts}${waits}`, outcome: 'late', lines };
+    return { text: `${name}: the progress deadline has passed: ${counts}${waits}`, outcome: 'late', blockers };
   }
-  return { text: `${which}: ${counts}${waits}${needs.length === 0 ? resume : ''}`, outcome: 'under way', lines };
+  const text = `${name}: ${counts}${waits}${needs.length === 0 ? resume : ''}`;
+  return { text, outcome: 'under way', blockers };
 }
 
-/** When a late rollout was signalled to try again, and until when it may take to get further. */
+/** When a late rollout was signalled to retry, and when it is late again. */
 interface Retry {
   readonly at: Date;
   readonly until: Date;
@@ -85,13 +109,13 @@ function isOver({ until }: Retry): boolean {
 }
 
 /**
- * The status says late until there is progress. A run that is late fails, so what was told to its successor was told
- * since. undefined also when Temporal does not answer, which is told.
+ * The status says late until there is progress. A late run fails, so a signal to its successor came later than that.
+ * Prints the error and returns undefined when Temporal does not answer.
  */
-async function findOpenRetry(subject: Subject, deployment: MachineDeployment): Promise<Retry | undefined> {
+async function findOpenRetry(target: RolloutTarget, deployment: MachineDeployment): Promise<Retry | undefined> {
   try {
-    const ref = refOf(subject, deployment);
-    const at = await withInstallation(subject, (installation) => findRetry(installation, 'MachineDeployment', ref));
+    const ref = refOf(target, deployment);
+    const at = await withInstallation(target.options, (to) => findRetry(to, 'MachineDeployment', ref));
     if (at === undefined) return undefined;
     const retry = { at, until: new Date(at.getTime() + (deployment.spec?.progressDeadlineSeconds ?? 0) * 1_000) };
     return isOver(retry) ? undefined : retry;
@@ -101,11 +125,11 @@ async function findOpenRetry(subject: Subject, deployment: MachineDeployment): P
   }
 }
 
-function afterRetry(subject: Subject, progress: Progress, retry: Retry | undefined): Progress {
+function afterRetry(target: RolloutTarget, progress: Progress, retry: Retry | undefined): Progress {
   if (retry === undefined) {
-    const fix = `once what holds it up is away: ${lineOf('retry', subject)}`;
+    const fix = `once the cause is fixed: ${commandLineOf('retry', target)}`;
     return { ...progress, text: `${progress.text}; ${fix}`, outcome: 'failed' };
   }
-  const told = `retry was signalled at ${retry.at.toISOString()}; it has until ${retry.until.toISOString()}`;
-  return { ...progress, text: `${progress.text}; ${told}`, outcome: 'under way' };
+  const times = `retry was signalled at ${retry.at.toISOString()}; it is late again at ${retry.until.toISOString()}`;
+  return { ...progress, text: `${progress.text}; ${times}`, outcome: 'under way' };
 }

@@ -1,76 +1,56 @@
-/** The MachineDeployment that `millwright rollout` is about, and where it is. */
-import { Client } from '@temporalio/client';
+/** The MachineDeployment that `millwright rollout` acts on, and where it is. */
 import { machineDeployments } from '../../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import { isOrphaning } from '../../../api/owner/view.ts';
 import type { KubeClient } from '../../../kube/client.ts';
-import { connectClient } from '../../../temporal/connection.ts';
-import type { Installation } from '../../../temporal/workflows.ts';
-import type { Given } from '../../command.ts';
-import type { clusterFlags, temporalFlags } from '../../flags.ts';
+import type { RawFlags } from '../../command.ts';
+import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import type { Options } from '../../options.ts';
-import { temporalServer } from '../../servers.ts';
-import { type RolloutAction, rolloutLine } from './command.ts';
+import { type RolloutAction, rolloutCommandLine } from './actions.ts';
 
 export type RolloutOptions = Options<
   'watch' | 'toRevision' | 'namespace' | 'installation' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
 
-/** What an action is given. */
-export interface Subject {
+export interface RolloutTarget {
   readonly control: KubeClient;
   readonly key: { readonly namespace: string; readonly name: string };
   readonly options: RolloutOptions;
-  readonly given: Given;
+  readonly rawFlags: RawFlags;
 }
 
 /** The command line of another action for the same deployment. */
-export function lineOf(action: RolloutAction, { key, given }: Subject): string {
-  return rolloutLine(action, key, given);
+export function commandLineOf(action: RolloutAction, { key, rawFlags }: RolloutTarget): string {
+  return rolloutCommandLine(action, key, rawFlags);
 }
 
 /** For messages. */
-export function nameOf({ key }: Subject): string {
+export function nameOf({ key }: RolloutTarget): string {
   return `MachineDeployment ${key.namespace}/${key.name}`;
 }
 
-/** Throws an Error when there is none of the name. */
-export async function readDeployment(subject: Subject): Promise<MachineDeployment> {
-  const deployment = await subject.control.find(machineDeployments, subject.key);
+/** Throws an Error when the deployment does not exist. */
+export async function readDeployment(target: RolloutTarget): Promise<MachineDeployment> {
+  const deployment = await target.control.find(machineDeployments, target.key);
   if (deployment !== undefined) return deployment;
-  throw new Error(`${nameOf(subject)} does not exist in the control cluster: correct the name or --namespace`);
+  throw new Error(`${nameOf(target)} does not exist in the control cluster: correct the name or --namespace`);
 }
 
-/** Throws an Error for one that is being deleted. */
-export function refuseDeleted(subject: Subject, deployment: MachineDeployment): void {
+/** Throws an Error when the deployment is being deleted. */
+export function refuseDeleted(target: RolloutTarget, deployment: MachineDeployment): void {
   const { metadata } = deployment;
   if (metadata.deletionTimestamp === undefined) return;
   const [how, advice] = isOrphaning(deployment)
     ? [' with --cascade=orphan', 'wait until the Kubernetes garbage collector has released what it owns']
     : ['', 'create a deployment with another name'];
-  throw new Error(`${nameOf(subject)} is being deleted${how} since ${metadata.deletionTimestamp}: ${advice}`);
+  throw new Error(`${nameOf(target)} is being deleted${how} since ${metadata.deletionTimestamp}: ${advice}`);
 }
 
-/** By which the workflow of the deployment, or of one of its machines, is found. */
+/** Reference to the deployment or to one of its machines, which names its workflow. */
 export function refOf(
-  { key }: Subject,
+  { key }: RolloutTarget,
   { metadata: { name, uid } }: { readonly metadata: { readonly name: string; readonly uid: string } },
 ): ObjectRef {
   return { dialect: 'gardener', namespace: key.namespace, name, uid };
-}
-
-/** Does something with the workflows of the installation. Throws an Error of one line when Temporal does not answer. */
-export async function withInstallation<T>(
-  { options }: Subject,
-  run: (installation: Installation) => Promise<T>,
-): Promise<T> {
-  const server = temporalServer(options);
-  const connection = await connectClient(server);
-  try {
-    const client = new Client({ connection, namespace: server.namespace });
-    return await run({ client, name: options.installation ?? options.namespace });
-  } finally {
-    await connection.close();
-  }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type FlagName, parseOptions, UsageError } from '../../options.ts';
+import type { FlagName } from '../../flags.ts';
+import { parseOptions, UsageError } from '../../options.ts';
 import { sweepCommand } from './command.ts';
 
 describe('millwright sweep', () => {
@@ -9,7 +10,7 @@ describe('millwright sweep', () => {
   it.each([
     [['aprove', 'vm-1'], {}, "action is 'aprove': give approve, or leave it out to start a sweep"],
     [['approve'], {}, 'orphan is missing: name the orphans that may be deleted'],
-    [['approve', 'vm-1'], { dryRun: 'true' }, "--dry-run is no option of 'sweep approve': give it to 'sweep' alone"],
+    [['approve', 'vm-1'], { dryRun: 'true' }, "--dry-run is not a flag of 'sweep approve': use it with 'sweep' only"],
   ])('refuses %j with %j', async (words, given, problem) => {
     await expect(run(words, given)).rejects.toThrow(new UsageError(problem));
   });

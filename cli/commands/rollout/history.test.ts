@@ -3,7 +3,7 @@ import { annotations, labels } from '../../../api/gardener/names.ts';
 import type { MachineTemplate } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
-import { toHistory } from './run.ts';
+import { toHistory } from './history.ts';
 
 const metadata = { name: 'pool', uid: 'md-1', resourceVersion: '5', creationTimestamp: '2026-08-19T10:00:00Z' };
 
@@ -24,10 +24,10 @@ const deployment = (className: string): MachineDeployment => ({ metadata, spec: 
 const sets = [set('pool-b', 2, 1, 'large'), set('pool-a', 3, 2, 'small')];
 
 describe('toHistory', () => {
-  it('marks the revision of the present template, which need not have all machines', () => {
+  it('marks the revision of the current template, even if another set has machines', () => {
     expect(toHistory(deployment('large'), sets).split('\n')).toEqual([
       'REVISION     SET     REPLICAS  CLASS  ANNOTATIONS',
-      '2 (present)  pool-b  1         large',
+      '2 (current)  pool-b  1         large',
       '3            pool-a  2         small',
     ]);
   });
@@ -37,7 +37,7 @@ describe('toHistory', () => {
       'REVISION  SET     REPLICAS  CLASS  ANNOTATIONS',
       '2         pool-b  1         large',
       '3         pool-a  2         small',
-      'the present template has no revision yet',
+      'the current template has no revision yet',
     ]);
   });
 });

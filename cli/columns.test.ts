@@ -1,0 +1,11 @@
+import { expect, it } from '@jest/globals';
+import { columns } from './columns.ts';
+
+it('aligns columns, and leaves no trailing spaces', () => {
+  expect(columns([['NAME', 'REPLICAS', 'CLASS'], ['a-long-name', '1', ''], ['b']])).toEqual([
+    'NAME         REPLICAS  CLASS',
+    'a-long-name  1',
+    'b',
+  ]);
+  expect(columns([])).toEqual([]);
+});

@@ -1,0 +1,46 @@
+import { defineCommand } from '../../command.ts';
+import { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../../flag-groups.ts';
+
+/** What serves; loaded only when a process starts. */
+async function load() {
+  const [{ serve }, components] = await Promise.all([
+    import('../../process/serve.ts'),
+    import('../../process/components.ts'),
+  ]);
+  return { serve, ...components };
+}
+
+export const runCommand = defineCommand({
+  name: 'run',
+  description: 'Run the controllers and a worker in one process. Of several such processes, one runs its controllers.',
+  flags: [...serverFlags, ...workersFlags, ...leaderFlags],
+  async run(options) {
+    const { serve, startControllersComponent, startWorkersComponent } = await load();
+    await serve('run', options, [
+      (deps) => startWorkersComponent(options, deps),
+      (deps) => startControllersComponent(options, deps),
+    ]);
+  },
+});
+
+export const controllersCommand = defineCommand({
+  name: 'controllers',
+  description:
+    'Run the controllers, which watch objects and wake workflows. Of several such processes, one acts and the others stand by.',
+  flags: [...serverFlags, ...controllersFlags, ...leaderFlags],
+  async run(options) {
+    const { serve, startControllersComponent } = await load();
+    await serve('controllers', options, [(deps) => startControllersComponent(options, deps)]);
+  },
+});
+
+export const workerCommand = defineCommand({
+  name: 'worker',
+  description:
+    'Run a worker, which executes workflows, their Kubernetes activities and the given providers. Run as many as you like.',
+  flags: [...serverFlags, ...workersFlags],
+  async run(options) {
+    const { serve, startWorkersComponent } = await load();
+    await serve('worker', options, [(deps) => startWorkersComponent(options, deps)]);
+  },
+});

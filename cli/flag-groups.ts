@@ -1,0 +1,54 @@
+/** Flags that several commands share. */
+
+/** The clusters. */
+export const clusterFlags = ['controlKubeconfig', 'targetKubeconfig', 'kubeApiQps', 'kubeApiBurst'] as const;
+
+/** The Temporal server and its credentials. */
+export const temporalFlags = [
+  'temporalAddress',
+  'temporalNamespace',
+  'temporalTls',
+  'temporalTlsCa',
+  'temporalTlsCert',
+  'temporalTlsKey',
+  'temporalTlsServerName',
+  'temporalApiKeyFile',
+  'temporalApiKey',
+] as const;
+
+/** Every process that serves. */
+export const serverFlags = [...clusterFlags, 'address', 'port', 'logLevel', 'logFormat'] as const;
+
+/** Controllers and workers. */
+export const controllersFlags = [
+  'namespace',
+  'installation',
+  ...temporalFlags,
+  'machineCreationTimeout',
+  'machineDrainTimeout',
+  'machineMaxEvictRetries',
+  'nodeConditions',
+] as const;
+
+/** Leader election of the controllers. */
+export const electionFlags = [
+  'leaderElect',
+  'leaderElectLeaseDuration',
+  'leaderElectRenewDeadline',
+  'leaderElectRetryPeriod',
+] as const;
+
+/** What only the leading controllers need. */
+export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod'] as const;
+
+/** Workers. */
+export const workersFlags = [
+  ...controllersFlags,
+  'providers',
+  'maxCachedWorkflows',
+  'bootstrapTokenAuthExtraGroups',
+  'orphanConfirmAfter',
+  'orphanMinimumAge',
+  'orphanBrakeCount',
+  'orphanBrakeRate',
+] as const;

@@ -1,0 +1,97 @@
+/** What an owner of machines needs and waits for, as computed from live objects, whether or not a workflow answers. */
+import { type OwnerNeed, ownerNeeds } from '../api/attention.ts';
+import { machineSets, machines } from '../api/gardener/resources.ts';
+import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import type { OwnerView, RolloutBlockers } from '../api/model/owner.ts';
+import type { KubeObject, Resource } from '../api/objects.ts';
+import { findBlockers } from '../api/owner/blockers.ts';
+import { toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
+import { waitsOf } from '../api/owner/waits.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { startReflector } from '../kube/reflector.ts';
+
+/** All sets and machines of a namespace. */
+export interface OwnedObjects {
+  readonly sets: readonly MachineSet[];
+  readonly machines: readonly Machine[];
+}
+
+export interface OwnerState {
+  readonly view: OwnerView;
+  /** Empty at rest. */
+  readonly needs: readonly OwnerNeed[];
+  /** What has to happen before more can be done. */
+  readonly waitsFor: string | undefined;
+  /** The machines that a deployment waits for; undefined at rest, and for a set. */
+  readonly blockedBy: RolloutBlockers | undefined;
+}
+
+/** Lists the sets and machines of a namespace. */
+export async function readOwned(control: KubeClient, namespace: string): Promise<OwnedObjects> {
+  const [sets, owned] = await Promise.all([
+    control.list(machineSets, { namespace }),
+    control.list(machines, { namespace }),
+  ]);
+  return { sets: sets.items, machines: owned.items };
+}
+
+/** Watches the sets and machines of a namespace. `read` lists them while the watches are not up to date. */
+export function watchOwned(control: KubeClient, namespace: string) {
+  const ignore = () => undefined;
+  const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+  const watch = <T extends KubeObject>(resource: Resource<T>) => {
+    const { store, stop } = startReflector({ client: control, resource, namespace, onEvent: ignore, logger });
+    const read = async () => (store.reachable ? store.list() : (await control.list(resource, { namespace })).items);
+    return { read, stop };
+  };
+  const watched = { sets: watch(machineSets), machines: watch(machines) };
+  return {
+    async read(): Promise<OwnedObjects> {
+      return { sets: await watched.sets.read(), machines: await watched.machines.read() };
+    },
+    async stop(): Promise<void> {
+      await Promise.all([watched.sets.stop(), watched.machines.stop()]);
+    },
+  };
+}
+
+/** The state of a deployment. `owned` may hold objects of others. */
+export function toDeploymentState(deployment: MachineDeployment, owned: OwnedObjects): OwnerState {
+  const state = toState(toDeploymentView(deployment, owned.sets, owned.machines));
+  const { needs, waitsFor, view } = state;
+  // A machine that is not running yet needs nothing from its deployment, but the deployment waits for it.
+  const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
+  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(deployment, owned.sets, owned.machines) };
+}
+
+/** The state of a set without a deployment. `owned` may hold machines of others. */
+export function toLoneSetState(set: MachineSet, owned: readonly Machine[]): OwnerState {
+  return toState(toLoneSetView(set, owned));
+}
+
+function toState(view: OwnerView): OwnerState {
+  return { view, needs: ownerNeeds(view), waitsFor: waitsOf(view), blockedBy: undefined };
+}
+
+/** Numbers of machines: all, those with older templates, active ones and available ones. */
+export function countsOf({ view: { sets } }: OwnerState) {
+  const sum = (count: (set: (typeof sets)[number]) => number) => sets.reduce((total, set) => total + count(set), 0);
+  return {
+    total: sum(({ total }) => total),
+    older: sum(({ current, total }) => (current ? 0 : total)),
+    active: sum(({ active }) => active),
+    available: sum(({ available }) => available),
+  };
+}
+
+/** One line for each thing that blocks a rollout. */
+export function blockerLines({ count, machines: named, problem }: RolloutBlockers): string[] {
+  const more = count - named.length;
+  return [
+    ...(problem === undefined ? [] : [problem]),
+    ...named.map(({ name, reason }) => `${name}: ${reason}`),
+    ...(more > 0 ? [`${more} more`] : []),
+  ];
+}
