@@ -1,9 +1,9 @@
 /** Counts of machines as the status of sets and deployments has them: pure. */
 
-import { toKubernetesTime } from '../gardener/machine/snapshot.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
+import { toKubernetesTime } from '../time.ts';
 import { boundsOf } from './bounds.ts';
 import { canonical } from './canonical.ts';
 import { isPreserved } from './deletion-order.ts';

@@ -1,9 +1,9 @@
 /** What the workflow of an owner writes to the status of owner and sets, beside the counts: pure. */
 
-import { toKubernetesTime } from '../gardener/machine/snapshot.ts';
 import type { MachineDeployment, MachineDeploymentCondition } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import type { OwnerPlan } from '../model/owner.ts';
+import { toKubernetesTime } from '../time.ts';
 import { failureOfDeployment, failureOfSet, isSameFailure, type ReplicaFailure } from './failure.ts';
 import { invalidSpec } from './problem.ts';
 
