@@ -85,7 +85,9 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
 /** Starts the workers; resolves when all of them poll, or leaves none. The connection stays the caller's. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger } = options;
-  const clouds = options.providers.map((name) => ({ name, provider: createProvider(name, control) }));
+  const clouds = await Promise.all(
+    options.providers.map(async (name) => ({ name, provider: await createProvider(name, control) })),
+  );
   const events = createEventRecorder({
     client: control,
     controller: 'millwright',
@@ -197,11 +199,12 @@ async function createProviderWorker(options: WorkersOptions, { name, provider }:
   });
 }
 
-function createProvider(name: string, control: KubeClient): Provider {
-  const create = providers.get(name);
-  if (create === undefined) {
+async function createProvider(name: string, control: KubeClient): Promise<Provider> {
+  const load = providers.get(name);
+  if (load === undefined) {
     throw new Error(`provider '${name}' is not known: there are ${[...providers.keys()].join(', ')}`);
   }
+  const create = await load();
   return create({ readSecret: secretReader(control) });
 }
 
