@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { installCrds } from '../../test/support/crds.ts';
 import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
 import { apiVersion } from '../gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../gardener/resources.ts';

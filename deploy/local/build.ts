@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { spawnGuarded } from './process.ts';
-import type { ServerSource } from './servers.ts';
+import type { ServerSource } from './server-source.ts';
 
 const modules = fileURLToPath(new URL('servers/', import.meta.url));
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Release, ServerSource } from './servers.ts';
+import type { Release, ServerSource } from './server-source.ts';
 
 /** Platforms with a release of every server, in Node's words, with Go's. */
 const platforms: Readonly<Record<string, { readonly os: string; readonly arch: string }>> = {
