@@ -1,7 +1,6 @@
 /** `millwright describe`: what the workflow of an object answers, and what the object itself says. */
 import { Client } from '@temporalio/client';
 import { attention } from '../../../api/attention.ts';
-import { toMachineSnapshot } from '../../../api/gardener/machine/snapshot.ts';
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import type { Machine } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
@@ -17,6 +16,7 @@ import {
 } from '../../../temporal/describe.ts';
 import { type WorkflowKind, workflowId } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
+import { dialect, dialectName } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
@@ -136,7 +136,7 @@ function whyNoneOfOwner({ needs, view }: OwnerState): string {
 /** The workflow of a Machine at rest may have been terminated: nothing starts it before it is needed. */
 function whyNoneOf(machine: Machine): string {
   const noLimits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
-  const isAtRest = attention(toMachineSnapshot(machine, noLimits), { state: 'unknown' }).length === 0;
+  const isAtRest = attention(dialect.machine.toSnapshot(machine, noLimits), { state: 'unknown' }).length === 0;
   return isAtRest ? 'the Machine is at rest, and the controllers start it when there is something to do' : isDue;
 }
 
@@ -144,7 +144,7 @@ function whyNoneOf(machine: Machine): string {
 function workflowIdOf(kind: WorkflowKind, { metadata }: Machine | Owner, options: DescribeOptions): string {
   const { namespace, installation = namespace } = options;
   const ref = ({ name, uid }: { name: string; uid: string }): ObjectRef => ({
-    dialect: 'gardener',
+    dialect: dialectName,
     namespace,
     name,
     uid,

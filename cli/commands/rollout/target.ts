@@ -5,6 +5,7 @@ import type { ObjectRef } from '../../../api/model/ref.ts';
 import { isOrphaning } from '../../../api/owner/view.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import type { RawFlags } from '../../command.ts';
+import { dialectName } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import type { Options } from '../../options.ts';
 import { type RolloutAction, rolloutCommandLine } from './actions.ts';
@@ -52,5 +53,5 @@ export function refOf(
   { key }: RolloutTarget,
   { metadata: { name, uid } }: { readonly metadata: { readonly name: string; readonly uid: string } },
 ): ObjectRef {
-  return { dialect: 'gardener', namespace: key.namespace, name, uid };
+  return { dialect: dialectName, namespace: key.namespace, name, uid };
 }
