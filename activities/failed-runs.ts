@@ -1,8 +1,9 @@
 /** Reports runs of workflows that have failed: Events on their objects, and a metric. */
 import { Context } from '@temporalio/activity';
+import { dialectOf } from '../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../api/events.ts';
-import { apiVersion } from '../api/gardener/names.ts';
 import type { FailedRun, ObjectRef } from '../api/model/ref.ts';
+import { referenceTo } from '../api/objects.ts';
 import type { EventRecorder } from '../kube/events.ts';
 
 export interface FailedRunDeps {
@@ -11,6 +12,8 @@ export interface FailedRunDeps {
   readonly onFailedRun: (workflowType: string, reason: string) => void;
 }
 
+const roles = { Machine: 'machine', MachineSet: 'set', MachineDeployment: 'deployment' } as const;
+
 export type FailedRunActivities = ReturnType<typeof createFailedRunActivities>;
 
 export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps) {
@@ -18,14 +21,14 @@ export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps
     /** Reports the run from which the caller has taken over. Sends no request by itself, so it is never waited for. */
     async reportFailedRun(
       { reason, message }: FailedRun,
-      about?: { readonly kind: 'Machine' | 'MachineDeployment' | 'MachineSet'; readonly ref: ObjectRef },
+      about?: { readonly kind: keyof typeof roles; readonly ref: ObjectRef },
     ): Promise<void> {
       onFailedRun(Context.current().info.workflowType ?? 'unknown', reason);
       if (about === undefined) return;
-      const { namespace, name, uid } = about.ref;
+      const { kind, ref } = about;
       const event: MachineEvent = 'RunFailed';
       events.record({
-        regarding: { apiVersion, kind: about.kind, namespace, name, uid },
+        regarding: referenceTo(dialectOf(ref.dialect).kinds[roles[kind]], ref),
         type: machineEvents[event].type,
         reason: event,
         action: event,

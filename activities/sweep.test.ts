@@ -15,8 +15,9 @@ import { createSweepActivities } from './sweep.ts';
 
 const nowhere = { server: 'http://127.0.0.1:1', credentials: async () => ({ headers: {}, tls: {} }) };
 
-const told: EventRecord[] = [];
-const events = { record: (event: EventRecord) => told.push(event), flush: async () => undefined };
+const recorded: EventRecord[] = [];
+const events = { record: (event: EventRecord) => recorded.push(event), flush: async () => undefined };
+const defaults = { creationSeconds: 1, drainSeconds: 1, maxEvictRetries: 1, nodeConditions: [] };
 const brake = { brakeCount: 3, brakeRate: 10, approvalSeconds: 60 };
 const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600, ...brake };
 /** Of a Temporal that remembers nothing: temporal/past-sweeps.ts has tests of its own. */
@@ -29,10 +30,10 @@ let input: SweepNamespace;
 beforeAll(async () => {
   client = testClient();
   await installCrds(testKubeconfig());
-  activities = createSweepActivities({ control: client, target: client, events, past, sweep: limits });
+  activities = createSweepActivities({ control: client, target: client, events, past, sweep: limits, defaults });
 });
 beforeEach(async () => {
-  told.length = 0;
+  recorded.length = 0;
   namespace = await newNamespace(client);
   input = { dialect: 'gardener', namespace };
 });
@@ -176,7 +177,7 @@ describe('findOwnerless', () => {
       { control: away, target: client },
       { control: client, target: away },
     ]) {
-      const { findOwnerless } = createSweepActivities({ ...clusters, events, past, sweep: limits });
+      const { findOwnerless } = createSweepActivities({ ...clusters, events, past, sweep: limits, defaults });
       await expect(findOwnerless(input, asked)).rejects.toThrow('127.0.0.1:1');
     }
     await away.close();
@@ -184,26 +185,30 @@ describe('findOwnerless', () => {
 });
 
 describe('readSweepScope', () => {
-  it('tells the classes as they are, with Secrets of their own namespace alone, and which are leaving', async () => {
+  it('reads the classes as they are, with Secrets of their own namespace alone, and which are leaving', async () => {
     const stays = await createClass('stays');
     const leaving = await protectedClass('leaving');
     await client.delete(machineClasses, { namespace, name: 'leaving' });
 
-    const { classes, limits: own, past: left } = await activities.readSweepScope(input);
+    const { sources, limits: own, past: left } = await activities.readSweepScope(input);
 
     expect([own, left]).toEqual([limits, { unanswered: [] }]);
-    expect(classes.toSorted((a, b) => (a.class.name < b.class.name ? -1 : 1))).toEqual([
-      expect.objectContaining({ uid: leaving.uid, leaving: true }),
+    expect(sources.toSorted((a, b) => (a.object.name < b.object.name ? -1 : 1))).toEqual([
+      expect.objectContaining({
+        object: { name: 'leaving', uid: leaving.uid },
+        release: { generation: (leaving.generation ?? 0) + 1 },
+      }),
       {
-        ...{ uid: stays.uid, leaving: false, provider: 'simulated', providerSpec: { size: 'small' } },
-        class: { namespace, name: 'stays', generation: stays.generation },
+        object: { name: 'stays', uid: stays.uid },
+        ...{ provider: 'simulated', providerSpec: { size: 'small' } },
+        origin: { kind: 'MachineClass', namespace, name: 'stays', generation: stays.generation },
         credentials: [{ namespace, name: 'pool' }],
       },
     ]);
   });
 });
 
-describe('releaseClasses', () => {
+describe('releaseSources', () => {
   async function leavingClass(name: string) {
     await protectedClass(name);
     await client.delete(machineClasses, { namespace, name });
@@ -214,13 +219,13 @@ describe('releaseClasses', () => {
   it('[mcm 8] takes our finalizer, and no other, off a deleted class that nobody uses', async () => {
     const leaving = await leavingClass('leaving');
 
-    expect(await activities.releaseClasses(input, [leaving])).toEqual(['leaving']);
+    expect(await activities.releaseSources(input, [leaving])).toEqual(['leaving']);
 
     const { metadata } = await client.get(machineClasses, { namespace, name: 'leaving' });
     expect(metadata.finalizers).toEqual(['example.com/other']);
   });
 
-  it('tells of one that it may not change, and lets the others go', async () => {
+  it('records an Event on one that it may not change, and releases the others', async () => {
     const classes = [await leavingClass('locked'), await leavingClass('leaving')];
     const proxy = await startFaultProxy(testKubeconfig());
     const control = testClient(proxy.access);
@@ -228,12 +233,14 @@ describe('releaseClasses', () => {
       const isRefused = method === 'PATCH' && url.pathname.endsWith('/locked');
       return isRefused ? { kind: 'answer', status: 403, body: statusBody(403, 'Forbidden') } : undefined;
     });
-    const { releaseClasses } = createSweepActivities({ control, target: client, events, past, sweep: limits });
+    const { releaseSources } = createSweepActivities({
+      ...{ control, target: client, events, past, sweep: limits, defaults },
+    });
 
-    expect(await releaseClasses(input, classes)).toEqual(['leaving']);
+    expect(await releaseSources(input, classes)).toEqual(['leaving']);
 
-    expect(told.at(-1)).toMatchObject({ regarding: { name: 'locked' }, reason: 'ClassNotReleased' });
-    expect(told.at(-1)?.note).toContain('Forbidden');
+    expect(recorded.at(-1)).toMatchObject({ regarding: { name: 'locked' }, reason: 'ClassNotReleased' });
+    expect(recorded.at(-1)?.note).toContain('Forbidden');
     await control.close();
     await proxy.close();
   });
@@ -255,7 +262,7 @@ describe('releaseClasses', () => {
     await client.patch(machineClasses, { namespace, name: 'changed' }, mergePatch({ providerSpec: { size: 'huge' } }));
 
     const asked = leaving.map((each) => (each.name === 'another' ? { ...each, uid: 'from-before' } : each));
-    expect(await activities.releaseClasses(input, [...asked, { name: 'stays', uid, generation }])).toEqual([]);
+    expect(await activities.releaseSources(input, [...asked, { name: 'stays', uid, generation }])).toEqual([]);
 
     const { items } = await client.list(machineClasses, { namespace });
     expect(items).toHaveLength(6);
@@ -263,13 +270,13 @@ describe('releaseClasses', () => {
   });
 });
 
-describe('tellSweep', () => {
-  it('tells on a class what was done', async () => {
-    const about = { name: 'small', uid: 'uid-1' };
-    await activities.tellSweep(input, [{ class: about, reason: 'OrphanDeleted', note: 'deleted vm cloud:///1' }]);
+describe('recordNotices', () => {
+  it('records Events on the class', async () => {
+    const object = { name: 'small', uid: 'uid-1' };
+    await activities.recordNotices(input, [{ object, reason: 'OrphanDeleted', note: 'deleted vm cloud:///1' }]);
 
-    expect(told).toMatchObject([
-      { regarding: { kind: 'MachineClass', namespace, ...about }, type: 'Warning', reason: 'OrphanDeleted' },
+    expect(recorded).toMatchObject([
+      { regarding: { kind: 'MachineClass', namespace, ...object }, type: 'Warning', reason: 'OrphanDeleted' },
     ]);
   });
 });

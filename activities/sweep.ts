@@ -1,33 +1,37 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
 import { asyncLocalStorage } from '@temporalio/activity';
+import { dialectOf } from '../api/dialects.ts';
 import { type ClassEvent, classEvents } from '../api/events.ts';
-import { secretsOf } from '../api/gardener/machine/source.ts';
-import { apiVersion, finalizers, labels, resources } from '../api/gardener/names.ts';
-import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
-import type { Machine } from '../api/gardener/schema/machine.ts';
+import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
+import type { DialectName } from '../api/model/ref.ts';
 import type {
   Ownership,
   PastSweeps,
-  ReleasableClass,
+  ReleasableSource,
   ResourceKey,
+  SourceObject,
   SweepLimits,
   SweepNamespace,
   SweepNotice,
   SweepScope,
 } from '../api/model/sweep.ts';
+import { type KubeObject, type Resource, referenceTo } from '../api/objects.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
-import { removeFinalizer } from './owner/finalizers.ts';
+import { update } from '../kube/update.ts';
+import { withoutFinalizer } from './finalizer.ts';
 
 export interface SweepDeps {
-  /** Cluster of the classes and Machines. */
+  /** Cluster of the Machines and their sources. */
   readonly control: KubeClient;
   /** Cluster of the Nodes; may be the same. */
   readonly target: KubeClient;
   readonly events: EventRecorder;
+  /** For machines that do not say otherwise. */
+  readonly defaults: MachineLimits;
   readonly sweep: SweepLimits;
   readonly past: SweepMemory;
 }
@@ -41,24 +45,12 @@ export interface SweepMemory {
 
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
-export function createSweepActivities({ control, target, events, sweep, past }: SweepDeps) {
+export function createSweepActivities({ control, target, events, defaults, sweep, past }: SweepDeps) {
   return {
-    /** The classes of a namespace as they are now, how sure a sweep has to be, and what earlier ones have left. */
-    async readSweepScope({ namespace }: SweepNamespace): Promise<SweepScope> {
-      const { items } = await control.list(machineClasses, { namespace, ...endWithCall() });
-      const classes = items.map((machineClass) => {
-        const { metadata, provider = '', providerSpec } = machineClass;
-        const { name, uid, generation = 0, deletionTimestamp } = metadata;
-        return {
-          uid,
-          leaving: deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true,
-          provider,
-          class: { namespace, name, generation },
-          providerSpec,
-          credentials: secretsOf(machineClass),
-        };
-      });
-      return { classes, limits: sweep, past: await past.readPast() };
+    /** The sources of a namespace as they are now, how sure a sweep has to be, and what earlier ones have left. */
+    async readSweepScope({ dialect, namespace }: SweepNamespace): Promise<SweepScope> {
+      const sources = await dialectOf(dialect).source.list(async (resource) => (await list(resource, namespace)).items);
+      return { sources, limits: sweep, past: await past.readPast() };
     },
 
     /** How many machines were deleted through Millwright since a time, RFC 3339. */
@@ -68,18 +60,18 @@ export function createSweepActivities({ control, target, events, sweep, past }: 
 
     /**
      * Which of these resources have no Machine, by lists that are read now. A Machine has what carries its UID, and the
-     * VM that it or its Node names by provider ID. A VM without a UID tag, as machine-controller-manager makes them, also
-     * belongs to the Machine of its name that has no provider ID yet. A VM with the UID of a Machine is surplus once that
-     * has joined and names another; until then `ensureVm` looks after it. Nodes are read only where a VM is named by no
-     * Machine.
+     * VM that it or its Node names by provider ID. A VM without a UID tag, as another system makes them, also belongs to
+     * the Machine of its name that has no provider ID yet. A VM with the UID of a Machine is surplus once that has joined
+     * and names another; until then `ensureVm` looks after it. Nodes are read only where a VM is named by no Machine.
      */
-    async findOwnerless({ namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
-      const { items, resourceVersion } = await control.list(machines, { namespace, ...endWithCall() });
-      const uids = new Set(items.map(({ metadata }) => metadata.uid));
-      const named = new Set(items.flatMap(({ spec }) => (spec?.providerID ? vmOf(spec.providerID) : [])));
-      const unnamed = new Set(items.filter(({ spec }) => !spec?.providerID).map(({ metadata }) => metadata.name));
-
-      const joined = new Map(items.filter(hasJoined).map((machine) => [machine.metadata.uid, machine]));
+    async findOwnerless({ dialect, namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
+      const { kinds, machine } = dialectOf(dialect);
+      const { items, resourceVersion } = await list(kinds.machine, namespace);
+      const machines = items.map((item) => ({ name: item.metadata.name, ...machine.toSnapshot(item, defaults) }));
+      const uids = new Set(machines.map(({ uid }) => uid));
+      const named = new Set(machines.flatMap(({ providerID }) => (providerID ? vmOf(providerID) : [])));
+      const unnamed = new Set(machines.filter(({ providerID }) => !providerID).map(({ name }) => name));
+      const joined = new Map(machines.filter(hasJoined).map((each) => [each.uid, each]));
 
       const isNamed = ({ kind, id }: ResourceKey) => kind === 'vm' && named.has(vmOf(id));
       const isOwned = (resource: ResourceKey) => {
@@ -90,83 +82,91 @@ export function createSweepActivities({ control, target, events, sweep, past }: 
       };
       const isSuspicious = (resource: ResourceKey) =>
         resource.kind === 'vm' && !isNamed(resource) && (!isOwned(resource) || joined.has(resource.uid ?? ''));
-      if (asked.some(isSuspicious)) for (const vm of await vmsOfNodes(items)) named.add(vm);
+      if (asked.some(isSuspicious)) for (const vm of await vmsOfNodes(machines)) named.add(vm);
       const surplus = asked.flatMap((resource, place) => {
-        const { metadata, spec } = joined.get(resource.uid ?? '') ?? {};
-        if (metadata === undefined || !spec?.providerID || !isSuspicious(resource)) return [];
-        return [{ place, machine: metadata.name, keeper: vmOf(spec.providerID) }];
+        const { name, providerID } = joined.get(resource.uid ?? '') ?? {};
+        if (name === undefined || providerID === undefined || !isSuspicious(resource)) return [];
+        return [{ place, machine: name, keeper: vmOf(providerID) }];
       });
       const adopted = asked.flatMap((resource) => {
         const { uid } = resource;
         return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
       });
       const ownerless = asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i]));
-      return { ownerless, adopted, surplus, machines: { count: items.length, resourceVersion } };
+      return { ownerless, adopted, surplus, machines: { count: machines.length, resourceVersion } };
     },
 
     /**
-     * Takes our finalizer off those of the classes that were deleted, were not changed since they were swept, and that
-     * nobody uses. Answers with their names. One that the API server does not let us change is told and left to the next
-     * sweep, so that it holds up no other.
+     * Takes our finalizer off those of the source objects that were deleted, were not changed since they were swept, and
+     * that nothing names. Answers with their names. One that the API server does not let us change gets an Event and is
+     * left to the next sweep, so that it delays no other.
      */
-    async releaseClasses(
-      { namespace }: SweepNamespace,
-      releasable: readonly ReleasableClass[],
+    async releaseSources(
+      { dialect, namespace }: SweepNamespace,
+      releasable: readonly ReleasableSource[],
     ): Promise<readonly string[]> {
-      const used = await usedClasses(namespace);
+      const { kinds, marks } = dialectOf(dialect);
+      if (kinds.source === undefined) return [];
+      const used = await usedSources(dialect, namespace);
       const released: string[] = [];
       for (const { name, uid, generation } of releasable) {
-        const machineClass = await control.find(machineClasses, { namespace, name }, endWithCall());
-        const { metadata } = machineClass ?? {};
+        const { metadata } = (await control.find(kinds.source, { namespace, name }, endWithCall())) ?? {};
         const isSame = metadata?.uid === uid && (metadata.generation ?? 0) === generation;
         if (!isSame || metadata.deletionTimestamp === undefined || used.has(name)) continue;
         try {
-          await removeFinalizer(control, machineClasses, { namespace, name, uid });
+          await update(control, kinds.source, { namespace, name, uid }, withoutFinalizer(marks.finalizer));
           released.push(name);
         } catch (error) {
           if (!isRefusal(error)) throw error;
-          tell(namespace, { name, uid }, 'ClassNotReleased', `could not take our finalizer off: ${error.message}`);
+          const note = `could not take our finalizer off: ${error.message}`;
+          record(kinds.source, namespace, { name, uid }, 'ClassNotReleased', note);
         }
       }
       return released;
     },
 
-    /** Tells on a class what was done in its cloud, as Events. */
-    async tellSweep({ namespace }: SweepNamespace, notices: readonly SweepNotice[]): Promise<void> {
-      for (const { class: about, reason, note } of notices) tell(namespace, about, reason, note);
+    /** Records Events on the objects of sources: what was done in their clouds. */
+    async recordNotices({ dialect, namespace }: SweepNamespace, notices: readonly SweepNotice[]): Promise<void> {
+      const { kinds } = dialectOf(dialect);
+      const resource = kinds.source ?? kinds.machine;
+      for (const { object, reason, note } of notices) record(resource, namespace, object, reason, note);
     },
   };
 
-  function tell(namespace: string, about: { name: string; uid: string }, reason: ClassEvent, note: string): void {
-    const regarding = { apiVersion, kind: resources.machineClasses.kind, namespace, ...about };
+  function list<T extends KubeObject>(resource: Resource<T>, namespace: string) {
+    return control.list(resource, { namespace, ...endWithCall() });
+  }
+
+  function record(
+    resource: Resource<KubeObject>,
+    namespace: string,
+    object: SourceObject,
+    reason: ClassEvent,
+    note: string,
+  ): void {
+    const regarding = referenceTo(resource, { namespace, ...object });
     events.record({ regarding, type: classEvents[reason].type, reason, note, action: 'Sweep' });
   }
 
   /** The VMs that the Nodes of these Machines name. */
-  async function vmsOfNodes(owners: readonly Machine[]): Promise<string[]> {
-    const names = new Set(owners.flatMap(({ metadata }) => metadata.labels?.[labels.node] ?? []));
+  async function vmsOfNodes(owners: readonly Pick<MachineSnapshot, 'nodeName'>[]): Promise<string[]> {
+    const names = new Set(owners.map(({ nodeName }) => nodeName));
     const { items } = await target.list(nodes, endWithCall());
     return items.flatMap(({ metadata, spec }) =>
       names.has(metadata.name) && spec?.providerID ? vmOf(spec.providerID) : [],
     );
   }
 
-  async function usedClasses(namespace: string): Promise<ReadonlySet<string | undefined>> {
-    const query = { namespace, ...endWithCall() };
-    const [owned, sets, deployments] = await Promise.all([
-      control.list(machines, query),
-      control.list(machineSets, query),
-      control.list(machineDeployments, query),
-    ]);
-    const templates = [...sets.items, ...deployments.items].map(({ spec }) => spec?.template?.spec?.class?.name);
-    return new Set([...owned.items.map(({ spec }) => spec?.class?.name), ...templates]);
+  async function usedSources(dialect: DialectName, namespace: string): Promise<ReadonlySet<string | undefined>> {
+    const { kinds, source } = dialectOf(dialect);
+    const pages = await Promise.all([kinds.machine, kinds.set, kinds.deployment].map((kind) => list(kind, namespace)));
+    return new Set(pages.flatMap(({ items }) => items.map((object) => source.nameOf(object))));
   }
 }
 
 /** Whether the Machine had a Node, so that nobody asks for its VM any more. */
-function hasJoined({ status }: Machine): boolean {
-  const phase = status?.currentStatus?.phase;
-  return phase === 'Running' || phase === 'Unknown';
+function hasJoined({ stage }: MachineSnapshot): boolean {
+  return stage === 'running' || stage === 'unhealthy';
 }
 
 /** Whether it will be the same when asked again: neither a conflict, nor too many requests, nor a server in need. */

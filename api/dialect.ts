@@ -7,6 +7,7 @@
 import type { MachineLimits, MachineReport, MachineSnapshot } from './model/machine.ts';
 import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
+import type { SweptSource } from './model/sweep.ts';
 import type { KubeObject, ObjectKey, Resource } from './objects.ts';
 
 export interface Dialect {
@@ -37,8 +38,8 @@ export interface Marks {
   readonly nodeMachineLabel: string;
   /** Keys of taints with which a Node has not joined yet. */
   readonly startupTaints: readonly string[];
-  /** Condition on a Node whose Machine is being deleted, with its reasons. Left out: none is written. */
-  readonly terminating?: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
+  /** Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has. */
+  readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
 }
 
 /** A Machine object in the engine's model, and back. */
@@ -51,20 +52,24 @@ export interface MachineDialect {
    * @param nodeConditions the Node's conditions as they are, where they are to be copied
    */
   toStatusPatch(machine: KubeObject, report: MachineReport, now: Date, nodeConditions?: readonly object[]): object;
-  /** Merge patch of a Machine that stores the identity of its VM; null removes it. */
-  toIdentityPatch(identity: MachineIdentityChange): object;
+  /**
+   * Merge patch of a Machine that stores the identity of its VM; null removes it. Law: a snapshot of the patched object
+   * has this identity.
+   */
+  toIdentityPatch(machine: KubeObject, identity: MachineIdentityChange): object;
 }
 
 /** The identity of the VM that backs a Machine. */
 export interface MachineIdentityChange {
   readonly providerID: string | null;
   readonly nodeName?: string | null;
-  /** The Machine has no deletion priority yet: it gets the default. */
-  readonly prioritize?: boolean;
 }
 
 /** Reads one object, undefined where there is none. */
 export type Find = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => Promise<T | undefined>;
+
+/** Reads the objects of one namespace, live. */
+export type List = <T extends KubeObject>(resource: Resource<T>) => Promise<readonly T[]>;
 
 /** Where the provider, providerSpec, credentials and user data of a Machine come from. */
 export interface SourceDialect {
@@ -79,6 +84,8 @@ export interface SourceDialect {
    * @param source as in the snapshot of the Machine
    */
   read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;
+  /** All sources of a namespace, for the orphan sweep: what was made from an unlisted source is never found. */
+  list(list: List): Promise<readonly SweptSource[]>;
   /** User data of one Machine. Only called where the source says that user data is personal. */
   renderUserData(template: string, values: UserDataValues): Promise<string>;
 }

@@ -60,9 +60,14 @@ export type Blocker = keyof typeof blockers;
 /** Header of the activities of a workflow: `cluster` of the reference that it was started with. */
 export const clusterHeader = 'millwright-cluster';
 
+/** What identifies a provider: `AWS` and `aws` are one. */
+export function providerKey(provider: string): string {
+  return provider.toLowerCase();
+}
+
 /** Task queue of a provider's cloud activities, in whatever language its worker is written. */
 export function providerTaskQueue(installation: string, provider: string): string {
-  return `${installation}.provider-${provider}`;
+  return `${installation}.provider-${providerKey(provider)}`;
 }
 
 /** Task queue of the drains, which may last for hours and so hold no slot that anything else needs. */

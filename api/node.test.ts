@@ -7,6 +7,7 @@ const marks = {
   nodeFinalizer: 'example.com/node',
   nodeMachineLabel: 'example.com/machine-name',
   startupTaints: ['example.com/not-ready'],
+  terminating: { type: 'Terminating', unhealthy: 'Unhealthy', otherwise: 'Deleted' },
 };
 
 describe('toNodeSnapshot', () => {

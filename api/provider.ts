@@ -14,23 +14,24 @@ export const SecretRef = z.object({
 });
 export type SecretRef = z.infer<typeof SecretRef>;
 
-/** What is known of the MachineClass a request belongs to. */
-export const ClassRef = z.object({
-  namespace: nonEmpty.describe('Namespace of the MachineClass.'),
-  name: nonEmpty.describe('Name of the MachineClass.'),
-  generation: z.int().min(0).describe('metadata.generation of the class the providerSpec was read from.'),
+/** The object that the providerSpec was read from. For people and logs: it identifies nothing. */
+export const Origin = z.object({
+  kind: nonEmpty.describe('Kind of the object, such as `MachineClass`.'),
+  namespace: nonEmpty.describe('Namespace of the object.'),
+  name: nonEmpty.describe('Name of the object.'),
+  generation: z.int().min(0).describe('metadata.generation of the object as it was read.'),
 });
-export type ClassRef = z.infer<typeof ClassRef>;
+export type Origin = z.infer<typeof Origin>;
 
 const cloudScope = {
   cluster: nonEmpty
     .optional()
     .describe(
-      'Which control cluster the Secrets are in: the UID of the namespace with the classes. A worker that reads another ' +
+      'Which control cluster the Secrets are in: the UID of the namespace with the Machines. A worker that reads another ' +
         'cluster refuses with `Unavailable`.',
     ),
-  class: ClassRef,
-  providerSpec: z.unknown().describe('`providerSpec` of the MachineClass, as it is.'),
+  origin: Origin.optional(),
+  providerSpec: z.unknown().describe('What the provider has to know, in its own words, as its users wrote it.'),
   credentials: z
     .array(SecretRef)
     .describe(
@@ -68,7 +69,7 @@ export const EnsureVmRequest = z.object({
         'up before anything is created. A provider that can look VMs up neither by UID nor by this creates nothing and ' +
         'fails with `Unimplemented`.',
     ),
-  lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
+  lastKnownState: z.string().optional().describe('What `ensureVm` returned as lastKnownState last time.'),
 });
 export type EnsureVmRequest = z.infer<typeof EnsureVmRequest>;
 
@@ -88,7 +89,7 @@ export const Vm = z.object({
   nodeName: nonEmpty.optional().describe('Name its Node will have. Left out while the cloud has not chosen it.'),
   addresses: z.array(VmAddress).default([]).describe('Addresses known so far.'),
   message: z.string().optional().describe('Why it failed or is not initialized, for people.'),
-  lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
+  lastKnownState: z.string().optional().describe('Opaque; handed back with every later request of the Machine.'),
 });
 export type Vm = z.infer<typeof Vm>;
 
@@ -125,7 +126,7 @@ export const DeleteVmRequest = z.object({
   outcomeUnknown: z
     .boolean()
     .describe('A create of this Machine may still take effect: wait `settleSeconds` before saying `gone`.'),
-  lastKnownState: z.string().optional().describe('What the provider returned as lastKnownState last time.'),
+  lastKnownState: z.string().optional().describe('What `ensureVm` returned as lastKnownState last time.'),
 });
 export type DeleteVmRequest = z.infer<typeof DeleteVmRequest>;
 
@@ -138,7 +139,6 @@ export const VmDeletion = z.object({
     .array(nonEmpty)
     .default([])
     .describe('Names of the Nodes of the VMs that this call found, so that they go, too. Empty where none is known.'),
-  lastKnownState: z.string().optional().describe('Opaque; handed back with the next request.'),
 });
 export type VmDeletion = z.infer<typeof VmDeletion>;
 

@@ -9,7 +9,7 @@ import { createMachineActivities } from '../activities/machine/index.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
-import { providers } from '../activities/providers/registry.ts';
+import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
@@ -85,8 +85,9 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
 /** Starts the workers; resolves when all of them poll, or leaves none. The connection stays the caller's. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger } = options;
+  const deps = { readSecret: secretReader(control) };
   const clouds = await Promise.all(
-    options.providers.map(async (name) => ({ name, provider: await createProvider(name, control) })),
+    options.providers.map(async (name) => ({ name, provider: await createProvider(name, deps) })),
   );
   const events = createEventRecorder({
     client: control,
@@ -197,15 +198,6 @@ async function createProviderWorker(options: WorkersOptions, { name, provider }:
     taskQueue: providerTaskQueue(installation, name),
     activities: createVmActivities(provider),
   });
-}
-
-async function createProvider(name: string, control: KubeClient): Promise<Provider> {
-  const load = providers.get(name);
-  if (load === undefined) {
-    throw new Error(`provider '${name}' is not known: there are ${[...providers.keys()].join(', ')}`);
-  }
-  const create = await load();
-  return create({ readSecret: secretReader(control) });
 }
 
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {

@@ -1,7 +1,8 @@
 /** Empties a node: cordon, evict all pods through the Eviction API, and see them go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
-import type { nodeConditionTypes, terminatingReasons } from '../../api/gardener/names.ts';
+import type { Marks } from '../../api/dialect.ts';
+import { dialectOf } from '../../api/dialects.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { isOfAnother } from '../../api/node.ts';
 import { toKubernetesTime } from '../../api/time.ts';
@@ -103,7 +104,7 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
 /** Keeps new pods away and tells why. Answers false when the machine has no such node. */
 async function cordon(
   target: KubeClient,
-  { nodeName: name, providerID, wasUnhealthy }: DrainRequest,
+  { ref, nodeName: name, providerID, wasUnhealthy }: DrainRequest,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
@@ -111,7 +112,7 @@ async function cordon(
     if (node === undefined || isOfAnother(node, providerID)) return false;
     const metadata = { uid: node.metadata.uid };
     await target.patch(nodes, { name }, mergePatch({ metadata, spec: { unschedulable: true } }), { signal });
-    const condition = terminatingCondition(node, wasUnhealthy);
+    const condition = terminatingCondition(node, wasUnhealthy, dialectOf(ref.dialect).marks);
     if (condition === undefined) return true;
     const patch = strategicMergePatch({ metadata, status: { conditions: [condition] } });
     await target.patch(nodes, { name }, patch, { signal, subresource: 'status' });
@@ -122,10 +123,13 @@ async function cordon(
   }
 }
 
-/** The condition Terminating as it should be; undefined when the Node has it. A reason that nobody knows is kept. */
-function terminatingCondition({ status }: Node, wasUnhealthy: boolean | undefined): object | undefined {
-  const type: keyof typeof nodeConditionTypes = 'Terminating';
-  const reason: keyof typeof terminatingReasons = wasUnhealthy ? 'Unhealthy' : 'ScaleDown';
+/** The condition that says why; undefined when the Node has it. A reason that nobody knows is kept. */
+function terminatingCondition(
+  { status }: Node,
+  wasUnhealthy: boolean | undefined,
+  { terminating: { type, unhealthy, otherwise } }: Marks,
+): object | undefined {
+  const reason = wasUnhealthy ? unhealthy : otherwise;
   const present = status?.conditions?.find((condition) => condition.type === type);
   const isTrue = present?.status === 'True';
   if (isTrue && (wasUnhealthy === undefined || present.reason === reason)) return undefined;

@@ -161,7 +161,7 @@ describe('addFinalizer', () => {
 describe('storeIdentity', () => {
   it('[mcm 14] stores provider ID, node name and priority in one write', async () => {
     const ref = refOf(await newMachine({ labels: { pool: 'a' } }));
-    const identity = { providerID: 'simulated://1', nodeName: 'node-1', prioritize: true };
+    const identity = { providerID: 'simulated://1', nodeName: 'node-1' };
     const after = await activities.storeIdentity(ref, identity);
     expect(after).toMatchObject({ providerID: 'simulated://1', nodeName: 'node-1', prioritized: true });
     expect(await get(ref)).toMatchObject({
@@ -174,7 +174,7 @@ describe('storeIdentity', () => {
     const machine = await newMachine({ labels: { [labels.node]: 'node-1' } });
     const ref = refOf(machine);
     await client.patch(machines, ref, mergePatch({ metadata: { annotations: { [annotations.priority]: '1' } } }));
-    await activities.storeIdentity(ref, { providerID: 'simulated://1', prioritize: false });
+    await activities.storeIdentity(ref, { providerID: 'simulated://1' });
     expect(await get(ref)).toMatchObject({
       metadata: { labels: { node: 'node-1' }, annotations: { [annotations.priority]: '1' } },
     });
@@ -481,7 +481,7 @@ describe('a Machine that is gone, or whose name another one has', () => {
   const calls: [string, (ref: ObjectRef, seen: MachineSnapshot) => Promise<unknown>][] = [
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
-    ['storeIdentity', (ref) => activities.storeIdentity(ref, { providerID: 'x', prioritize: true })],
+    ['storeIdentity', (ref) => activities.storeIdentity(ref, { providerID: 'x' })],
     ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen, change)],
     ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change)],
     ['deleteMachine', (ref) => activities.deleteMachine(ref)],

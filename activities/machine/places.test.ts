@@ -45,7 +45,7 @@ describe('the places of a Machine', () => {
 
   const placeIn = (region: string, generation = 1): Place => ({
     provider: 'example',
-    class: { namespace, name: 'small', generation },
+    origin: { kind: 'MachineClass', namespace, name: 'small', generation },
     providerSpec: { region },
     credentials: [{ namespace, name: 'pool' }],
   });
@@ -81,6 +81,19 @@ describe('the places of a Machine', () => {
 
     expect(await activities.addFinalizer(ref, seen, [placeIn('a')])).toMatchObject({ managed: true });
     expect(await placesOf(ref)).toEqual({ regions: ['a'] });
+  });
+
+  it('are also read as earlier builds wrote them', async () => {
+    const { origin, ...place } = placeIn('a');
+    const { kind: _, ...machineClass } = { kind: '', ...origin };
+    const { ref } = await newMachine({ [names.places]: JSON.stringify([{ ...place, class: machineClass }]) });
+    expect((await activities.readPlaces(ref, 'small'))?.places).toEqual([placeIn('a')]);
+  });
+
+  it('need not say what they were read from', async () => {
+    const { origin: _, ...place } = placeIn('a');
+    const { ref } = await newMachine({ [names.places]: JSON.stringify([{ ...place, origin: 'lost' }]) });
+    expect((await activities.readPlaces(ref, 'small'))?.places).toEqual([place]);
   });
 
   it('grow by another one, and not by the same of a later generation', async () => {
@@ -123,7 +136,7 @@ describe('the places of a Machine', () => {
     await activities.rememberPlace(ref, now, true);
     const { places, reading } = (await activities.readPlaces(ref, 'small')) ?? {};
     expect(places).toEqual([reading?.cloud]);
-    expect(places?.[0]?.class.generation).toBeGreaterThan(0);
+    expect(places?.[0]?.origin?.generation).toBeGreaterThan(0);
   });
 
   it('are kept beside the names of Nodes that go with the Machine', async () => {

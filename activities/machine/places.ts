@@ -1,23 +1,31 @@
-/** Where the VMs of a Machine are: kept on the Machine, as its class may be changed while they exist. */
+/** Where the VMs of a Machine are: kept on the Machine, as its source may be changed while they exist. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineSnapshot } from '../../api/model/machine.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
-import { names } from '../../api/names.ts';
-import { ClassRef, SecretRef } from '../../api/provider.ts';
+import { names, providerKey } from '../../api/names.ts';
+import type { KubeObject } from '../../api/objects.ts';
+import { Origin, SecretRef } from '../../api/provider.ts';
 
-const Places = z.array(
-  z.object({
+/** A place as the annotation has it. Earlier builds wrote the origin as `class`, without its kind. */
+const StoredPlace = z
+  .object({
     provider: z.string().min(1),
-    class: ClassRef,
+    origin: Origin.optional().catch(undefined),
+    class: Origin.omit({ kind: true }).optional().catch(undefined),
     providerSpec: z.unknown(),
     credentials: z.array(SecretRef),
-  }),
-);
+  })
+  .transform(
+    ({ class: machineClass, origin = machineClass && { kind: 'MachineClass', ...machineClass }, ...place }) => ({
+      ...place,
+      ...(origin !== undefined && { origin }),
+    }),
+  );
 
-/** The places where a Machine may have VMs, and its class as it is now. */
+/** The places where a Machine may have VMs, and its source as it is now. */
 export interface PlacesReading {
-  /** The last one is that of the latest creation. One that the class still describes has its present generation. */
+  /** The last one is that of the latest creation. One that the source still describes has its present generation. */
   readonly places: readonly Place[];
   /** Nodes whose VMs may be gone already; left out where there are none. */
   readonly nodeNames?: readonly string[];
@@ -32,57 +40,68 @@ export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, st
 }
 
 /** The annotation once there may be a VM in this place as well; undefined where it says so already. */
-export function withPlace(machine: Machine, place: Place): Readonly<Record<string, string>> | undefined {
+export function withPlace(machine: KubeObject, place: Place): Readonly<Record<string, string>> | undefined {
   const { places } = readAnnotation(machine);
   const isKnown = places?.some((known) => isSamePlace(known, place)) === true;
   return isKnown ? undefined : onlyPlaces([...(places ?? []), place]);
 }
 
 /** The annotation with more names of Nodes that go with the Machine. */
-export function withNodes(machine: Machine, nodeNames: readonly string[]): Readonly<Record<string, string>> {
+export function withNodes(machine: KubeObject, nodeNames: readonly string[]): Readonly<Record<string, string>> {
   return { [names.nodes]: [...new Set([...nodesOf(machine), ...nodeNames])].join() };
 }
 
 /**
- * All places of a Machine: none where nothing was asked of any cloud. A Machine that machine-controller-manager made says
- * nothing of them: its class does.
+ * All places of a Machine: none where nothing was asked of any cloud. A Machine that another system made says nothing of
+ * them: its source does.
+ * @param sourceKind for people: the kind of the object that the source is read from
  */
-export function placesOf(machine: Machine, reading: SourceSnapshot): PlacesReading {
+export function placesOf(
+  machine: KubeObject,
+  { providerID }: Pick<MachineSnapshot, 'providerID'>,
+  reading: SourceSnapshot,
+  sourceKind: string,
+): PlacesReading {
   const nodeNames = nodesOf(machine);
   const known = { reading, ...(nodeNames.length > 0 && { nodeNames }) };
   const { places, problem } = readAnnotation(machine);
-  if (problem !== undefined) return { ...known, places: [], problem };
+  if (problem !== undefined) {
+    const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then send the signal retryNow`;
+    return { ...known, places: [], problem: `${problem}: it says where the VM was made. ${fix}` };
+  }
   const { cloud } = reading;
-  if (places !== undefined && (places.length > 0 || !machine.spec?.providerID)) {
+  if (places !== undefined && (places.length > 0 || providerID === undefined)) {
     const present = places.map((place) => (cloud !== undefined && isSamePlace(place, cloud) ? cloud : place));
     return { ...known, places: present };
   }
   if (cloud !== undefined) return { ...known, places: [cloud] };
-  const missing = reading.problem ?? 'the MachineClass is missing';
-  const fix = 'without it Millwright cannot find the VM. Create or correct the MachineClass';
+  const missing = reading.problem ?? `the ${sourceKind} is missing`;
+  const fix = `without it Millwright cannot find the VM. Create or correct the ${sourceKind}`;
   return { ...known, places: [], problem: `${missing}: ${fix}` };
 }
 
-function nodesOf({ metadata }: Machine): string[] {
+function nodesOf({ metadata }: KubeObject): string[] {
   return metadata.annotations?.[names.nodes]?.split(',').filter(Boolean) ?? [];
 }
 
 function isSamePlace(a: Place, b: Place): boolean {
-  const essence = ({ provider, providerSpec, credentials }: Place) => [provider, providerSpec, credentials];
+  const essence = ({ provider, providerSpec, credentials }: Place) => [
+    providerKey(provider),
+    providerSpec,
+    credentials,
+  ];
   return isDeepStrictEqual(essence(a), essence(b));
 }
 
 /** `places` is left out where there is no annotation. */
-function readAnnotation({ metadata }: Machine): { places?: readonly Place[]; problem?: string } {
+function readAnnotation({ metadata }: KubeObject): { places?: readonly Place[]; problem?: string } {
   const text = metadata.annotations?.[names.places];
   if (text === undefined) return {};
-  const { data, error } = Places.safeParse(parseJson(text));
+  const { data, error } = z.array(StoredPlace).safeParse(parseJson(text));
   if (data !== undefined) return { places: data };
   const { path, message } = error.issues[0] ?? { path: [], message: 'it cannot be read' };
-  const problem =
-    `annotation ${names.places} is not valid${path.length > 0 ? ` at ${path.join('.')}` : ''} (${message}): it says ` +
-    'where the VM was made. Correct it, or remove it if the MachineClass still describes that place; then send the signal ' +
-    'retryNow';
+  const at = path.length > 0 ? ` at ${path.join('.')}` : '';
+  const problem = `annotation ${names.places} is not valid${at} (${message})`;
   return { problem };
 }
 

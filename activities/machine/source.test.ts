@@ -6,19 +6,19 @@ import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
-import { createClassActivities } from './source.ts';
+import { createSourceActivities } from './source.ts';
 
 let client: KubeClient;
 let namespace: string;
 let ref: ObjectRef;
-let readClass: ReturnType<typeof createClassActivities>['readClass'];
+let readSource: ReturnType<typeof createSourceActivities>['readSource'];
 
 beforeAll(async () => {
   client = testClient();
   await installCrds(testKubeconfig());
   namespace = await newNamespace(client);
   ref = { dialect: 'gardener', namespace, name: 'machine', uid: 'uid' };
-  ({ readClass } = createClassActivities({ control: client }));
+  ({ readSource } = createSourceActivities({ control: client }));
 });
 
 afterAll(() => client.close());
@@ -42,16 +42,16 @@ function named(name: string) {
   return { name, namespace };
 }
 
-describe('readClass', () => {
+describe('readSource', () => {
   it('reads what a cloud needs to know, with references to Secrets and without what is in them', async () => {
     const secret = await newSecret({ userData: 'canary', token: 'canary' });
     const name = await newClass({ secretRef: named(secret) });
-    const reading = await readClass(ref, name);
+    const reading = await readSource(ref, name);
     expect(reading).toEqual({
       version: expect.any(String),
       cloud: {
         provider: 'simulated',
-        class: { namespace, name, generation: 1 },
+        origin: { kind: 'MachineClass', namespace, name, generation: 1 },
         providerSpec: { size: 'small' },
         credentials: [{ namespace, name: secret }],
       },
@@ -66,7 +66,7 @@ describe('readClass', () => {
     '[mcm 18] takes user data %p as personal',
     async (userData) => {
       const name = await newClass({ secretRef: named(await newSecret({ userData })) });
-      expect((await readClass(ref, name)).userData?.personal).toBe(true);
+      expect((await readSource(ref, name)).userData?.personal).toBe(true);
     },
   );
 
@@ -75,35 +75,35 @@ describe('readClass', () => {
     const second = await newSecret({ userData: 'second <<MACHINE_NAME>>' });
     const third = await newSecret({ token: 'x' });
     const both = await newClass({ secretRef: named(first), credentialsSecretRef: named(second) });
-    expect(await readClass(ref, both)).toMatchObject({
+    expect(await readSource(ref, both)).toMatchObject({
       cloud: { credentials: [{ name: first }, { name: second }] },
       userData: { name: second, personal: true },
     });
     const one = await newClass({ secretRef: named(first), credentialsSecretRef: named(third) });
-    expect(await readClass(ref, one)).toMatchObject({ userData: { name: first, personal: false } });
+    expect(await readSource(ref, one)).toMatchObject({ userData: { name: first, personal: false } });
   });
 
   it('takes a reference without a namespace as one to that of the class', async () => {
     const secret = await newSecret({ userData: 'x' });
     const name = await newClass({ secretRef: { name: secret } });
-    expect(await readClass(ref, name)).toMatchObject({ userData: { namespace, name: secret } });
+    expect(await readSource(ref, name)).toMatchObject({ userData: { namespace, name: secret } });
   });
 
   it('needs no more than a key userData, however little is in it', async () => {
     const name = await newClass({ secretRef: named(await newSecret({ userData: '' })) });
-    expect(await readClass(ref, name)).not.toHaveProperty('problem');
+    expect(await readSource(ref, name)).not.toHaveProperty('problem');
   });
 
   it('skips a missing Secret when another one has the user data, as its keys may not be needed', async () => {
     const secretRef = named(await newSecret({ userData: 'x' }));
     const name = await newClass({ secretRef, credentialsSecretRef: named('missing') });
-    expect(await readClass(ref, name)).not.toHaveProperty('problem');
+    expect(await readSource(ref, name)).not.toHaveProperty('problem');
   });
 });
 
 describe('a class that no VM can be made from', () => {
   it('does not exist', async () => {
-    const { problem, cloud } = await readClass(ref, 'missing');
+    const { problem, cloud } = await readSource(ref, 'missing');
     expect(problem).toBe(
       `MachineClass "missing" does not exist in namespace "${namespace}": create it, or correct spec.class.name`,
     );
@@ -143,7 +143,7 @@ describe('a class that no VM can be made from', () => {
     ['[mcm 5] has no zone', { nodeTemplate: { ...template, zone: '' } }, 'nodeTemplate.zone is empty: set it'],
   ])('%s', async (_, fields, problem) => {
     const name = await newClass({ secretRef: named(await newSecret({ userData: 'x' })), ...fields });
-    const reading = await readClass(ref, name);
+    const reading = await readSource(ref, name);
     expect(reading.problem).toContain(`MachineClass "${name}": ${problem}`);
   });
 
@@ -152,9 +152,9 @@ describe('a class that no VM can be made from', () => {
       secretRef: named(await newSecret({ userData: 'x' })),
       nodeTemplate: { ...template, capacity: {} },
     });
-    const before = await readClass(ref, name);
+    const before = await readSource(ref, name);
     await client.patch(machineClasses, { namespace, name }, mergePatch({ nodeTemplate: { capacity } }));
-    const after = await readClass(ref, name);
+    const after = await readSource(ref, name);
     expect(before).toHaveProperty('problem');
     expect(after).not.toHaveProperty('problem');
     expect(after.version).not.toBe(before.version);
@@ -162,14 +162,14 @@ describe('a class that no VM can be made from', () => {
 
   it('refers to no Secret', async () => {
     const name = await newClass({});
-    expect((await readClass(ref, name)).problem).toBe(
+    expect((await readSource(ref, name)).problem).toBe(
       `MachineClass "${name}": secretRef is not set: name a Secret with the key userData`,
     );
   });
 
   it('refers to a Secret that does not exist', async () => {
     const name = await newClass({ secretRef: named('missing') });
-    expect((await readClass(ref, name)).problem).toBe(
+    expect((await readSource(ref, name)).problem).toBe(
       `MachineClass "${name}": Secret "${namespace}/missing" does not exist: create it`,
     );
   });
@@ -177,7 +177,7 @@ describe('a class that no VM can be made from', () => {
   it('[mcm 18] refers to a Secret without user data', async () => {
     const secret = await newSecret({ token: 'canary' });
     const name = await newClass({ secretRef: named(secret) });
-    const reading = await readClass(ref, name);
+    const reading = await readSource(ref, name);
     expect(reading.problem).toBe(
       `MachineClass "${name}": Secret "${namespace}/${secret}" has no key userData: add the user data of its machines`,
     );
@@ -188,7 +188,7 @@ describe('a class that no VM can be made from', () => {
     const other = await newNamespace(client);
     await client.create(secrets, { metadata: { namespace: other, name: 'foreign' }, stringData: { userData: 'x' } });
     const name = await newClass({ secretRef: { namespace: other, name: 'foreign' } });
-    const reading = await readClass(ref, name);
+    const reading = await readSource(ref, name);
     expect(reading.problem).toBe(
       `MachineClass "${name}": Secret "${other}/foreign" is in another namespace: move it to that of the class`,
     );
@@ -200,10 +200,10 @@ describe('the version of a reading', () => {
   it('changes with the class and with each of its Secrets, and with nothing else', async () => {
     const [first, second] = [await newSecret({ userData: 'x' }), await newSecret({ token: 'x' })];
     const name = await newClass({ secretRef: named(first), credentialsSecretRef: named(second) });
-    const versions = [(await readClass(ref, name)).version];
+    const versions = [(await readSource(ref, name)).version];
     const step = async (change: () => Promise<unknown>) => {
       await change();
-      versions.push((await readClass(ref, name)).version);
+      versions.push((await readSource(ref, name)).version);
     };
     await step(() =>
       client.patch(machineClasses, { namespace, name }, mergePatch({ providerSpec: { size: 'large' } })),

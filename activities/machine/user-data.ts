@@ -3,10 +3,11 @@
  * its own until the machine has joined, and so does the token; neither is ever in a workflow.
  */
 import { createHash, randomInt } from 'node:crypto';
-import { apiVersion, userDataKey, userDataPlaceholders } from '../../api/gardener/names.ts';
+import { dialectOf } from '../../api/dialects.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
+import { referenceTo } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Secret, secrets } from '../../kube/core.ts';
 import { isAlreadyExists, isNotFound } from '../../kube/errors.ts';
@@ -57,7 +58,7 @@ export function createUserDataActivities(deps: UserDataDeps) {
     ): Promise<{ namespace: string; name: string; key: string }> {
       const { namespace } = ref;
       const name = userDataSecretName(ref);
-      const place = { namespace, name, key: userDataKey };
+      const place = { namespace, name, key: source.key };
       const original = await control.get(secrets, source, localRequest());
       if (original.data?.[source.key] === undefined) {
         const place = `Secret "${source.namespace}/${source.name}"`;
@@ -66,14 +67,17 @@ export function createUserDataActivities(deps: UserDataDeps) {
           `${place} has no key ${source.key}: add the user data of its machines`,
         );
       }
+      let token: Secret | undefined;
+      const bootstrapToken = async () => {
+        token = await ensureToken(ref, validSeconds);
+        return textOf(token);
+      };
       const template = decoded(original, source.key);
-      const { bootstrapToken, machineName } = userDataPlaceholders;
-      const named = substitute(template, machineName, ref.name);
-      const token = isIn(template, bootstrapToken) ? await ensureToken(ref, validSeconds) : undefined;
-      const text = token === undefined ? named : substitute(named, bootstrapToken, textOf(token));
+      const values = { machineName: ref.name, bootstrapToken };
+      const text = await dialectOf(ref.dialect).source.renderUserData(template, values);
       const made = [original.metadata.name, original.metadata.resourceVersion, token?.metadata.uid];
       const version = made.filter((part) => part !== undefined).join('@');
-      const rendered = userDataSecret(ref, name, version, text);
+      const rendered = userDataSecret(ref, place, version, text);
       const present = await createOrFind(control, rendered);
       if (present.metadata.annotations?.[names.source] === version) return place;
       await deleteIfThere(control, { namespace, name });
@@ -125,8 +129,13 @@ function userDataSecretName({ uid }: ObjectRef): string {
   return `millwright-user-data-${uid}`;
 }
 
-function userDataSecret(ref: ObjectRef, name: string, version: string, text: string): NewSecret {
-  const owner = { apiVersion, kind: 'Machine', name: ref.name, uid: ref.uid };
+function userDataSecret(
+  ref: ObjectRef,
+  { name, key }: { readonly name: string; readonly key: string },
+  version: string,
+  text: string,
+): NewSecret {
+  const { namespace: _, ...owner } = referenceTo(dialectOf(ref.dialect).kinds.machine, ref);
   return {
     metadata: {
       name,
@@ -136,7 +145,7 @@ function userDataSecret(ref: ObjectRef, name: string, version: string, text: str
       ownerReferences: [owner],
     },
     type: 'Opaque',
-    stringData: { [userDataKey]: text },
+    stringData: { [key]: text },
   };
 }
 
@@ -163,21 +172,10 @@ function tokenSecret(ref: ObjectRef, id: string, validSeconds: number, extraGrou
   };
 }
 
-/** Six of `[0-9a-z]` from all of the UID: 2,176,782,336 ids, where MCM takes 19,683 from the end of the name. */
+/** Six of `[0-9a-z]` from all of the UID: 2,176,782,336 ids. */
 function tokenId(uid: string, ordinal: number): string {
   const digest = createHash('sha256').update(`${uid}/${ordinal}`).digest();
   return Array.from(digest.subarray(0, 6), (byte) => tokenAlphabet[byte % tokenAlphabet.length]).join('');
-}
-
-function isIn(text: string, placeholder: string): boolean {
-  return text.includes(placeholder) || text.includes(encodeURIComponent(placeholder));
-}
-
-/** Replaces all occurrences of a placeholder; its URL-encoded form only where the plain one is absent. As MCM does. */
-function substitute(text: string, placeholder: string, value: string): string {
-  return text.includes(placeholder)
-    ? text.replaceAll(placeholder, () => value)
-    : text.replaceAll(encodeURIComponent(placeholder), () => value);
 }
 
 /** `<id>.<secret>` */

@@ -24,15 +24,11 @@ export interface CallContext {
 }
 
 /**
- * What a cloud has to offer, a TypeScript provider's side of `ProviderActivities` (api/provider.ts tells what each
- * function promises). Requests have passed their schema. Every function may be repeated after a crash at any line,
- * and throws only `ProviderError` or what the signal aborts with.
+ * What a TypeScript provider implements; api/provider.ts says what each function promises. Requests have passed their
+ * schema. Every function may be repeated after a crash at any line, and throws only `ProviderError` or what the signal
+ * aborts with.
  */
 export interface Provider {
-  /** Name in the task queue and in `MachineClass.provider`, lower case. */
-  readonly name: string;
-  /** How long a created VM may stay invisible in the cloud's lists. */
-  readonly settleSeconds: number;
   ensureVm(request: EnsureVmRequest, context: CallContext): Promise<Vm>;
   deleteVm(request: DeleteVmRequest, context: CallContext): Promise<VmDeletion>;
   listVms(request: ListVmsRequest, context: CallContext): Promise<VmPage>;

@@ -1,9 +1,16 @@
+import { providerKey } from '../../api/names.ts';
 import type { Provider, ProviderDeps } from './provider.ts';
 
-/** Loads a provider with its SDK: only a worker that serves it needs that. */
-type LoadProvider = () => Promise<(deps: ProviderDeps) => Provider>;
+/** The providers that ship with Millwright, by the key of their name. One that nobody serves loads nothing. */
+const providers = {
+  simulated: async () => (await import('./simulated/index.ts')).createSimulatedProvider,
+} satisfies Record<string, () => Promise<(deps: ProviderDeps) => Provider>>;
 
-/** The providers that ship with Millwright, by name. */
-export const providers: ReadonlyMap<string, LoadProvider> = new Map([
-  ['simulated', async () => (await import('./simulated/index.ts')).createSimulatedProvider],
-]);
+export const providerNames: readonly string[] = Object.keys(providers);
+
+/** Loads and makes a provider. Throws an Error that names the known ones. */
+export async function createProvider(name: string, deps: ProviderDeps): Promise<Provider> {
+  const load = new Map(Object.entries(providers)).get(providerKey(name));
+  if (load === undefined) throw new Error(`provider '${name}' is not known: there are ${providerNames.join(', ')}`);
+  return (await load())(deps);
+}

@@ -64,7 +64,7 @@ afterEach(() => cloud.setFaults());
 function creation(overrides: Partial<EnsureVmRequest> = {}): EnsureVmRequest {
   const uid = randomUUID();
   return {
-    class: { namespace: 'garden', name: 'pool', generation: 1 },
+    origin: { kind: 'MachineClass', namespace: 'garden', name: 'pool', generation: 1 },
     providerSpec: { endpoint: cloud.url, machineType: 'small', tags: { cluster: 'test' } },
     credentials: [{ namespace: 'garden', name: 'cloud' }],
     machine: { uid, namespace: 'garden', name: `machine-${uid}` },
@@ -193,10 +193,10 @@ describe('cloud activities on a Temporal server', () => {
   it('say in their heartbeats what they wait for', async () => {
     const request = creation();
     await (await start('ensureVm', request)).result();
-    const { machine, class: machineClass, providerSpec, credentials } = request;
+    const { machine, origin, providerSpec, credentials } = request;
     const deletion: DeleteVmRequest = {
       machine,
-      class: machineClass,
+      ...(origin && { origin }),
       providerSpec,
       credentials,
       outcomeUnknown: false,

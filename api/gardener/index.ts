@@ -2,7 +2,7 @@
 import type { Dialect } from '../dialect.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
-import { readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
+import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
@@ -28,6 +28,6 @@ export const gardener: Dialect = {
     },
     toIdentityPatch,
   },
-  source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, renderUserData },
+  source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
   policy: { nodeMatch: 'name', leases: [leases.machineControllerManager, leases.machineController] },
 };

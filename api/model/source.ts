@@ -1,19 +1,19 @@
 /** Where a VM comes from: provider, providerSpec, credentials and user data. Plain types: the values are in histories. */
-import type { ClassRef, SecretRef } from '../provider.ts';
+import type { Origin, SecretRef } from '../provider.ts';
 
 /** Where VMs of a Machine are: all that a provider needs to look for them there, and to delete them. */
 export interface Place {
   readonly provider: string;
-  readonly class: ClassRef;
+  readonly origin?: Origin;
   readonly providerSpec: unknown;
   readonly credentials: readonly SecretRef[];
 }
 
-/** A MachineClass and its Secrets, as far as they concern the creation and deletion of a VM. No secret is in it. */
+/** The source of a Machine and its Secrets, as far as they concern the creation and deletion of a VM. No secret is in it. */
 export interface SourceSnapshot {
-  /** Differs whenever the class or one of its Secrets was changed, created or deleted. */
+  /** Differs whenever the source or one of its Secrets was changed, created or deleted. */
   readonly version: string;
-  /** Left out where the class does not exist. */
+  /** Left out where the source does not exist. */
   readonly cloud?: Place;
   /** Where the user data comes from. Personal: it has placeholders and has to be rendered for each machine. */
   readonly userData?: SecretRef & { readonly key: string; readonly personal: boolean };

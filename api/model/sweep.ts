@@ -3,8 +3,9 @@
  * file, and the values live in histories.
  */
 import type { ClassEvent } from '../events.ts';
-import type { ClassRef, CloudResource, SecretRef } from '../provider.ts';
+import type { CloudResource } from '../provider.ts';
 import type { DialectName } from './ref.ts';
+import type { Place } from './source.ts';
 
 /** How sure a sweep has to be of what it deletes. */
 export interface SweepLimits {
@@ -20,15 +21,17 @@ export interface SweepLimits {
   readonly approvalSeconds: number;
 }
 
-/** A MachineClass as a sweep needs it. */
-export interface SweptClass {
+/** A source of Machines, with what a sweep needs to see everything that was made from it. */
+export interface SweptSource extends Place {
+  /** The object that it is read from: sweeps report about it. */
+  readonly object: SourceObject;
+  /** The object was deleted, and our finalizer keeps it until nothing is left that was made from it. */
+  readonly release?: { readonly generation: number };
+}
+
+export interface SourceObject {
+  readonly name: string;
   readonly uid: string;
-  /** Whether it was deleted and our finalizer keeps it. */
-  readonly leaving: boolean;
-  readonly provider: string;
-  readonly class: ClassRef;
-  readonly providerSpec: unknown;
-  readonly credentials: readonly SecretRef[];
 }
 
 /** What one list of the Machines says of all. */
@@ -52,7 +55,7 @@ export interface PastSweeps {
 
 /** What a sweep works with. */
 export interface SweepScope {
-  readonly classes: readonly SweptClass[];
+  readonly sources: readonly SweptSource[];
   readonly limits: SweepLimits;
   readonly past: PastSweeps;
 }
@@ -98,17 +101,15 @@ export interface SurplusPlace {
   readonly keeper: string;
 }
 
-/** A class that may go as far as the cloud is concerned. */
-export interface ReleasableClass {
-  readonly name: string;
-  readonly uid: string;
+/** A source object that may go as far as the cloud is concerned. */
+export interface ReleasableSource extends SourceObject {
   /** metadata.generation that was swept. */
   readonly generation: number;
 }
 
-/** What a sweep did to something that had no Machine, or why a deleted class stays: to be told on the class. */
+/** What a sweep did to something that had no Machine, or why a deleted source object stays: an Event on the object. */
 export interface SweepNotice {
-  readonly class: { readonly name: string; readonly uid: string };
+  readonly object: SourceObject;
   readonly reason: Exclude<ClassEvent, 'ClassInUse'>;
   readonly note: string;
 }

@@ -27,7 +27,7 @@ const changes = {
     ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listHoldups(ref);'],
   ],
   'workflows/orphansweep/sweep.ts': [
-    ["show(sweep, { doing: 'reading the classes' });", 'await kubernetes.readSweepScope(input);'],
+    ["show(sweep, { doing: 'reading the sources' });", 'await kubernetes.readSweepScope(input);'],
   ],
 } as const;
 

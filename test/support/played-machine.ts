@@ -212,7 +212,7 @@ function newCluster(): Cluster {
       version: '1',
       cloud: {
         provider: 'played',
-        class: { namespace: 'n', name: 'small', generation: 1 },
+        origin: { kind: 'MachineClass', namespace: 'n', name: 'small', generation: 1 },
         providerSpec: { zone: 'a' },
         credentials: [],
       },
@@ -275,7 +275,7 @@ function playCluster(
       return { places: known ?? [], nodeNames, reading, ...(problem !== undefined && { problem }) };
     }),
     storeIdentity: noted('storeIdentity', (_ref, { providerID, nodeName }) =>
-      touch({ providerID, prioritized: true, ...(nodeName !== undefined && { nodeName }) }),
+      touch({ ...(providerID && { providerID }), prioritized: true, ...(nodeName && { nodeName }) }),
     ),
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
     writeStatus: noted('writeStatus', (_ref, _known, change) => {
@@ -292,7 +292,7 @@ function playCluster(
     removeNode: noted('removeNode', () => true),
     uncordonNode: noted('uncordonNode', () => true),
     removeFinalizer: noted('removeFinalizer', () => true),
-    readClass: noted('readClass', () => cluster.reading),
+    readSource: noted('readSource', () => cluster.reading),
     ensureUserData: noted('ensureUserData', () => userData),
     removeUserData: noted('removeUserData', () => true),
   };

@@ -93,7 +93,7 @@ describe('ensureSweepSchedule', () => {
     const sweep = client.workflow.getHandle(await begin());
     for (let i = 0; i < signals; i++) await sweep.signal('retryNow');
     const broken = await bundleChanged((source) =>
-      source.replace("show(sweep, { doing: 'reading the classes' });", "throw new Error('broken');"),
+      source.replace("show(sweep, { doing: 'reading the sources' });", "throw new Error('broken');"),
     );
     const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
     const taskQueue = installation.name;

@@ -183,7 +183,7 @@ describe('startWorkers', () => {
     await direct.create(secrets, { metadata: { namespace, name: 'account' }, stringData: { token: 'any' } });
     const request = {
       version: 1,
-      class: { namespace, name: 'small', generation: 1 },
+      origin: { kind: 'MachineClass', namespace, name: 'small', generation: 1 },
       providerSpec: {
         endpoint: 'http://127.0.0.1:1',
         machineType: 'small',
@@ -209,7 +209,14 @@ describe('startWorkers', () => {
       client.activity.execute('validateClass', {
         id: `${namespace}-validate-${cluster}`,
         taskQueue: providerTaskQueue(namespace, 'simulated'),
-        args: [{ cluster, class: { namespace, name: 'small', generation: 1 }, providerSpec: {}, credentials: [] }],
+        args: [
+          {
+            cluster,
+            origin: { kind: 'MachineClass', namespace, name: 'small', generation: 1 },
+            providerSpec: {},
+            credentials: [],
+          },
+        ],
         startToCloseTimeout: '10 seconds',
         retry: { maximumAttempts: 1 },
       });

@@ -31,7 +31,8 @@ export function readVmDeletion(answer: unknown): Pick<VmDeletion, 'state' | 'nod
   return isListOfTexts ? { state, nodeNames: names } : unusable('deleteVm', 'nodeNames', names, 'a list of texts');
 }
 
-function unusable(activity: string, field: string, value: unknown, accepted: string): Failure {
+/** The failure of a provider that answered with a field that cannot be used. */
+export function unusable(activity: string, field: string, value: unknown, accepted: string): Failure {
   const message = `the provider answered ${activity} with ${field} ${JSON.stringify(value)}: it has to be ${accepted}`;
   const { outcomeUnknown, blockedOn } = failures.Internal;
   return { code: 'Internal', message, outcomeUnknown, blockedOn };

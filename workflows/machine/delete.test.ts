@@ -62,7 +62,7 @@ describe('the deletion of a VM', () => {
   const moveClass = (zone: string) => {
     const { reading } = cluster;
     const generation = Number(reading.version) + 1;
-    const cloudNow = { ...reading.cloud!, class: { ...reading.cloud!.class, generation }, providerSpec: { zone } };
+    const cloudNow = { ...reading.cloud!, origin: { ...reading.cloud!.origin!, generation }, providerSpec: { zone } };
     cluster.reading = { ...reading, version: String(generation), cloud: cloudNow };
   };
 

@@ -33,8 +33,7 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   const doing = 'deleting the VM';
   if (!life.mayHaveVm && life.machine.providerID === undefined) return undefined;
 
-  const { name } = life.machine.class;
-  const read = () => kubernetes.readPlaces(life.ref, name);
+  const read = () => kubernetes.readPlaces(life.ref, life.machine.source);
   const { places, nodeNames = [], reading, problem } = await untilAnswered(life, doing, read);
   life.reading = reading;
   life.leftNodes = [...new Set([...life.leftNodes, ...nodeNames])];
@@ -76,14 +75,14 @@ async function removeVm(life: Life): Promise<PhaseOutcome | undefined> {
   return waitFor(firstAskPauseMs);
 }
 
-/** The class that the VM was made from has changed since: correcting it does not help. */
-function movedRemedy({ provider, class: { name, generation } }: Place, blockedOn: Blocker): string {
+/** The source that the VM was made from has changed since: correcting it does not help. */
+function movedRemedy({ provider, origin }: Place, blockedOn: Blocker): string {
   const first = blockedOn === 'Class' ? undefined : remedy[blockedOn];
+  const source = origin === undefined ? 'a source' : `${origin.kind} ${origin.name}, generation ${origin.generation}`;
   return (
-    `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from MachineClass ${name}, generation ` +
-    `${generation}, which has changed since: the annotation ${names.places} of the Machine says where, and with which ` +
-    'Secrets. Correct the annotation only if you know that it is wrong; without it Millwright looks where the class says ' +
-    'now. Then send the signal retryNow.'
+    `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from ${source}, which has changed ` +
+    `since: the annotation ${names.places} of the Machine says where, and with which Secrets. Correct the annotation only ` +
+    'if you know that it is wrong; without it Millwright looks where the source says now. Then send the signal retryNow.'
   );
 }
 

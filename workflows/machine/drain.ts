@@ -93,7 +93,9 @@ export async function stay(life: Life): Promise<void> {
   const { nodeName, providerID } = life.machine;
   if (nodeName !== undefined) {
     showProgress(life, { doing: 'taking pods on the node again' });
-    await untilAnswered(life, 'taking pods on the node again', () => kubernetes.uncordonNode(nodeName, providerID));
+    await untilAnswered(life, 'taking pods on the node again', () =>
+      kubernetes.uncordonNode(life.ref, nodeName, providerID),
+    );
   }
   life.mayBeCordoned = false;
 }

@@ -228,7 +228,7 @@ describe('a slow answer', () => {
     cluster.reading = { version: '2', problem: 'MachineClass "small" does not exist' };
     touch({ limits: { ...cluster.machine.limits, creationSeconds } });
     // A workflow task in the middle of a step hears of signals only when it is prolonged, which is after 8 s.
-    const firstSteps = ['observeMachine', 'readClass', 'addFinalizer'];
+    const firstSteps = ['observeMachine', 'readSource', 'addFinalizer'];
     let heard = false;
     let startMs: number | undefined;
     cluster.after = async (done) => {

@@ -20,7 +20,7 @@ describe('a Machine that is deleted before its finalizer is on', () => {
       prepare: () => {
         cluster.withFinalizer = { deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] };
       },
-      looks: ['observeMachine', 'readClass', 'addFinalizer'],
+      looks: ['observeMachine', 'readSource', 'addFinalizer'],
     },
   ])('$when', async ({ prepare, looks }) => {
     prepare();

@@ -190,14 +190,14 @@ async function prepareAttempt(life: Life, doing: string): Promise<CreationAttemp
  */
 async function newAttempt(life: Life, doing: string): Promise<CreationAttempt | PhaseOutcome> {
   const { namespace, name, uid } = life.ref;
-  const className = life.machine.class.name;
+  const { source } = life.machine;
   const isRunLost = life.mayHaveVm && life.ordinal === 0 && life.placeVersion === undefined;
   const { places, problem, reading } = isRunLost
-    ? await untilAnswered(life, doing, () => kubernetes.readPlaces(life.ref, className))
+    ? await untilAnswered(life, doing, () => kubernetes.readPlaces(life.ref, source))
     : {
         places: [],
         problem: undefined,
-        reading: life.reading ?? (await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, className))),
+        reading: life.reading ?? (await untilAnswered(life, doing, () => kubernetes.readSource(life.ref, source))),
       };
   life.reading = reading;
   const { cloud, userData } = reading;
@@ -237,7 +237,7 @@ async function newAttempt(life: Life, doing: string): Promise<CreationAttempt | 
 async function renewUserData(life: Life, attempt: CreationAttempt, doing: string): Promise<void> {
   const { renewUserDataAtMs = Infinity } = attempt;
   if (Date.now() < renewUserDataAtMs) return;
-  const read = () => kubernetes.readClass(life.ref, life.machine.class.name);
+  const read = () => kubernetes.readSource(life.ref, life.machine.source);
   const { userData } = life.reading ?? (await untilAnswered(life, doing, read));
   if (userData?.personal) await renderUserData(life, userData);
   attempt.renewUserDataAtMs = renewalMs(life);
@@ -284,7 +284,6 @@ async function storeIdentity(life: Life, { providerID, nodeName }: Vm): Promise<
   if (!isNamed || (nodeName !== undefined && nodeName !== machine.nodeName)) {
     const identity = {
       providerID: isNamed ? machine.providerID : providerID,
-      prioritize: !machine.prioritized,
       ...(nodeName !== undefined && { nodeName }),
     };
     const step = () => kubernetes.storeIdentity(life.ref, identity);
@@ -306,8 +305,8 @@ async function giveBack(life: Life): Promise<void> {
 }
 
 function placeOf({ provider, request }: CreationAttempt): Place {
-  const { class: machineClass, providerSpec, credentials } = request;
-  return { provider, class: machineClass, providerSpec, credentials };
+  const { origin, providerSpec, credentials } = request;
+  return { provider, ...(origin && { origin }), providerSpec, credentials };
 }
 
 /** Writes phase Pending, and what the provider wants to be told next time, where that is news. */

@@ -22,8 +22,7 @@ export async function validate(life: Life): Promise<PhaseOutcome> {
       : again;
   const problem = nameProblem(life.ref.name) ?? classReferenceProblem(life.machine.class);
   if (problem !== undefined) return refuse('MachineSpec', problem);
-  const { name } = life.machine.class;
-  const reading = await untilAnswered(life, doing, () => kubernetes.readClass(life.ref, name));
+  const reading = await untilAnswered(life, doing, () => kubernetes.readSource(life.ref, life.machine.source));
   life.reading = reading;
   const { cloud } = reading;
   if (reading.problem !== undefined || cloud === undefined)

@@ -1,13 +1,15 @@
 /** The groups of a sweep, each with one view of a cloud, and the calls to their providers. */
-import type { SweptClass } from '../../api/model/sweep.ts';
+import type { SweptSource } from '../../api/model/sweep.ts';
+import { providerKey } from '../../api/names.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from '../calls/failure.ts';
 import { cloudActivities } from '../calls/provider.ts';
 import type { Look } from './plan.ts';
 
-/** Classes whose `listVms` sees the same. */
+/** Sources whose `listVms` sees the same. */
 export interface Group {
   readonly provider: string;
-  readonly classes: SweptClass[];
+  /** At least one; the first stands for all in calls. */
+  readonly sources: [SweptSource, ...SweptSource[]];
   /** Why it cannot be judged. Nothing of it is touched then. */
   failure?: Failure;
   first?: Look;
@@ -17,7 +19,7 @@ export interface Group {
 /** Calls to providers, or to Kubernetes, that a sweep makes at once. */
 export const concurrency = 20;
 
-/** Runs something for every item, so many at once. */
+/** Runs something for every item, `concurrency` at once. */
 export async function inParallel<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values();
   const runOneByOne = async () => {
@@ -31,9 +33,9 @@ export function cloudOf(provider: string) {
   return cloudActivities(provider, { priorityKey: 5 });
 }
 
-/** What of a class goes with every request. */
-export function scopeOf(swept: SweptClass) {
-  return { class: swept.class, providerSpec: swept.providerSpec, credentials: [...swept.credentials] };
+/** What of a source goes with every request. */
+export function scopeOf({ origin, providerSpec, credentials }: SweptSource) {
+  return { ...(origin && { origin }), providerSpec, credentials: [...credentials] };
 }
 
 /** What came of a call to a provider: its answer, as it is, or why there is none. */
@@ -52,31 +54,36 @@ export async function ask(provider: string, call: () => Promise<unknown>): Promi
 }
 
 /**
- * Groups the classes by what their provider says of them. One that cannot tell, or that none of its workers answers for,
- * is a group of its own.
+ * Groups the sources by what their provider says of them. A source without a scope, or whose provider has no worker that
+ * answers, is a group of its own.
  */
-export async function formGroups(classes: readonly SweptClass[]): Promise<Group[]> {
+export async function formGroups(sources: readonly SweptSource[]): Promise<Group[]> {
   const groups = new Map<string, Group>();
-  await inParallel(classes, async (swept) => {
-    const { provider } = swept;
-    const { key, failure } = await keyOf(swept);
+  await inParallel(sources, async (source) => {
+    const { provider } = source;
+    const { key, failure } = await keyOf(source);
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, { provider, classes: [swept], ...(failure && { failure }) });
-    else group.classes.push(swept);
+    if (group === undefined) groups.set(key, { provider, sources: [source], ...(failure && { failure }) });
+    else group.sources.push(source);
   });
-  const byName = (a: SweptClass, b: SweptClass) => (a.class.name < b.class.name ? -1 : 1);
-  const sorted = [...groups.values()].map((group) => ({ ...group, classes: group.classes.toSorted(byName) }));
-  return sorted.toSorted((a, b) => ((a.classes[0]?.class.name ?? '') < (b.classes[0]?.class.name ?? '') ? -1 : 1));
+  for (const { sources: members } of groups.values()) members.sort(byName);
+  return [...groups.values()].toSorted((a, b) => byName(a.sources[0], b.sources[0]));
 }
 
-async function keyOf(swept: SweptClass): Promise<{ key: string; failure?: Failure }> {
-  const { provider, uid } = swept;
-  const alone = { key: `class ${uid}` };
+function byName(a: SweptSource, b: SweptSource): number {
+  return a.object.name < b.object.name ? -1 : 1;
+}
+
+async function keyOf(source: SweptSource): Promise<{ key: string; failure?: Failure }> {
+  const { provider, object } = source;
+  const alone = { key: `source ${object.uid}` };
   if (provider === '') return { ...alone, failure: noProvider };
-  const { answer, failure } = await ask(provider, () => cloudOf(provider).validateClass(scopeOf(swept)));
-  if (failure?.blockedOn === 'ProviderWorker') return { key: `no worker ${provider}`, failure };
+  const { answer, failure } = await ask(provider, () => cloudOf(provider).validateClass(scopeOf(source)));
+  if (failure?.blockedOn === 'ProviderWorker') return { key: `no worker ${providerKey(provider)}`, failure };
   const { listScope }: { listScope?: unknown } = Object(answer);
-  return typeof listScope === 'string' && listScope !== '' ? { key: `scope ${provider} ${listScope}` } : alone;
+  return typeof listScope === 'string' && listScope !== ''
+    ? { key: `scope ${providerKey(provider)} ${listScope}` }
+    : alone;
 }
 
 const noProvider: Failure = {

@@ -22,8 +22,8 @@ export async function holdAtBrake(
 ): Promise<ReadonlySet<string>> {
   const byKey = new Map(groups.flatMap(({ remove }) => remove).map((orphan) => [orphan.key, toHeld(orphan)]));
   const held = { reasons, count: byKey.size, orphans: [...byKey.values()].slice(0, maxHeld) };
-  const notices = groups.flatMap(({ remove }, i) => noticeOf(sweep, listed[i], remove.length, reasons));
-  await untilAnswered(sweep, () => kubernetes.tellSweep(sweep.input, notices));
+  const notices = groups.flatMap(({ remove }, i) => noticesOf(sweep, listed[i], remove.length, reasons));
+  await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
   const until = new Date(Date.now() + seconds * 1_000).toISOString();
   show(sweep, { doing: 'waiting for approval', candidates: held.count, until, held });
   showBlocker('Brake');
@@ -45,17 +45,16 @@ export async function holdAtBrake(
   return sweep.approved ?? new Set();
 }
 
-function noticeOf(
+function noticesOf(
   { input }: Sweep,
   group: Group | undefined,
   count: number,
   reasons: readonly string[],
 ): readonly SweepNotice[] {
-  const [listing] = group?.classes ?? [];
-  if (listing === undefined || count === 0) return [];
+  if (group === undefined || count === 0) return [];
   const orphans = count === 1 ? '1 orphan' : `${count} orphans`;
   const note = [`a sweep waits for approval to delete ${orphans} here: ${approvalLine(input)}`, ...reasons].join('; ');
-  return [{ class: { name: listing.class.name, uid: listing.uid }, reason: 'OrphansHeld', note }];
+  return [{ object: group.sources[0].object, reason: 'OrphansHeld', note }];
 }
 
 function toHeld({ key, resources }: Orphan): HeldOrphan {

@@ -25,7 +25,7 @@ export interface SweepProgress {
   readonly since: string;
   /** When it goes on by itself. */
   readonly until?: string;
-  /** Groups of classes that see the same in a cloud. */
+  /** Groups of sources that see the same in a cloud. */
   readonly groups: number;
   readonly listed: number;
   /** Resources seen so far. */
@@ -82,24 +82,25 @@ export interface NamedResource {
   readonly excessOf?: string;
 }
 
-/** So many resources, of which the first are named. */
+/** A number of resources, of which the first are named. */
 export interface Tally {
   readonly count: number;
   /** At most 50, fewer where there are many groups; none of those that have a Machine. */
   readonly resources: readonly NamedResource[];
 }
 
-/** What was found in one group of classes, whose `listVms` sees the same. */
+/** What was found in one group of sources, whose `listVms` sees the same. */
 export interface GroupReport {
   readonly provider: string;
-  readonly classes: readonly string[];
+  /** Names of their objects. */
+  readonly sources: readonly string[];
   /** Why nothing is known of the group. Then nothing of it was touched. */
   readonly error?: { readonly code: string; readonly message: string };
   /** Resources listed in the last look. */
   readonly seen: number;
   readonly kept: readonly (Tally & { readonly reason: KeptReason })[];
   readonly deleted: Tally;
-  /** What should have gone and did not, as many as are named elsewhere. */
+  /** What could not be deleted, as many as are named elsewhere. */
   readonly failed: readonly (NamedResource & { readonly code: string; readonly message: string })[];
   readonly failedCount: number;
 }
@@ -116,6 +117,6 @@ export interface SweepReport {
   readonly machines?: SeenMachines;
   /** Why the next sweep that finds an orphan is held, too: nobody has answered yet. */
   readonly unanswered?: readonly string[];
-  /** Deleted classes that were let go, as nothing of theirs is left. */
-  readonly releasedClasses: readonly string[];
+  /** Names of deleted source objects that lost our finalizer, as nothing that was made from them is left. */
+  readonly releasedSources: readonly string[];
 }

@@ -13,11 +13,18 @@ import {
 } from '@temporalio/workflow';
 import type { SweepActivities } from '../../activities/sweep.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
-import { isActivityFailure, toFailure } from '../calls/failure.ts';
+import type { Failure } from '../calls/failure.ts';
+import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { retryNowSignal } from '../messages.ts';
 import { approvedKeys, type Census } from './brake.ts';
-import { approveUpdate, type HeldOrphan, progressQuery, type SweepInput, type SweepProgress } from './messages.ts';
-import type { orphanSweep } from './sweep.ts';
+import {
+  approveUpdate,
+  type HeldOrphan,
+  progressQuery,
+  type SweepInput,
+  type SweepProgress,
+  type SweepReport,
+} from './messages.ts';
 
 /** Readings of whole lists: what they do not bring within their attempts the workflow waits for. */
 export const kubernetes = proxyActivities<SweepActivities>({
@@ -75,7 +82,7 @@ function refuse(message: string): ApplicationFailure {
   return ApplicationFailure.create({ type: 'InvalidArgument', message, nonRetryable: true });
 }
 
-/** Shows what has changed. A new `doing` begins now, and waits for nothing that is not said with it. */
+/** Shows what has changed. A new `doing` starts now, and drops `until` and `held` unless they are given with it. */
 export function show(sweep: Sweep, change: Partial<SweepProgress>): void {
   const { until: _, held: __, ...rest } = sweep.progress;
   const before = change.doing === undefined ? sweep.progress : { ...rest, since: new Date().toISOString() };
@@ -83,10 +90,9 @@ export function show(sweep: Sweep, change: Partial<SweepProgress>): void {
   setCurrentDetails(toMarkdown(sweep));
 }
 
-/** A run gives way to another, which begins anew, above this many events. */
+/** Above this many events a run that waits starts over as a new run. */
 const maxEvents = 10_000;
-const firstPauseMs = 2_000;
-const maxPauseMs = 5 * 60_000;
+const pauses = { firstPauseMs: 2_000, maxPauseMs: 5 * 60_000 };
 
 /**
  * Reads Kubernetes until it answers: nothing is judged by what could not be read. While it does not, the sweep says so
@@ -94,25 +100,27 @@ const maxPauseMs = 5 * 60_000;
  */
 export async function untilAnswered<T>(sweep: Sweep, read: () => Promise<T>): Promise<T> {
   let isBlocked = false;
+  let { nudges } = sweep;
+  const attempt = () => {
+    nudges = sweep.nudges;
+    return read();
+  };
+  const pause = async ({ code, message }: Failure, pauseMs: number) => {
+    if (workflowInfo().historyLength > maxEvents) await continueAsNew<Workflow>(sweep.input);
+    show(sweep, { lastError: { code, message, at: new Date().toISOString() } });
+    if (!isBlocked) block(sweep, 1);
+    isBlocked = true;
+    await condition(() => sweep.nudges !== nudges, pauseMs);
+  };
   try {
-    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, maxPauseMs)) {
-      const { nudges } = sweep;
-      try {
-        return await read();
-      } catch (error) {
-        if (!isActivityFailure(error)) throw error;
-        const { code, message } = toFailure(error);
-        if (workflowInfo().historyLength > maxEvents) await continueAsNew<typeof orphanSweep>(sweep.input);
-        show(sweep, { lastError: { code, message, at: new Date().toISOString() } });
-        if (!isBlocked) block(sweep, 1);
-        isBlocked = true;
-        await condition(() => sweep.nudges !== nudges, pauseMs);
-      }
-    }
+    return await untilApiAnswers(attempt, { ...pauses, pause });
   } finally {
     if (isBlocked) block(sweep, -1);
   }
 }
+
+/** The workflow `orphanSweep`, for the type of its arguments. */
+type Workflow = (input: SweepInput) => Promise<SweepReport>;
 
 const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, SearchAttributeType.KEYWORD);
 
@@ -167,7 +175,7 @@ function toMarkdown(sweep: Sweep): string {
   const rows: [string, string | undefined][] = [
     ['Doing', `${doing}, since ${since}${until === undefined ? '' : `, until ${until}`}`],
     ['Blocked on', blocked > 0 ? 'KubernetesApi, or Temporal: the last error says what does not answer' : undefined],
-    ['Class groups', `${groups}, of which ${listed} are listed; ${seen} resources seen`],
+    ['Groups of sources', `${groups}, of which ${listed} are listed; ${seen} resources seen`],
     ['Orphans', `${candidates}; ${deleted} deleted, ${failed} could not be deleted`],
     ['Last error', lastError && `${lastError.code} at ${lastError.at}: ${lastError.message}`],
     ['Dry run', input.dryRun ? 'nothing is deleted' : undefined],

@@ -38,7 +38,7 @@ export async function removeOrphans(
         notices.push(...(await removeOne(sweep, group, orphan, removal)));
       },
     );
-    if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.tellSweep(sweep.input, notices));
+    if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
   }
   return removal;
 }
@@ -61,10 +61,9 @@ const askPauseMs = 5_000;
 const maxAsks = 12;
 
 async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Removal): Promise<SweepNotice[]> {
-  const [listing] = group.classes;
-  if (listing === undefined) return [];
-  const request = { ...scopeOf(listing), ...toDeletion(orphan, sweep.input.namespace), outcomeUnknown: false };
-  const about = { name: listing.class.name, uid: listing.uid };
+  const [source] = group.sources;
+  const request = { ...scopeOf(source), ...toDeletion(orphan, sweep.input.namespace), outcomeUnknown: false };
+  const { object } = source;
   for (let asks = 1; ; asks += 1) {
     const { answer, failure } = await ask(group.provider, () => cloudOf(group.provider).deleteVm(request));
     const deletion = failure ?? readVmDeletion(answer);
@@ -72,7 +71,7 @@ async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Re
       removal.failed.push({ orphan, failure: deletion });
       show(sweep, { failed: sweep.progress.failed + 1 });
       const note = `could not delete ${nameOf(orphan)}, which ${whyOf(orphan, 'has')}: ${deletion.message}`;
-      return [{ class: about, reason: 'OrphanNotDeleted', note }];
+      return [{ object, reason: 'OrphanNotDeleted', note }];
     }
     if (deletion.state === 'deleting' && asks < maxAsks) {
       await sleep(askPauseMs);
@@ -80,9 +79,7 @@ async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Re
     }
     (deletion.state === 'gone' ? removal.deleted : removal.deleting).push(orphan);
     show(sweep, { deleted: sweep.progress.deleted + 1 });
-    return [
-      { class: about, reason: 'OrphanDeleted', note: `deleted ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}` },
-    ];
+    return [{ object, reason: 'OrphanDeleted', note: `deleted ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}` }];
   }
 }
 

@@ -1,9 +1,8 @@
 /** The report of a sweep, from what was planned and what came of it. */
 import type { ListedResource } from '../../api/model/sweep.ts';
 import type { Group } from './groups.ts';
-import type { GroupReport, KeptReason, NamedResource, SweepReport, Tally } from './messages.ts';
+import type { GroupReport, KeptReason, NamedResource, Tally } from './messages.ts';
 import { type GroupLooks, type GroupPlan, type Orphan, resourcesOf } from './plan.ts';
-import type { Sweep } from './progress.ts';
 import type { Removal } from './remove.ts';
 
 /** Resources of a group that are named for one reason: fewer of each the more groups there are, for a report has to fit. */
@@ -21,39 +20,41 @@ interface Findings {
   }[];
 }
 
-/** The report as it is before classes are let go. */
-export function reportOf(
-  { input, startedAt }: Sweep,
-  { unlisted, listed }: Findings,
-  about: Pick<SweepReport, 'braked' | 'machines' | 'unanswered'>,
-): SweepReport {
+/** A group with the report of it. */
+export interface ReportedGroup {
+  readonly group: Group;
+  readonly report: GroupReport;
+}
+
+/** The reports of all groups, by the name of their first source. */
+export function reportGroups({ unlisted, listed }: Findings): ReportedGroup[] {
   const most = maxNamed(unlisted.length + listed.length);
-  const groups = [
+  const reports: ReportedGroup[] = [
     ...listed.map(({ group, plan, removal }) => ({
-      ...aboutGroup(group),
-      seen: (group.second ?? group.first).seen,
-      ...(plan === undefined ? nothing : outcomeOf(plan, removal, most)),
+      group,
+      report: {
+        ...aboutGroup(group),
+        seen: (group.second ?? group.first).seen,
+        ...(plan === undefined ? nothing : outcomeOf(plan, removal, most)),
+      },
     })),
-    ...unlisted.map((group) => ({ ...aboutGroup(group), seen: 0, ...nothing, error: errorOf(group) })),
+    ...unlisted.map((group) => ({
+      group,
+      report: { ...aboutGroup(group), seen: 0, ...nothing, error: errorOf(group) },
+    })),
   ];
-  const { dryRun } = input;
-  const sorted = groups.toSorted(byFirstClass);
-  return { dryRun, startedAt, endedAt: startedAt, groups: sorted, ...about, releasedClasses: [] };
+  return reports.toSorted((a, b) => ((a.report.sources[0] ?? '') < (b.report.sources[0] ?? '') ? -1 : 1));
 }
 
 const nothing = { kept: [], deleted: { count: 0, resources: [] }, failed: [], failedCount: 0 } as const;
 
-function aboutGroup({ provider, classes }: Group) {
-  return { provider, classes: classes.map((swept) => swept.class.name) };
+function aboutGroup({ provider, sources }: Group) {
+  return { provider, sources: sources.map(({ object }) => object.name) };
 }
 
 function errorOf({ failure }: Group) {
   const { code = 'Unknown', message = 'it was not listed' } = failure ?? {};
   return { code, message };
-}
-
-function byFirstClass(a: GroupReport, b: GroupReport): number {
-  return (a.classes[0] ?? '') < (b.classes[0] ?? '') ? -1 : 1;
 }
 
 function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefined, most: number) {

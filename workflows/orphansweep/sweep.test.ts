@@ -6,7 +6,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { SweepActivities } from '../../activities/sweep.ts';
-import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptClass } from '../../api/model/sweep.ts';
+import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptSource } from '../../api/model/sweep.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(() => connection.close());
 
 /** What there is, and what the tests look at. */
-let classes: SweptClass[];
+let sources: SweptSource[];
 let cloud: CloudResource[];
 let machines: Set<string>;
 /** Of these Machines, the VM that each names; the others of its UID are surplus. */
@@ -55,7 +55,7 @@ let handle: WorkflowHandle;
 let end: () => Promise<void>;
 
 beforeEach(async () => {
-  [classes, cloud, machines, keepers] = [[swept('small')], [], new Set(), new Map()];
+  [sources, cloud, machines, keepers] = [[swept('small')], [], new Set(), new Map()];
   [reads, lists, deletions, released, notices] = [0, [], [], [], []];
   const brake = { brakeCount: 3, brakeRate: 10, approvalSeconds: 60 };
   limits = { confirmAfterSeconds: 0.2, minimumAgeSeconds: 600, ...brake };
@@ -64,7 +64,7 @@ beforeEach(async () => {
   onDelete = () => 'gone';
   listVms = () => ({ items: cloud });
   const kubernetes: SweepActivities = {
-    readSweepScope: async () => ({ classes, limits, past }),
+    readSweepScope: async () => ({ sources, limits, past }),
     countDeletions: async () => deletedByUs,
     findOwnerless: async (_, asked) => {
       reads += 1;
@@ -77,12 +77,12 @@ beforeEach(async () => {
         machines: { count: machines.size, resourceVersion },
       };
     },
-    releaseClasses: async (_, releasable) => {
+    releaseSources: async (_, releasable) => {
       released.push(releasable.map(({ name }) => name));
       return releasable.map(({ name }) => name);
     },
-    tellSweep: async (_, told) => {
-      notices.push(...told);
+    recordNotices: async (_, recorded) => {
+      notices.push(...recorded);
     },
   };
   const provider: Pick<ProviderActivities, 'validateClass' | 'deleteVm'> & { listVms: typeof listVms } = {
@@ -92,7 +92,7 @@ beforeEach(async () => {
       return { problems: [], ...(scope && { listScope: scope }) };
     },
     listVms: async (request: ListVmsRequest) => {
-      lists.push(request.class.name);
+      lists.push(request.origin?.name ?? '');
       return listVms(request);
     },
     deleteVm: async (request) => {
@@ -118,9 +118,13 @@ beforeEach(async () => {
 });
 afterEach(() => end());
 
-function swept(name: string, scope = name, changes: Partial<SweptClass> = {}): SweptClass {
-  const about = { class: { namespace: 'n', name, generation: 1 }, providerSpec: { scope }, credentials: [] };
-  return { uid: `uid-of-${name}`, leaving: false, provider: 'fake', ...about, ...changes };
+function swept(name: string, scope = name, changes: Partial<SweptSource> = {}): SweptSource {
+  const origin = { kind: 'MachineClass', namespace: 'n', name, generation: 1 };
+  return { object: objectOf(name), provider: 'fake', origin, providerSpec: { scope }, credentials: [], ...changes };
+}
+
+function objectOf(name: string) {
+  return { name, uid: `uid-of-${name}` };
 }
 
 function vm(id: string, changes: Partial<CloudResource> = {}): CloudResource {
@@ -162,16 +166,16 @@ describe('orphanSweep', () => {
       ...[vm('untagged'), vm('young', { uid: 'u3', createdAt: now }), vm('whose', { kind: 'nic' })],
     ];
 
-    const { groups, releasedClasses, dryRun } = await sweep();
+    const { groups, releasedSources, dryRun } = await sweep();
 
-    expect(groups).toMatchObject([{ provider: 'fake', classes: ['small'], seen: 7, failed: [], failedCount: 0 }]);
+    expect(groups).toMatchObject([{ provider: 'fake', sources: ['small'], seen: 7, failed: [], failedCount: 0 }]);
     expect(groups[0]?.deleted.count).toBe(3);
     expect(groups[0]?.kept.map(({ reason, count }) => [reason, count])).toEqual([
       ['machine', 2],
       ['young', 1],
       ['unattributed', 1],
     ]);
-    expect([releasedClasses, dryRun, lists.length, released]).toEqual([[], false, 2, []]);
+    expect([releasedSources, dryRun, lists.length, released]).toEqual([[], false, 2, []]);
     const asked = deletions.map(({ machine, providerID, only }) => ({ machine, providerID, only }));
     expect(asked.toSorted((a, b) => (a.machine.name < b.machine.name ? -1 : 1))).toEqual([
       { machine: { uid: 'u2', namespace: 'n', name: 'orphan' }, providerID: 'orphan', only: undefined },
@@ -246,11 +250,11 @@ describe('orphanSweep', () => {
   });
 
   it('lists classes of one scope once, and those without one by themselves', async () => {
-    classes = [swept('a', 'same'), swept('b', 'same'), swept('c', 'other'), swept('d', ''), swept('e', 'refused')];
+    sources = [swept('a', 'same'), swept('b', 'same'), swept('c', 'other'), swept('d', ''), swept('e', 'refused')];
 
     const { groups } = await sweep();
 
-    expect(groups.map((group) => group.classes)).toEqual([['a', 'b'], ['c'], ['d'], ['e']]);
+    expect(groups.map((group) => group.sources)).toEqual([['a', 'b'], ['c'], ['d'], ['e']]);
     expect(lists.toSorted()).toEqual(['a', 'c', 'd', 'e']);
   });
 
@@ -267,7 +271,7 @@ describe('orphanSweep', () => {
   });
 
   it('[mcm 88] goes on with the other groups when one cannot be listed', async () => {
-    classes = [swept('broken'), swept('good'), swept('odd'), swept('homeless', '', { provider: '' }), swept('endless')];
+    sources = [swept('broken'), swept('good'), swept('odd'), swept('homeless', '', { provider: '' }), swept('endless')];
     cloud = [vm('orphan')];
     const answers: Record<string, () => unknown> = {
       broken: () => {
@@ -276,11 +280,11 @@ describe('orphanSweep', () => {
       odd: () => ({ items: [vm('orphan'), { id: 'what' }] }),
       endless: () => ({ items: [], nextPage: '1' }),
     };
-    listVms = (request) => (answers[request.class.name] ?? (() => ({ items: cloud })))();
+    listVms = (request) => (answers[request.origin?.name ?? ''] ?? (() => ({ items: cloud })))();
 
     const { groups } = await sweep();
 
-    expect(groups.map(({ classes: [name], error, deleted }) => [name, error?.code, deleted.count])).toEqual([
+    expect(groups.map(({ sources: [name], error, deleted }) => [name, error?.code, deleted.count])).toEqual([
       ['broken', 'Unauthenticated', 0],
       ['endless', 'Internal', 0],
       ['good', undefined, 1],
@@ -288,7 +292,7 @@ describe('orphanSweep', () => {
       ['odd', 'Internal', 0],
     ]);
     expect(groups[4]?.error?.message).toContain('items.1.kind');
-    expect(deletions.map((request) => request.class.name)).toEqual(['good']);
+    expect(deletions.map((request) => request.origin?.name ?? '')).toEqual(['good']);
   });
 
   it('[invariant 4] keeps what has a Machine again, up to the moment before it would go', async () => {
@@ -328,7 +332,7 @@ describe('orphanSweep', () => {
   });
 
   it('deletes nothing in a dry run', async () => {
-    classes = [swept('small', 'small', { leaving: true })];
+    sources = [swept('small', 'small', { release: { generation: 1 } })];
     cloud = [vm('orphan', { uid: 'u1' })];
 
     const { groups, dryRun } = await sweep(true);
@@ -353,33 +357,33 @@ describe('orphanSweep', () => {
   });
 
   it('[mcm 8] lets deleted classes go of which nothing can be left, whoever else would find it', async () => {
-    const leaving = { leaving: true };
-    classes = [
+    const leaving = { release: { generation: 1 } };
+    sources = [
       ...[swept('clean', 'clean', leaving), swept('refused', 'broken', leaving), swept('dirty', 'dirty', leaving)],
       ...[swept('shared', 'kept', leaving), swept('stays', 'kept')],
     ];
     const young = vm('young', { uid: 'u', createdAt: new Date().toISOString() });
     listVms = (request) => {
-      if (request.class.name === 'refused') throw refusal('Unauthenticated');
-      return { items: request.class.name === 'clean' ? [] : [young] };
+      if (request.origin?.name === 'refused') throw refusal('Unauthenticated');
+      return { items: request.origin?.name === 'clean' ? [] : [young] };
     };
 
-    const { releasedClasses } = await sweep();
+    const { releasedSources } = await sweep();
 
-    expect(releasedClasses).toEqual(['clean']);
-    expect(notices.toSorted((a, b) => (a.class.name < b.class.name ? -1 : 1))).toEqual([
+    expect(releasedSources).toEqual(['clean']);
+    expect(notices.toSorted((a, b) => (a.object.name < b.object.name ? -1 : 1))).toEqual([
       {
-        class: { name: 'dirty', uid: 'uid-of-dirty' },
+        object: objectOf('dirty'),
         reason: 'ClassNotReleased',
         note: 'deleted, and stays: vm young is younger than the minimum age',
       },
       {
-        class: { name: 'refused', uid: 'uid-of-refused' },
+        object: objectOf('refused'),
         reason: 'ClassNotReleased',
         note: 'deleted, and stays: its cloud cannot be listed: Unauthenticated: no',
       },
       {
-        class: { name: 'shared', uid: 'uid-of-shared' },
+        object: objectOf('shared'),
         reason: 'ClassNotReleased',
         note: 'deleted, and stays: vm young is younger than the minimum age',
       },
@@ -409,7 +413,7 @@ describe('the brake of a sweep', () => {
     const note = expect.stringMatching(
       /^a sweep waits for approval to delete 4 orphans here: millwright sweep approve <id>... -n n.*; there are 4 orphans, but only 3 may be deleted/,
     );
-    expect(notices).toEqual([{ class: { name: 'small', uid: 'uid-of-small' }, reason: 'OrphansHeld', note }]);
+    expect(notices).toEqual([{ object: objectOf('small'), reason: 'OrphansHeld', note }]);
 
     await expect(approve('c://a/0', 'unknown')).rejects.toMatchObject({
       cause: { message: expect.stringContaining("'unknown' does not wait for approval") },
@@ -478,13 +482,13 @@ describe('the brake of a sweep', () => {
   });
 
   it('counts surplus VMs, and disks by themselves, with the orphans of all groups', async () => {
-    classes = [swept('a'), swept('b')];
+    sources = [swept('a'), swept('b')];
     machines = new Set(['u1']);
     keepers = new Map([['u1', 'c://a/first']]);
     const [first, second] = [vm('c://a/first', { uid: 'u1', alive: true }), vm('c://a/second', { uid: 'u1' })];
     const disk = vm('disk', { kind: 'disk', uid: 'u3' });
     listVms = (request) => ({
-      items: request.class.name === 'a' ? [first, second] : [vm('x', { uid: 'u2' }), disk, vm('y')],
+      items: request.origin?.name === 'a' ? [first, second] : [vm('x', { uid: 'u2' }), disk, vm('y')],
     });
 
     await start();

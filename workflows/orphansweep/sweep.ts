@@ -1,17 +1,17 @@
 /**
- * The orphan sweep: what carries our tags in a cloud and has no Machine goes. Looked at twice, the cloud always before
- * the Machines: a Machine exists before its VM does, so one that is being created is never taken for an orphan.
+ * The orphan sweep deletes what carries our tags in a cloud and has no Machine. It looks twice, and each time at the cloud
+ * before the Machines: a Machine exists before its VM does, so a VM that is being created is never taken for an orphan.
  */
 import { sleep } from '@temporalio/workflow';
 import type { ListedResource, PastSweeps } from '../../api/model/sweep.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
-import { readPage } from './answer.ts';
 import { brake, doubtsOf, hasFallen } from './brake.ts';
 import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
 import { holdAtBrake } from './hold.ts';
 import type { SweepInput, SweepReport } from './messages.ts';
 import { withoutMachine } from './ownership.ts';
+import { readPage } from './page.ts';
 import {
   type GroupLooks,
   type GroupPlan,
@@ -23,9 +23,9 @@ import {
   surplusKeyOf,
 } from './plan.ts';
 import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progress.ts';
-import { releaseClasses } from './release.ts';
+import { releaseSources } from './release.ts';
 import { type Removal, removeOrphans } from './remove.ts';
-import { reportOf } from './report.ts';
+import { reportGroups } from './report.ts';
 
 /** Resources that are asked about with one list of the Machines: a payload may have 2 MB. */
 const maxAsked = 3_000;
@@ -38,10 +38,10 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const sweep = startSweep(input);
   const failed = findFailedRun();
   if (failed !== undefined) await reportRun(failed);
-  show(sweep, { doing: 'reading the classes' });
-  const { classes, limits, past } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
-  show(sweep, { doing: 'grouping the classes' });
-  const groups = await formGroups(classes);
+  show(sweep, { doing: 'reading the sources' });
+  const { sources, limits, past } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
+  show(sweep, { doing: 'grouping the sources' });
+  const groups = await formGroups(sources);
   const minimumAgeMs = limits.minimumAgeSeconds * 1_000;
 
   show(sweep, { doing: 'listing what the clouds have', groups: groups.length });
@@ -53,31 +53,32 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const listed = groups.filter(wasListed);
   const vms = listed.reduce((sum, { first, second = first }) => sum + second.vms, 0);
   const decision = brake(planSweep(listed, minimumAgeMs), vms, limits, doubts);
-  const isRolloutSuspended = decision.kind === 'hold' && !input.dryRun;
-  const approved = isRolloutSuspended ? await holdAtBrake(sweep, listed, decision, limits.approvalSeconds) : undefined;
+  const isHeld = decision.kind === 'hold' && !input.dryRun;
+  const approved = isHeld ? await holdAtBrake(sweep, listed, decision, limits.approvalSeconds) : undefined;
   const lost = approved === undefined ? [] : await lookAtApproved(sweep, suspects, approved);
 
   const judged = groups.filter(wasListed);
   const plan = planSweep(judged, minimumAgeMs, approved);
   const isToRemove = plan.kind === 'remove' && !input.dryRun;
   const removals = isToRemove ? await removeAll(sweep, judged, plan.groups, minimumAgeMs) : [];
-  const report = reportOf(
-    sweep,
-    {
-      unlisted: groups.filter((group) => !wasListed(group)),
-      listed: judged.map((group, i) => ({ group, plan: plan.groups[i], removal: removals[i] })),
-    },
-    {
-      ...(decision.kind === 'hold' && { braked: decision.reasons }),
-      ...seenMachines(sweep, past),
-      unanswered: approved === undefined ? doubts.slice(0, maxDoubts) : [...notApproved(sweep, plan), ...lost],
-    },
-  );
-  const releasedClasses = input.dryRun ? [] : await releaseClasses(sweep, groups, report);
-  return { ...report, releasedClasses, endedAt: new Date().toISOString() };
+  const reported = reportGroups({
+    unlisted: groups.filter((group) => !wasListed(group)),
+    listed: judged.map((group, i) => ({ group, plan: plan.groups[i], removal: removals[i] })),
+  });
+  const releasedSources = input.dryRun ? [] : await releaseSources(sweep, reported);
+  return {
+    dryRun: input.dryRun,
+    startedAt: sweep.startedAt,
+    endedAt: new Date().toISOString(),
+    groups: reported.map(({ report }) => report),
+    ...(decision.kind === 'hold' && { braked: decision.reasons }),
+    ...seenMachines(sweep, past),
+    unanswered: approved === undefined ? doubts.slice(0, maxDoubts) : [...notApproved(sweep, plan), ...lost],
+    releasedSources,
+  };
 }
 
-/** Reasons to doubt that the next sweep hears of. */
+/** Reasons to doubt that a sweep passes to the next one. */
 const maxDoubts = 5;
 
 function seenMachines({ census }: Sweep, past: PastSweeps): Pick<SweepReport, 'machines'> {
@@ -152,8 +153,8 @@ async function lookAt(
   which: 'first' | 'second',
   suspects: ReadonlySet<string> = new Set(),
 ): Promise<void> {
-  const [listing] = group.classes;
-  if (listing === undefined || group.failure !== undefined) return;
+  const [source] = group.sources;
+  if (group.failure !== undefined) return;
   const look = {
     atMs: Date.now(),
     seen: 0,
@@ -167,7 +168,7 @@ async function lookAt(
   let waiting: ListedResource[] = [];
   let page: string | undefined;
   do {
-    const request = { ...scopeOf(listing), ...(page !== undefined && { page }) };
+    const request = { ...scopeOf(source), ...(page !== undefined && { page }) };
     const { answer, failure } = await ask(group.provider, () => cloudOf(group.provider).listVms(request));
     const listed = failure ?? readPage(answer, page);
     if ('code' in listed) {

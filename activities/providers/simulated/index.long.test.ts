@@ -13,7 +13,7 @@ it('answers deleting when the deletion of a VM takes longer than 20 seconds', as
     const provider = createSimulatedProvider({ readSecret: async () => ({ token: 'letmein', userData: 'x' }) });
     const context: CallContext = { attempt: 1, signal: new AbortController().signal, heartbeat: () => {} };
     const request = {
-      class: { namespace: 'garden', name: 'pool', generation: 1 },
+      origin: { kind: 'MachineClass', namespace: 'garden', name: 'pool', generation: 1 },
       providerSpec: { endpoint: cloud.url, machineType: 'small', tags: { cluster: 'test' } },
       credentials: [{ namespace: 'garden', name: 'cloud' }],
       machine: { uid: 'uid-1', namespace: 'garden', name: 'machine-1' },

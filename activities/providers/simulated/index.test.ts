@@ -41,7 +41,7 @@ function call(overrides: Partial<CallContext> = {}): CallContext {
 
 function scope(spec: object = {}) {
   return {
-    class: { namespace: 'garden', name: 'pool', generation: 1 },
+    origin: { kind: 'MachineClass', namespace: 'garden', name: 'pool', generation: 1 },
     providerSpec: { endpoint: cloud.url, machineType: 'small', tags: { 'kubernetes.io/cluster/test': '1' }, ...spec },
     credentials: [{ namespace: 'garden', name: 'cloud' }],
   };

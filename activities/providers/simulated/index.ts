@@ -55,9 +55,6 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
   }
 
   return {
-    name: 'simulated',
-    settleSeconds,
-
     async ensureVm(request, context) {
       const spec = parseOrRefuse(SimulatedProviderSpec, request.providerSpec, 'providerSpec');
       // Read with the token, as most classes have both in one Secret; it is missed only where a VM has to be made.

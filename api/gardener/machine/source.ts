@@ -1,10 +1,12 @@
 /** Where the VMs of Machines come from: their MachineClass and its Secrets. */
-import type { Find } from '../../dialect.ts';
+import type { Find, List } from '../../dialect.ts';
 import type { ObjectRef } from '../../model/ref.ts';
 import type { SourceSnapshot } from '../../model/source.ts';
+import type { SweptSource } from '../../model/sweep.ts';
 import type { KubeObject } from '../../objects.ts';
+import type { Origin } from '../../provider.ts';
 import { type Secret, secrets } from '../../secret.ts';
-import { userDataKey } from '../names.ts';
+import { finalizers, userDataKey } from '../names.ts';
 import { machineClasses } from '../resources.ts';
 import type { Machine, MachineTemplate } from '../schema/machine.ts';
 import type { MachineClass } from '../schema/machine-class.ts';
@@ -62,7 +64,6 @@ export async function readSource(find: Find, { namespace }: ObjectRef, name: str
 
 function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secret | undefined)[]): SourceSnapshot {
   const { metadata, provider, providerSpec } = machineClass;
-  const namespace = metadata.namespace ?? '';
   const holder = found.findLastIndex((secret) => secret?.data?.[userDataKey] !== undefined);
   const ref = refs[holder];
   const text = Buffer.from(found[holder]?.data?.[userDataKey] ?? '', 'base64').toString();
@@ -73,7 +74,7 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
     ...(provider && {
       cloud: {
         provider,
-        class: { namespace, name: metadata.name, generation: metadata.generation ?? 0 },
+        origin: originOf(machineClass),
         providerSpec,
         credentials: refs,
       },
@@ -81,6 +82,28 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
     ...(ref !== undefined && { userData: { ...ref, key: userDataKey, personal: isPersonal(text) } }),
     ...(problem !== undefined && { problem: `MachineClass "${metadata.name}": ${problem}` }),
   };
+}
+
+/** All classes of a namespace. */
+export async function listSources(list: List): Promise<SweptSource[]> {
+  const classes = await list(machineClasses);
+  return classes.map((machineClass) => {
+    const { metadata, provider = '', providerSpec } = machineClass;
+    const { name, uid, generation = 0, deletionTimestamp } = metadata;
+    const isLeaving = deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true;
+    return {
+      object: { name, uid },
+      ...(isLeaving && { release: { generation } }),
+      provider,
+      origin: originOf(machineClass),
+      providerSpec,
+      credentials: secretsOf(machineClass),
+    };
+  });
+}
+
+function originOf({ metadata: { namespace = '', name, generation = 0 } }: MachineClass): Origin {
+  return { kind: machineClasses.kind, namespace, name, generation };
 }
 
 /** The checks that MCM makes before it calls a driver. */

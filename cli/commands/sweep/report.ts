@@ -42,9 +42,9 @@ export function progressText({
 
 /** A report for people: a table of counts, then the resources that it names. */
 export function reportText(report: SweepReport): string {
-  const { dryRun, groups, releasedClasses, braked = [], unanswered = [] } = report;
-  const rows = groups.flatMap(({ provider, classes, seen, kept, deleted, failed, error }) => {
-    const group = `${provider || '(no provider)'} ${classes.join(', ')}`;
+  const { dryRun, groups, releasedSources, braked = [], unanswered = [] } = report;
+  const rows = groups.flatMap(({ provider, sources, seen, kept, deleted, failed, error }) => {
+    const group = `${provider || '(no provider)'} ${sources.join(', ')}`;
     const row = (what: string, count: number | string, why: string) => [group, what, String(count), why];
     if (error !== undefined) return [row('not listed', '?', `${error.code}: ${error.message}`)];
     return [
@@ -63,7 +63,7 @@ export function reportText(report: SweepReport): string {
   return [
     ...(groups.length === 0 ? ['there are no classes, so no cloud was listed'] : columns(rows)),
     ...(resources.length > 0 ? ['', ...resources] : []),
-    ...(releasedClasses.length > 0 ? ['', `released deleted classes: ${releasedClasses.join(', ')}`] : []),
+    ...(releasedSources.length > 0 ? ['', `released deleted classes: ${releasedSources.join(', ')}`] : []),
     ...(braked.length > 0
       ? ['', ...braked.map((reason) => `${dryRun ? 'would wait' : 'waited'} for approval: ${reason}`)]
       : []),

@@ -1,7 +1,7 @@
-/** What a provider answered, checked: its worker may be in any language, and a schema is too large for a workflow. */
-import { failures } from '../../api/failures.ts';
+/** A page of `listVms`, checked: a provider's worker may be in any language, and a schema is too large for a workflow. */
 import type { ListedResource } from '../../api/model/sweep.ts';
 import type { CloudResource } from '../../api/provider.ts';
+import { unusable } from '../calls/answers.ts';
 import type { Failure } from '../calls/failure.ts';
 
 const kinds: readonly unknown[] = ['vm', 'disk', 'nic', 'port', 'ip'] satisfies CloudResource['kind'][];
@@ -19,13 +19,15 @@ export interface ListedPage {
  */
 export function readPage(answer: unknown, page: string | undefined): ListedPage | Failure {
   const { items, nextPage }: { items?: unknown; nextPage?: unknown } = Object(answer);
-  if (!Array.isArray(items)) return unusable('items', items, 'a list');
+  if (!Array.isArray(items)) return unusable('listVms', 'items', items, 'a list');
   const isLast = nextPage === undefined || nextPage === null || nextPage === '';
-  if (!isLast && typeof nextPage !== 'string') return unusable('nextPage', nextPage, 'a text');
-  if (!isLast && nextPage === page) return unusable('nextPage', nextPage, 'another page than the one asked for');
+  if (!isLast && typeof nextPage !== 'string') return unusable('listVms', 'nextPage', nextPage, 'a text');
+  if (!isLast && nextPage === page)
+    return unusable('listVms', 'nextPage', nextPage, 'another page than the one asked for');
   for (const [i, item] of items.entries()) {
     const problem = problemOf(item);
-    if (problem !== undefined) return unusable(`items.${i}.${problem.field}`, problem.value, problem.accepted);
+    if (problem !== undefined)
+      return unusable('listVms', `items.${i}.${problem.field}`, problem.value, problem.accepted);
   }
   return { items: items.map(toListed), ...(!isLast && { nextPage }) };
 }
@@ -45,10 +47,4 @@ function problemOf(item: unknown): { field: string; value: unknown; accepted: st
 
 function toListed({ kind, id, uid, name, createdAt, alive }: CloudResource): ListedResource {
   return { kind, id, ...(uid && { uid }), name, createdAt, ...(alive && { alive }) };
-}
-
-function unusable(field: string, value: unknown, accepted: string): Failure {
-  const message = `the provider answered listVms with ${field} ${JSON.stringify(value)}: it has to be ${accepted}`;
-  const { outcomeUnknown, blockedOn } = failures.Internal;
-  return { code: 'Internal', message, outcomeUnknown, blockedOn };
 }
