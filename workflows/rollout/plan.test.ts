@@ -386,6 +386,20 @@ describe('planOwner', () => {
     }
   });
 
+  it('is at rest once the finalizer of a deleted set is removed, although the garbage collector still holds the set', () => {
+    const released: SetView = {
+      ...empty,
+      name: 'pool-2',
+      uid: 'set-2',
+      current: false,
+      managed: false,
+      deleting: true,
+    };
+    const view: OwnerView = { ...owner, sets: [set, { ...released, orphans: true, observed: false, generation: 2 }] };
+    expect(ownerNeeds(view)).toEqual([]);
+    expect(isEmpty(planFor(view))).toBe(true);
+  });
+
   it('empties a set that somebody deleted and lets it go before there is another one of its name', () => {
     const deleted = { ...owner, sets: [{ ...set, deleting: true }] };
     const plan = planFor(deleted, [candidate('a'), candidate('b'), candidate('c')]);

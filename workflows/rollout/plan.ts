@@ -151,7 +151,8 @@ function planRefusal(view: OwnerView, problem: string): OwnerPlan {
 /** What the owner's status has to say and does not say yet. */
 function reportOf(view: OwnerView, isLate: boolean): OwnerPlan['report'] {
   const progress = view.kind === 'MachineDeployment' ? progressOf(view, isLate) : undefined;
-  const isNoted = isMoving(view) || view.sets.every((set) => set.observed);
+  // A set without our finalizer that is deleted is not ours any more: nothing else is done for it either.
+  const isNoted = isMoving(view) || view.sets.every((set) => set.observed || (set.deleting && !set.managed));
   const isTold = progress === view.progress && view.observed && isNoted;
   return isTold ? undefined : { ...(progress !== undefined && { progress }) };
 }
