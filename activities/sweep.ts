@@ -121,7 +121,7 @@ export function createSweepActivities({ control, target, events, sweep, past }: 
         const isSame = metadata?.uid === uid && (metadata.generation ?? 0) === generation;
         if (!isSame || metadata.deletionTimestamp === undefined || used.has(name)) continue;
         try {
-          await removeFinalizer(control, machineClasses, { namespace, name, uid });
+          await removeFinalizer(control, machineClasses, { namespace, name, uid }, finalizers.machine);
           released.push(name);
         } catch (error) {
           if (!isRefusal(error)) throw error;

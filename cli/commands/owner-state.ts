@@ -1,10 +1,11 @@
 /** What there is to do for an owner of machines, and what that waits for: read live, whether or not a workflow answers. */
-import { type OwnerNeed, ownerNeeds } from '../../api/attention.ts';
+import { gardenerOwners } from '../../api/gardener/owner.ts';
 import { machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
+import { type OwnerNeed, ownerNeeds } from '../../api/owner/needs.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -24,17 +25,17 @@ export async function readDeploymentState(control: KubeClient, deployment: Machi
   const { namespace = '' } = deployment.metadata;
   const sets = (await control.list(machineSets, { namespace })).items;
   const found = (await control.list(machines, { namespace })).items;
-  const state = stateOf(toDeploymentView(deployment, sets, found));
+  const state = stateOf(toDeploymentView(gardenerOwners, deployment, sets, found));
   const { needs, waitsFor, view } = state;
   // Machines that have been made and do not run need nothing of their deployment, and it waits for them all the same.
   const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
-  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(deployment, sets, found) };
+  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(gardenerOwners, deployment, sets, found) };
 }
 
 /** Reads the machines of a set that has no deployment. */
 export async function readSetState(control: KubeClient, set: MachineSet): Promise<OwnerState> {
   const { items } = await control.list(machines, { namespace: set.metadata.namespace ?? '' });
-  return stateOf(toLoneSetView(set, items));
+  return stateOf(toLoneSetView(gardenerOwners, set, items));
 }
 
 function stateOf(view: OwnerView): OwnerState {
@@ -46,7 +47,7 @@ export function countsOf({ view: { sets } }: OwnerState) {
   const sum = (count: (set: (typeof sets)[number]) => number) => sets.reduce((total, set) => total + count(set), 0);
   return {
     total: sum(({ total }) => total),
-    older: sum(({ current, total }) => (current ? 0 : total)),
+    older: sum(({ isNew, total }) => (isNew ? 0 : total)),
     active: sum(({ active }) => active),
     available: sum(({ available }) => available),
   };

@@ -1,15 +1,16 @@
 /** What is being done with an object: as its workflow says, and as the object itself does when no workflow answers. */
 import { Client } from '@temporalio/client';
-import { attention, rolloutLate, toTasks } from '../../../api/attention.ts';
+import { attention } from '../../../api/attention.ts';
 import { toMachineSnapshot } from '../../../api/gardener/machine/snapshot.ts';
 import { labels } from '../../../api/gardener/names.ts';
+import { operationText } from '../../../api/gardener/owner.ts';
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import type { Machine } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import { blockers } from '../../../api/names.ts';
-import { operationText } from '../../../api/owner/blockers.ts';
+import { toTasks } from '../../../api/owner/needs.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { connectClient } from '../../../temporal/connection.ts';
 import {
@@ -226,7 +227,7 @@ function rowsOfState(owner: Owner, state: OwnerState, given: Given): Rows {
     ['Machines', older > 0 ? `${counts}, ${older} of older templates` : counts],
     ['Waiting for', isWaiting ? waitsFor : undefined],
     ...(blockedBy === undefined ? [] : heldUpLines(blockedBy).map((line) => ['Held up by', line] as const)),
-    ['To unblock', resume ?? (view.progress === rolloutLate ? retry : undefined)],
+    ['To unblock', resume ?? (view.progress === 'late' ? retry : undefined)],
     ...rowsOfFailed(owner, named),
   ];
 }

@@ -1,14 +1,16 @@
 /** What `millwright rollout` does: it reads and changes the objects, and tells workflows to try again. */
-import { toTasks } from '../../../api/attention.ts';
 import { labels } from '../../../api/gardener/names.ts';
+import { gardenerOwners } from '../../../api/gardener/owner.ts';
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import type { MachineTemplate } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { names } from '../../../api/names.ts';
-import { revisionOf } from '../../../api/owner/revision.ts';
+import { isActive, isAvailable } from '../../../api/owner/machines.ts';
+import { toTasks } from '../../../api/owner/needs.ts';
+import { revisionOf as revisionOfSet } from '../../../api/owner/revision.ts';
 import { templatesEqual } from '../../../api/owner/template.ts';
-import { controllerOf, currentSetOf, groupByController, isActive, isAvailable } from '../../../api/owner/view.ts';
+import { controllerOf, groupByController, newSetAmong } from '../../../api/owner/view.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
 import { retryNow } from '../../../temporal/workflows.ts';
 import type { Given } from '../../command.ts';
@@ -26,6 +28,8 @@ import {
   type Subject,
   withInstallation,
 } from './target.ts';
+
+const revisionOf = (set: MachineSet) => revisionOfSet(gardenerOwners, set);
 
 interface Action {
   /** Whether it changes the deployment, which makes no sense for one that is being deleted. */
@@ -74,7 +78,7 @@ async function history(subject: Subject, deployment: MachineDeployment): Promise
 
 /** The revisions of a deployment, a line each. @param sets those of the deployment, in the order of the lines */
 export function toHistory(deployment: MachineDeployment, sets: readonly MachineSet[]): string {
-  const present = currentSetOf(deployment, sets);
+  const present = newSetAmong(gardenerOwners, deployment, sets);
   const rows = sets.map((set) => [
     `${revisionOf(set)}${set === present ? ' (present)' : ''}`,
     set.metadata.name,
@@ -116,7 +120,7 @@ async function undo(subject: Subject, deployment: MachineDeployment): Promise<st
   const wanted = subject.options.toRevision;
   const set =
     wanted === 0
-      ? sets.findLast(({ spec }) => !templatesEqual(spec?.template, present))
+      ? sets.findLast(({ spec }) => !templatesEqual(gardenerOwners, spec?.template, present))
       : sets.find((each) => revisionOf(each) === wanted);
   if (set?.spec?.template === undefined) {
     const known = sets.map(revisionOf).join(', ') || 'none';
@@ -124,7 +128,7 @@ async function undo(subject: Subject, deployment: MachineDeployment): Promise<st
     throw new Error(`${which} has ${lacking}: there is ${known}; give one of ${lineOf('history', subject)}`);
   }
   const template = withoutHash(set.spec.template);
-  if (templatesEqual(template, present)) {
+  if (templatesEqual(gardenerOwners, template, present)) {
     return `${which}: nothing to do, revision ${revisionOf(set)} has its present template`;
   }
   await replaceTemplate(subject, deployment, template);
@@ -175,7 +179,7 @@ async function retry(subject: Subject, deployment: MachineDeployment): Promise<s
   const bySet = groupByController(items);
   const holding = (await setsOf(subject, deployment))
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
-    .filter((machine) => !isActive(machine) || !isAvailable(machine));
+    .filter((machine) => !isActive(gardenerOwners, machine) || !isAvailable(gardenerOwners, machine));
   return withInstallation(subject, async (to) => {
     let told = 0;
     for (const machine of holding) if (await retryNow(to, 'Machine', refOf(subject, machine))) told++;

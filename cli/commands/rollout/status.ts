@@ -1,6 +1,5 @@
 /** `millwright rollout status`: how far a rollout is, until it is complete or late. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rolloutComplete, rolloutLate } from '../../../api/attention.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import { findRetry } from '../../../temporal/workflows.ts';
 import { countsOf, heldUpLines, type OwnerState, readDeploymentState } from '../owner-state.ts';
@@ -63,12 +62,12 @@ function progressOf(subject: Subject, { metadata, status: now = {} }: MachineDep
   const counts = `${updated} of ${view.replicas} machines are of the new template, ${older} of older ones, ${available} available`;
   const resume = view.paused ? `; it is paused: ${lineOf('resume', subject)}` : '';
   const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
-  if (isDone && (view.progress === rolloutComplete || view.paused)) {
+  if (isDone && (view.progress === 'complete' || view.paused)) {
     return { text: `${which}: complete, ${counts}${resume}`, outcome: 'complete', lines: [] };
   }
   const lines = blockedBy === undefined ? [] : heldUpLines(blockedBy);
   const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
-  if (view.progress === rolloutLate) {
+  if (view.progress === 'late') {
     return { text: `${which}: the progress deadline has passed: ${counts}${waits}`, outcome: 'late', lines };
   }
   return { text: `${which}: ${counts}${waits}${needs.length === 0 ? resume : ''}`, outcome: 'under way', lines };
