@@ -126,7 +126,7 @@ describe('machines that the API server refuses', () => {
     const [set] = await sets();
     const told = events.filter(({ regarding }) => regarding.uid === set?.metadata.uid);
     expect(told).toMatchObject([{ type: 'Warning', reason: 'FailedCreate' }]);
-    expect(ownerNeeds((await read(ref)).view)).toContain('observed');
+    expect(ownerNeeds((await read(ref)).view)).toContain('status');
 
     await expect(fail()).rejects.toThrow('exceeded quota');
     expect((await sets())[0]?.metadata.resourceVersion).toBe(set?.metadata.resourceVersion);
