@@ -1,5 +1,6 @@
 /** Writes the counts of machines to the status of their sets and deployments: pure functions of the caches. */
 
+import { gardenerOwners } from '../api/gardener/owner.ts';
 import { machineDeployments, machineSets } from '../api/gardener/resources.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { toDeploymentCounts, toSetCounts } from '../api/owner/counts.ts';
@@ -17,13 +18,18 @@ export function createCountsWriter(control: KubeClient, watches: Watches): (uid:
     const { deployments, sets, machines } = watches;
     const [set] = sets.byIndex(byUid, uid);
     if (set !== undefined) {
-      await write(control, machineSets, set, toSetCounts(set, machines.byIndex(byController, uid)));
+      await write(control, machineSets, set, toSetCounts(gardenerOwners, set, machines.byIndex(byController, uid)));
     }
     const [deployment] = deployments.byIndex(byUid, uid);
     if (deployment === undefined) return;
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((each) => machines.byIndex(byController, each.metadata.uid));
-    await write(control, machineDeployments, deployment, toDeploymentCounts(deployment, own, theirs, new Date()));
+    await write(
+      control,
+      machineDeployments,
+      deployment,
+      toDeploymentCounts(gardenerOwners, deployment, own, theirs, new Date()),
+    );
   };
 }
 

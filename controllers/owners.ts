@@ -1,8 +1,9 @@
 /** Wakes the workflows of MachineDeployments, and of MachineSets that have none. */
-import { ownerNeeds } from '../api/attention.ts';
+import { gardenerOwners } from '../api/gardener/owner.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
+import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { type Installation, startWorkflow, wakeOwner, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf } from './objects.ts';
@@ -71,11 +72,11 @@ function viewOwner(watches: Watches, uid: string): { ref: ObjectRef; view: Owner
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    return { ref: refOf(deployment), view: toDeploymentView(deployment, own, theirs) };
+    return { ref: refOf(deployment), view: toDeploymentView(gardenerOwners, deployment, own, theirs) };
   }
   const [set] = sets.byIndex(byUid, uid);
   if (set === undefined || !isKnownLone(watches, set)) return undefined;
-  return { ref: refOf(set), view: toLoneSetView(set, machines.byIndex(byController, uid)) };
+  return { ref: refOf(set), view: toLoneSetView(gardenerOwners, set, machines.byIndex(byController, uid)) };
 }
 
 /** Whether a set has to look after itself, as far as the caches can tell: one that may be behind makes no set lone. */

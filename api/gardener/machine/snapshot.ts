@@ -36,11 +36,16 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     },
     conditions: toStatuses(status?.conditions),
     ...(status?.lastKnownState && { lastKnownState: status.lastKnownState }),
-    stage: stages[toPhase(status?.currentStatus?.phase)],
+    stage: stageOf(machine),
     source: spec?.class?.name ?? '',
     ...problemOf(machine),
     onNodeDeleted: 'deleteMachine',
   };
+}
+
+/** How far a Machine is by its phase. */
+export function stageOf({ status }: Machine): MachineStage {
+  return stages[toPhase(status?.currentStatus?.phase)];
 }
 
 /** The stage of each phase. */
