@@ -1,7 +1,7 @@
 /** What the orphan sweep reads and does in Kubernetes. Every reading is live: nothing is deleted by a cache. */
 import { asyncLocalStorage } from '@temporalio/activity';
 import { type ClassEvent, classEvents } from '../api/events.ts';
-import { secretRefsOf } from '../api/gardener/machine/snapshot.ts';
+import { secretsOf } from '../api/gardener/machine/source.ts';
 import { apiVersion, finalizers, labels, resources } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
@@ -55,7 +55,7 @@ export function createSweepActivities({ control, target, events, sweep, past }: 
           provider,
           class: { namespace, name, generation },
           providerSpec,
-          credentials: secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace),
+          credentials: secretsOf(machineClass),
         };
       });
       return { classes, limits: sweep, past: await past.readPast() };

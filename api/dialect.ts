@@ -6,14 +6,13 @@
  */
 import type { MachineLimits, MachineReport, MachineSnapshot, MachineStage } from './model/machine.ts';
 import type { RolloutProgress, UpdateStrategy } from './model/owner.ts';
-import type { ObjectRef } from './model/ref.ts';
+import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
 import type { KubeObject, ObjectKey, Resource } from './objects.ts';
 import type { OwnerDeployment, OwnerSet } from './owner/objects.ts';
 
 export interface Dialect {
-  /** Value of `ObjectRef.dialect`: in histories, so it never changes. */
-  readonly name: string;
+  readonly name: DialectName;
   readonly kinds: Kinds;
   readonly marks: Marks;
   readonly machine: MachineDialect;
@@ -22,7 +21,7 @@ export interface Dialect {
   readonly policy: Policy;
 }
 
-/** The resources of a dialect. */
+/** The resources of a dialect, all of them namespaced. */
 export interface Kinds {
   readonly machine: Resource<KubeObject>;
   readonly set: Resource<KubeObject>;
@@ -39,6 +38,10 @@ export interface Marks {
   readonly nodeFinalizer: string;
   /** Label on a Node: name of its Machine. */
   readonly nodeMachineLabel: string;
+  /** Keys of taints with which a Node has not joined yet. */
+  readonly startupTaints: readonly string[];
+  /** Condition on a Node whose Machine is being deleted, with its reasons. Left out: none is written. */
+  readonly terminating?: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
 }
 
 /** A Machine object in the engine's model, and back. */
@@ -59,6 +62,8 @@ export interface MachineDialect {
 export interface MachineIdentityChange {
   readonly providerID: string | null;
   readonly nodeName?: string | null;
+  /** The Machine has no deletion priority yet: it gets the default. */
+  readonly prioritize?: boolean;
 }
 
 /** Reads one object, undefined where there is none. */
@@ -68,12 +73,24 @@ export type Find = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey)
 export interface SourceDialect {
   /** Name of the source object that a Machine, or the template of an owner, refers to; undefined where it is inline. */
   nameOf(object: KubeObject): string | undefined;
-  /** Secrets that a source object refers to; of the Machine itself where it is its own source. */
+  /** Secrets of its namespace that a source object refers to; of the Machine itself where it is its own source. */
   secretsOf(source: KubeObject): readonly { readonly namespace: string; readonly name: string }[];
   /** Text that differs whenever the source or one of its Secrets (undefined: missing) was changed, created or deleted. */
   versionOf(source: KubeObject | undefined, secrets: readonly (KubeObject | undefined)[]): string;
-  /** Reads the source of a Machine. What is wrong with it is in the answer, not an error. */
+  /**
+   * Reads the source of a Machine. What is wrong with it is in the answer, not an error.
+   * @param source as in the snapshot of the Machine
+   */
   read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;
+  /** User data of one Machine. Only called where the source says that user data is personal. */
+  renderUserData(template: string, values: UserDataValues): Promise<string>;
+}
+
+/** What user data may ask for. */
+export interface UserDataValues {
+  readonly machineName: string;
+  /** Makes the bootstrap token of the Machine unless there is one. */
+  bootstrapToken(): Promise<string>;
 }
 
 /**

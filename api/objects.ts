@@ -73,3 +73,11 @@ export interface ObjectKey {
   readonly namespace?: string | undefined;
   readonly name: string;
 }
+
+/** How an Event or a condition refers to an object. */
+export function referenceTo(
+  resource: { readonly group: string; readonly version: string; readonly kind: string },
+  { namespace, name, uid }: { readonly namespace: string; readonly name: string; readonly uid: string },
+) {
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name, uid };
+}

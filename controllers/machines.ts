@@ -1,10 +1,12 @@
 /** Wakes the workflows of machines. Nothing is decided here: `attention` says who needs one, the workflow does the rest. */
 import { attention } from '../api/attention.ts';
-import { classVersion, secretRefsOf, toMachineSnapshot, toNodeView } from '../api/gardener/machine/snapshot.ts';
+import { dialectOf } from '../api/dialects.ts';
+import { toMachineSnapshot } from '../api/gardener/machine/snapshot.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineLimits, MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
+import { toNodeView } from '../api/node.ts';
 import { controllerOf } from '../api/owner/view.ts';
 import { type Installation, startWorkflow, wakeMachine, workflowId } from '../temporal/workflows.ts';
 import { refOf, textOf, toObjectKey } from './objects.ts';
@@ -96,7 +98,7 @@ export function createMachineWaker({ watches, installation, defaults, look }: Ma
 function viewNode(watches: Watches, machineName: string, { nodeName, providerID }: MachineSnapshot): NodeView {
   if (nodeName === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  return toNodeView(watches.nodes.get({ name: nodeName }), machineName, providerID);
+  return toNodeView(dialectOf('gardener').marks, watches.nodes.get({ name: nodeName }), machineName, providerID);
 }
 
 /** Name of the MachineDeployment that a machine belongs to, through its set. */
@@ -113,10 +115,10 @@ function mayWaitForClass({ phase }: MachineSnapshot): boolean {
 
 function versionOf(watches: Watches, { metadata, spec }: Machine): string {
   const namespace = metadata.namespace ?? '';
+  const { source } = dialectOf('gardener');
   const machineClass = watches.classes.get({ namespace, name: spec?.class?.name ?? '' });
-  if (machineClass === undefined) return classVersion(undefined, []);
-  const refs = secretRefsOf(machineClass).filter((ref) => ref.namespace === namespace);
-  return classVersion(
+  const refs = machineClass === undefined ? [] : source.secretsOf(machineClass);
+  return source.versionOf(
     machineClass,
     refs.map((ref) => watches.secrets.get(ref)),
   );

@@ -1,6 +1,6 @@
 /** What the controllers watch, each kind once, and how its objects are found. */
 
-import { secretRefsOf } from '../api/gardener/machine/snapshot.ts';
+import { secretsOf } from '../api/gardener/machine/source.ts';
 import { labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
@@ -54,7 +54,7 @@ export function startWatches({ control, target, namespace, logger, onEvent }: Wa
     }),
     sets: watch(machineSets, { [byUid]: uid, [byController]: controller, [byClass]: templateClass }),
     deployments: watch(machineDeployments, { [byUid]: uid, [byClass]: templateClass }),
-    classes: watch(machineClasses, { [bySecret]: (object) => secretRefsOf(object).map(({ name }) => name) }),
+    classes: watch(machineClasses, { [bySecret]: (object) => secretsOf(object).map(({ name }) => name) }),
     secrets: watch(secrets, {}, true),
     nodes: startReflector({
       client: target,

@@ -20,6 +20,8 @@ import type {
 } from '@kubernetes/client-node';
 import { defineResource, type KubeObject } from '../api/objects.ts';
 
+export { type Secret, secrets } from '../api/secret.ts';
+
 /** A type of `@kubernetes/client-node` as the wire has it: what it makes a Date is a string. */
 type Json<T> = T extends Date
   ? string
@@ -46,22 +48,6 @@ export interface Pod extends KubeObject {
   status?: Json<V1PodStatus>;
 }
 export const pods = defineResource<Pod>({ group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true });
-
-export interface Secret extends KubeObject {
-  type?: string;
-  /** Values in base64. */
-  data?: Record<string, string>;
-  /** Only for writing: plain values, which the server merges into `data`. */
-  stringData?: Record<string, string>;
-  immutable?: boolean;
-}
-export const secrets = defineResource<Secret>({
-  group: '',
-  version: 'v1',
-  plural: 'secrets',
-  kind: 'Secret',
-  namespaced: true,
-});
 
 export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;

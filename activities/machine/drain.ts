@@ -1,9 +1,10 @@
 /** Empties a node: cordon, evict all pods through the Eviction API, and see them go. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
-import { isOfAnother, toKubernetesTime } from '../../api/gardener/machine/snapshot.ts';
 import type { nodeConditionTypes, terminatingReasons } from '../../api/gardener/names.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { isOfAnother } from '../../api/node.ts';
+import { toKubernetesTime } from '../../api/time.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, type Pod, pods } from '../../kube/core.ts';
 import { isConflict, isNotFound, isTooManyRequests, StatusError } from '../../kube/errors.ts';

@@ -4,14 +4,9 @@
  */
 
 import { phaseByNode } from '../../api/attention.ts';
+import { dialectOf } from '../../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../../api/events.ts';
-import {
-  isOfAnother,
-  toMachineSnapshot,
-  toNodeSnapshot,
-  toNodeView,
-  toStatusPatch,
-} from '../../api/gardener/machine/snapshot.ts';
+import { toMachineSnapshot, toStatusPatch } from '../../api/gardener/machine/snapshot.ts';
 import {
   annotations,
   apiVersion,
@@ -26,6 +21,7 @@ import type { MachineLimits, MachinePhase, MachineSnapshot, StatusChange } from 
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place } from '../../api/model/source.ts';
+import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../../kube/errors.ts';
@@ -153,7 +149,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const machine = snapshot(await findMachine(ref));
       if (machine === null) return null;
       if (machine.nodeName === undefined) return { machine, node: { state: 'absent' } };
-      return { machine, node: await viewNode(machine.nodeName, ref.name, machine.providerID) };
+      return { machine, node: await viewNode(ref, machine.nodeName, machine.providerID) };
     },
 
     /**
@@ -223,8 +219,8 @@ export function createMachineActivities(deps: MachineDeps) {
      * here, says that the Machine should be in another phase.
      */
     async syncNode(ref: ObjectRef, seen: MachineSnapshot, change: StatusChange): Promise<MachineReading | null> {
-      const node = await markNode(seen, ref.name);
-      const view = toNodeView(node, ref.name, seen.providerID);
+      const node = await markNode(ref, seen);
+      const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
       const agrees = phaseByNode({ ...seen, phase: change.phase }, view) === change.phase;
       const { phase, ...rest } = change;
       const machine = await writeStatus(
@@ -282,22 +278,24 @@ export function createMachineActivities(deps: MachineDeps) {
   };
 
   /** A Node that cannot be read is unknown: nothing waits for that cluster but what happens in it. */
-  async function viewNode(name: string, machineName: string, providerID: string | undefined): Promise<NodeView> {
+  async function viewNode(ref: ObjectRef, name: string, providerID: string | undefined): Promise<NodeView> {
     try {
-      return toNodeView(await target.find(nodes, { name }, localRequest()), machineName, providerID);
+      const node = await target.find(nodes, { name }, localRequest());
+      return toNodeView(dialectOf(ref.dialect).marks, node, ref.name, providerID);
     } catch {
       return { state: 'unknown' };
     }
   }
 
   /** The Node of a machine, with the finalizer and the back reference unless it is another's or on its way out. */
-  async function markNode({ nodeName, providerID }: MachineSnapshot, machineName: string): Promise<Node | undefined> {
+  async function markNode(ref: ObjectRef, { nodeName, providerID }: MachineSnapshot): Promise<Node | undefined> {
     if (nodeName === undefined) return undefined;
     const node = await target.find(nodes, { name: nodeName }, localRequest());
     if (node === undefined || isOfAnother(node, providerID)) return undefined;
     const { uid, deletionTimestamp } = node.metadata;
-    if (deletionTimestamp !== undefined || toNodeSnapshot(node, machineName).managed) return node;
-    const metadata = { uid, finalizers: [finalizers.node], labels: { [labels.machineName]: machineName } };
+    const { marks } = dialectOf(ref.dialect);
+    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return node;
+    const metadata = { uid, finalizers: [marks.nodeFinalizer], labels: { [marks.nodeMachineLabel]: ref.name } };
     const patch = strategicMergePatch({ metadata });
     return (await orNull(() => target.patch(nodes, { name: nodeName }, patch, localRequest()))) ?? undefined;
   }

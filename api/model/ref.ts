@@ -1,11 +1,11 @@
 /** References to objects, and what holds for each kind of them. */
 
-/** The APIs that Millwright serves. */
-export type Dialect = 'gardener';
+/** Name of an API of machines, as in api/dialects.ts. It is in histories, so it never changes. */
+export type DialectName = string;
 
 /** A Machine, MachineSet or MachineDeployment. The whole input of a workflow: the object itself is read live. */
 export interface ObjectRef {
-  readonly dialect: Dialect;
+  readonly dialect: DialectName;
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;

@@ -3,8 +3,8 @@
  * file, and the values live in histories.
  */
 import type { ClassEvent } from '../events.ts';
-import type { Dialect } from '../model/ref.ts';
 import type { ClassRef, CloudResource, SecretRef } from '../provider.ts';
+import type { DialectName } from './ref.ts';
 
 /** How sure a sweep has to be of what it deletes. */
 export interface SweepLimits {
@@ -68,7 +68,7 @@ export type ResourceKey = Omit<ListedResource, 'createdAt' | 'alive' | 'surplusO
 
 /** Whose Machines a sweep asks for. */
 export interface SweepNamespace {
-  readonly dialect: Dialect;
+  readonly dialect: DialectName;
   readonly namespace: string;
   /** As in ObjectRef. */
   readonly cluster?: string;

@@ -5,10 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { type Attention, attention } from '../../api/attention.ts';
-import { toMachineSnapshot, toNodeView } from '../../api/gardener/machine/snapshot.ts';
+import { gardener } from '../../api/gardener/index.ts';
+import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
+import { toNodeView } from '../../api/node.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { refOf } from '../../controllers/objects.ts';
 import { events, type Node, nodes, secrets } from '../../kube/core.ts';
@@ -232,7 +234,7 @@ describe('machines at rest', () => {
       const byName = new Map((await millwright.nodes()).map((node) => [node.metadata.name, node]));
       const found = (await millwright.machines()).map((machine): [string, Attention[]] => {
         const { name } = machine.metadata;
-        const node = toNodeView(byName.get(name), name, machine.spec?.providerID);
+        const node = toNodeView(gardener.marks, byName.get(name), name, machine.spec?.providerID);
         return [name, attention(toMachineSnapshot(machine, defaults), node)];
       });
       return Object.fromEntries(found.filter(([, reasons]) => reasons.length > 0));

@@ -3,18 +3,7 @@ import fc from 'fast-check';
 import type { MachineLimits, StatusChange } from '../../model/machine.ts';
 import { annotations, finalizers, labels } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
-import type { MachineClass } from '../schema/machine-class.ts';
-import {
-  classVersion,
-  isOfAnother,
-  type NodeLike,
-  secretRefsOf,
-  toKubernetesTime,
-  toMachineSnapshot,
-  toNodeSnapshot,
-  toStatuses,
-  toStatusPatch,
-} from './snapshot.ts';
+import { toMachineSnapshot, toStatusPatch } from './snapshot.ts';
 
 const defaults: MachineLimits = {
   creationSeconds: 1200,
@@ -44,6 +33,10 @@ describe('toMachineSnapshot', () => {
       forceDeletion: false,
       limits: defaults,
       conditions: {},
+      stage: 'new',
+      source: '',
+      problem: 'spec.class.kind is empty: set it to MachineClass',
+      onNodeDeleted: 'deleteMachine',
     });
   });
 
@@ -85,6 +78,9 @@ describe('toMachineSnapshot', () => {
       prioritized: true,
       deletingSince: '2026-08-19T11:00:00Z',
       phase: 'Terminating',
+      stage: 'deleting',
+      source: 'small',
+      onNodeDeleted: 'deleteMachine',
       class: { kind: 'MachineClass', name: 'small' },
       providerID: 'simulated://1',
       nodeName: 'node-1',
@@ -145,60 +141,6 @@ describe('toMachineSnapshot', () => {
   });
 });
 
-describe('toNodeSnapshot', () => {
-  const node: NodeLike = {
-    metadata: {
-      name: 'node-1',
-      uid: 'node-u',
-      resourceVersion: '8',
-      finalizers: [finalizers.node],
-      labels: { [labels.machineName]: 'm' },
-    },
-    spec: { taints: [{ key: 'node.gardener.cloud/critical-components-not-ready' }] },
-    status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
-  };
-
-  it('reads what decisions need', () => {
-    expect(toNodeSnapshot(node, 'm')).toEqual({
-      uid: 'node-u',
-      resourceVersion: '8',
-      name: 'node-1',
-      deleting: false,
-      managed: true,
-      conditions: { Ready: 'Unknown' },
-      startingUp: true,
-    });
-  });
-
-  it('counts as managed only with our finalizer and the name of this machine', () => {
-    const { finalizers: _, ...unfinalized } = node.metadata;
-    expect(toNodeSnapshot(node, 'other').managed).toBe(false);
-    expect(toNodeSnapshot({ ...node, metadata: unfinalized }, 'm').managed).toBe(false);
-    expect(toNodeSnapshot({ metadata: { ...node.metadata, labels: {} } }, 'm')).toMatchObject({
-      managed: false,
-      conditions: {},
-      startingUp: false,
-    });
-  });
-});
-
-describe('toStatuses', () => {
-  it('keeps types and statuses alone, so that heartbeats change nothing', () => {
-    const condition = fc.record({
-      type: fc.constantFrom('Ready', 'DiskPressure'),
-      status: fc.constantFrom('True', 'False', 'Unknown'),
-    });
-    fc.assert(
-      fc.property(fc.uniqueArray(condition, { selector: ({ type }) => type }), fc.string(), (conditions, text) => {
-        const beaten = conditions.map((one) => ({ ...one, lastHeartbeatTime: text, message: text, reason: text }));
-        expect(toStatuses(beaten)).toEqual(toStatuses(conditions));
-        expect(Object.keys(toStatuses(conditions))).toHaveLength(conditions.length);
-      }),
-    );
-    expect(toStatuses(undefined)).toEqual({});
-  });
-});
-
 describe('toStatusPatch', () => {
   const now = new Date('2026-08-19T12:00:00.789Z');
   const time = '2026-08-19T12:00:00Z';
@@ -248,90 +190,5 @@ describe('toStatusPatch', () => {
         expect(JSON.stringify(toStatusPatch(change, now))).not.toContain('preserve');
       }),
     );
-  });
-});
-
-describe('toKubernetesTime', () => {
-  it('writes RFC 3339 in whole seconds, never later than it is', () => {
-    const dates = fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true });
-    fc.assert(
-      fc.property(dates, (date) => {
-        const text = toKubernetesTime(date);
-        expect(text).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
-        expect(Math.floor(date.getTime() / 1000)).toBe(Date.parse(text) / 1000);
-      }),
-    );
-  });
-});
-
-describe('secretRefsOf', () => {
-  const machineClass: MachineClass = { metadata: { ...metadata, namespace: 'shoot' }, providerSpec: {} };
-
-  it('[mcm 6] names secretRef first, so that the keys of credentialsSecretRef win', () => {
-    const refs = secretRefsOf({
-      ...machineClass,
-      credentialsSecretRef: { name: 'credentials', namespace: 'other' },
-      secretRef: { name: 'user-data' },
-    });
-    expect(refs).toEqual([
-      { namespace: 'shoot', name: 'user-data' },
-      { namespace: 'other', name: 'credentials' },
-    ]);
-  });
-
-  it('passes over references without a name', () => {
-    expect(secretRefsOf(machineClass)).toEqual([]);
-    expect(secretRefsOf({ ...machineClass, secretRef: { namespace: 'shoot' } })).toEqual([]);
-    expect(secretRefsOf({ ...machineClass, secretRef: { name: '', namespace: '' } })).toEqual([]);
-  });
-});
-
-describe('classVersion', () => {
-  const object = (uid: string, resourceVersion: string) => ({ metadata: { ...metadata, uid, resourceVersion } });
-
-  it('is the same after a change of the metadata of the class alone, as of its finalizers', () => {
-    const versionOf = (resourceVersion: string, generation: number) =>
-      classVersion({ metadata: { ...metadata, resourceVersion, generation }, providerSpec: {} }, []);
-
-    expect(versionOf('7', 1)).toBe(versionOf('5', 1));
-    expect(versionOf('7', 2)).not.toBe(versionOf('7', 1));
-  });
-
-  it('differs whenever one of the objects differs, is missing or is there again', () => {
-    const anyObject = fc.option(
-      fc.record({ uid: fc.constantFrom('a', 'b'), version: fc.constantFrom('1', '2', '12') }),
-      { nil: undefined },
-    );
-    const three = fc.tuple(anyObject, anyObject, anyObject);
-    const versionOf = ([first, ...rest]: ({ uid: string; version: string } | undefined)[]) =>
-      classVersion(
-        first && { ...object(first.uid, first.version), providerSpec: {} },
-        rest.map((one) => one && object(one.uid, one.version)),
-      );
-    fc.assert(
-      fc.property(three, three, (a, b) => {
-        expect(versionOf(a) === versionOf(b)).toBe(JSON.stringify(a) === JSON.stringify(b));
-      }),
-    );
-  });
-});
-
-describe('isOfAnother', () => {
-  it.each([
-    ['aws:///eu-west-1a/i-1', 'aws:///eu-west-1/i-1', false],
-    ['aws:///eu-west-1a/i-2', 'aws:///eu-west-1/i-1', true],
-    [
-      'azure:///subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM-1',
-      'azure:///eu/vm-1',
-      false,
-    ],
-    ['openstack:///1', 'openstack:///region/1', false],
-    ['gce://project/zone/a', 'gce:///project/zone/a', false],
-    ['gce://project/zone/a', 'other:///project/zone/a', true],
-    [undefined, 'aws:///eu-west-1/i-1', false],
-    ['aws:///eu-west-1a/i-1', undefined, false],
-  ])('of a node with %s and a machine with %s is %s', (ofNode, ofMachine, expected) => {
-    const node = { metadata, spec: { ...(ofNode !== undefined && { providerID: ofNode }) } };
-    expect(isOfAnother(node, ofMachine)).toBe(expected);
   });
 });

@@ -1,18 +1,10 @@
-/** From and to the engine's model: what a Machine and its Node mean, and how a change of status is written. */
+/** From and to the engine's model: what a Machine means, and how a change of status is written. */
 import { parseDuration } from '../../duration.ts';
-import type {
-  ConditionStatuses,
-  MachineLimits,
-  MachinePhase,
-  MachineSnapshot,
-  MachineStage,
-  StatusChange,
-} from '../../model/machine.ts';
-import type { NodeSnapshot, NodeView } from '../../model/node.ts';
-import { vmOf } from '../../provider-id.ts';
-import { annotations, finalizers, labels, phases, taints } from '../names.ts';
+import type { MachineLimits, MachinePhase, MachineSnapshot, MachineStage, StatusChange } from '../../model/machine.ts';
+import { toStatuses } from '../../node.ts';
+import { toKubernetesTime } from '../../time.ts';
+import { annotations, finalizers, labels, phases } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
-import type { MachineClass } from '../schema/machine-class.ts';
 
 /** What decisions need of a Machine. `defaults` apply where its spec says nothing, or nothing that can be read. */
 export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): MachineSnapshot {
@@ -109,54 +101,6 @@ function secondsOr(fallback: number, duration: string | undefined): number {
   }
 }
 
-/** Condition types with their statuses; heartbeats and texts are left out. */
-export function toStatuses(conditions: readonly { type: string; status: string }[] | undefined): ConditionStatuses {
-  return Object.fromEntries((conditions ?? []).map(({ type, status }) => [type, status]));
-}
-
-/** The parts of a Node that are read here. */
-export interface NodeLike {
-  readonly metadata: {
-    readonly name: string;
-    readonly uid: string;
-    readonly resourceVersion: string;
-    readonly deletionTimestamp?: string;
-    readonly labels?: Readonly<Record<string, string>>;
-    readonly finalizers?: readonly string[];
-  };
-  readonly spec?: { readonly providerID?: string; readonly taints?: readonly { readonly key: string }[] };
-  readonly status?: { readonly conditions?: { type: string; status: string }[] };
-}
-
-/** What decisions need of the Node of the Machine with this name. */
-export function toNodeSnapshot(node: NodeLike, machineName: string): NodeSnapshot {
-  const { metadata, spec, status } = node;
-  return {
-    uid: metadata.uid,
-    resourceVersion: metadata.resourceVersion,
-    name: metadata.name,
-    deleting: metadata.deletionTimestamp !== undefined,
-    managed:
-      metadata.finalizers?.includes(finalizers.node) === true && metadata.labels?.[labels.machineName] === machineName,
-    conditions: toStatuses(status?.conditions),
-    startingUp: spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key) === true,
-  };
-}
-
-/**
- * The Node of a Machine as it was read. One that another VM has registered under the name is not its Node: the provider
- * IDs differ.
- */
-export function toNodeView(node: NodeLike | undefined, machineName: string, providerID: string | undefined): NodeView {
-  if (node === undefined || isOfAnother(node, providerID)) return { state: 'absent' };
-  return { state: 'present', ...toNodeSnapshot(node, machineName) };
-}
-
-/** Whether a Node says that it is the Node of another VM than the one with this provider ID. */
-export function isOfAnother({ spec }: NodeLike, providerID: string | undefined): boolean {
-  return spec?.providerID !== undefined && providerID !== undefined && vmOf(spec.providerID) !== vmOf(providerID);
-}
-
 /** A merge patch of a Machine's status. `conditions` are the Node's, copied as they are. */
 export function toStatusPatch(change: StatusChange, now: Date, conditions?: readonly object[]): object {
   const { phase, phaseSince, operation, timeoutActive, lastKnownState } = change;
@@ -175,33 +119,4 @@ export function toStatusPatch(change: StatusChange, now: Date, conditions?: read
       ...(conditions !== undefined && { conditions }),
     },
   };
-}
-
-/** RFC 3339 without fractions, as metav1.Time is written. */
-export function toKubernetesTime(date: Date): string {
-  return date.toISOString().replace(/\.\d+Z$/, 'Z');
-}
-
-/** Secrets that a class refers to, in the order in which their keys are merged. A missing namespace is the class's. */
-export function secretRefsOf(machineClass: MachineClass): { namespace: string; name: string }[] {
-  const { metadata, secretRef, credentialsSecretRef } = machineClass;
-  return [secretRef, credentialsSecretRef].flatMap((ref) =>
-    ref?.name ? [{ namespace: ref.namespace || (metadata.namespace ?? ''), name: ref.name }] : [],
-  );
-}
-
-/**
- * Text that differs whenever the class or one of its Secrets (undefined: missing) was changed, created or deleted. The
- * metadata of a class does not count: our own finalizer is no news to the machines that wait for it.
- */
-export function classVersion(
-  machineClass: MachineClass | undefined,
-  secrets: readonly ({ metadata: { uid: string; resourceVersion: string } } | undefined)[],
-): string {
-  const { uid, generation, resourceVersion } = machineClass?.metadata ?? {};
-  const ofClass = machineClass === undefined ? '-' : `${uid}.${generation ?? resourceVersion}`;
-  const ofSecrets = secrets.map((secret) =>
-    secret === undefined ? '-' : `${secret.metadata.uid}.${secret.metadata.resourceVersion}`,
-  );
-  return [ofClass, ...ofSecrets].join('/');
 }

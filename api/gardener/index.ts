@@ -1,0 +1,33 @@
+/** Gardener's machine-controller-manager (MCM) API, `machine.sapcloud.io/v1alpha1`, as a dialect. */
+import type { Dialect } from '../dialect.ts';
+import { toIdentityPatch } from './machine/identity.ts';
+import { toMachineSnapshot } from './machine/snapshot.ts';
+import { readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
+import { renderUserData } from './machine/user-data.ts';
+import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
+
+const terminating: keyof typeof nodeConditionTypes = 'Terminating';
+const unhealthy: keyof typeof terminatingReasons = 'Unhealthy';
+const otherwise: keyof typeof terminatingReasons = 'ScaleDown';
+
+export const gardener: Dialect = {
+  name: 'gardener',
+  kinds: { machine: machines, set: machineSets, deployment: machineDeployments, source: machineClasses },
+  marks: {
+    finalizer: finalizers.machine,
+    nodeFinalizer: finalizers.node,
+    nodeMachineLabel: labels.machineName,
+    startupTaints: [taints.criticalComponentsNotReady.key],
+    terminating: { type: terminating, unhealthy, otherwise },
+  },
+  machine: {
+    toSnapshot: toMachineSnapshot,
+    toStatusPatch: () => {
+      throw new Error('the workflow does not report stages yet');
+    },
+    toIdentityPatch,
+  },
+  source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, renderUserData },
+  policy: { nodeMatch: 'name', leases: [leases.machineControllerManager, leases.machineController] },
+};

@@ -1,0 +1,106 @@
+/** Where the VMs of Machines come from: their MachineClass and its Secrets. */
+import type { Find } from '../../dialect.ts';
+import type { ObjectRef } from '../../model/ref.ts';
+import type { SourceSnapshot } from '../../model/source.ts';
+import type { KubeObject } from '../../objects.ts';
+import { type Secret, secrets } from '../../secret.ts';
+import { userDataKey } from '../names.ts';
+import { machineClasses } from '../resources.ts';
+import type { Machine, MachineTemplate } from '../schema/machine.ts';
+import type { MachineClass } from '../schema/machine-class.ts';
+import { isPersonal } from './user-data.ts';
+
+/** A Secret that a class refers to. */
+interface SecretKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Name of the class that a Machine, or the template of a MachineSet or MachineDeployment, names. */
+export function sourceNameOf({ spec }: KubeObject & { spec?: Machine['spec'] & { template?: MachineTemplate } }) {
+  return spec?.class?.name ?? spec?.template?.spec?.class?.name;
+}
+
+/** Secrets in the namespace of a class that it refers to, in the order in which their keys are merged. */
+export function secretsOf(machineClass: MachineClass): SecretKey[] {
+  return secretRefsOf(machineClass).filter(({ namespace }) => namespace === machineClass.metadata.namespace);
+}
+
+/** All Secrets that a class refers to, also those of another namespace. A missing namespace is the class's. */
+function secretRefsOf({ metadata, secretRef, credentialsSecretRef }: MachineClass): SecretKey[] {
+  return [secretRef, credentialsSecretRef].flatMap((ref) =>
+    ref?.name ? [{ namespace: ref.namespace || (metadata.namespace ?? ''), name: ref.name }] : [],
+  );
+}
+
+/**
+ * Text that differs whenever the class or one of its Secrets (undefined: missing) was changed, created or deleted. The
+ * metadata of a class does not count, so that our own finalizer wakes no machine that waits for the class.
+ */
+export function versionOf(
+  machineClass: KubeObject | undefined,
+  found: readonly (Pick<KubeObject, 'metadata'> | undefined)[],
+): string {
+  const { uid, generation, resourceVersion } = machineClass?.metadata ?? {};
+  const ofClass = machineClass === undefined ? '-' : `${uid}.${generation ?? resourceVersion}`;
+  const ofSecrets = found.map((secret) =>
+    secret === undefined ? '-' : `${secret.metadata.uid}.${secret.metadata.resourceVersion}`,
+  );
+  return [ofClass, ...ofSecrets].join('/');
+}
+
+/** Reads the class of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error. */
+export async function readSource(find: Find, { namespace }: ObjectRef, name: string): Promise<SourceSnapshot> {
+  const machineClass = await find(machineClasses, { namespace, name });
+  if (machineClass === undefined) {
+    const problem = `MachineClass "${name}" does not exist in namespace "${namespace}": create it, or correct spec.class.name`;
+    return { version: versionOf(undefined, []), problem };
+  }
+  const refs = secretsOf(machineClass);
+  return toSnapshot(machineClass, refs, await Promise.all(refs.map((ref) => find(secrets, ref))));
+}
+
+function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secret | undefined)[]): SourceSnapshot {
+  const { metadata, provider, providerSpec } = machineClass;
+  const namespace = metadata.namespace ?? '';
+  const holder = found.findLastIndex((secret) => secret?.data?.[userDataKey] !== undefined);
+  const ref = refs[holder];
+  const text = Buffer.from(found[holder]?.data?.[userDataKey] ?? '', 'base64').toString();
+  const problem =
+    classProblem(machineClass) ?? (ref === undefined ? userDataProblem(machineClass, refs, found) : undefined);
+  return {
+    version: versionOf(machineClass, found),
+    ...(provider && {
+      cloud: {
+        provider,
+        class: { namespace, name: metadata.name, generation: metadata.generation ?? 0 },
+        providerSpec,
+        credentials: refs,
+      },
+    }),
+    ...(ref !== undefined && { userData: { ...ref, key: userDataKey, personal: isPersonal(text) } }),
+    ...(problem !== undefined && { problem: `MachineClass "${metadata.name}": ${problem}` }),
+  };
+}
+
+/** The checks that MCM makes before it calls a driver. */
+function classProblem({ provider, nodeTemplate }: MachineClass): string | undefined {
+  if (!provider) return 'provider is empty: set it to the name of a provider';
+  if (nodeTemplate === undefined) return undefined;
+  const { capacity } = nodeTemplate;
+  const missing = ['cpu', 'gpu', 'memory'].filter((resource) => capacity?.[resource] === undefined);
+  if (missing.length > 0) return `nodeTemplate.capacity lacks ${missing.join(' and ')}: add a quantity for each`;
+  const empty = (['instanceType', 'region', 'zone'] as const).find((field) => !nodeTemplate[field]);
+  return empty && `nodeTemplate.${empty} is empty: set it`;
+}
+
+function userDataProblem(machineClass: MachineClass, refs: SecretKey[], found: (Secret | undefined)[]): string {
+  const foreign = secretRefsOf(machineClass).find((ref) => ref.namespace !== machineClass.metadata.namespace);
+  if (foreign !== undefined) {
+    return `Secret "${foreign.namespace}/${foreign.name}" is in another namespace: move it to that of the class`;
+  }
+  if (refs.length === 0) return `secretRef is not set: name a Secret with the key ${userDataKey}`;
+  const absent = refs.find((_, i) => found[i] === undefined);
+  if (absent !== undefined) return `Secret "${absent.namespace}/${absent.name}" does not exist: create it`;
+  return `Secret "${refs[0]?.namespace}/${refs[0]?.name}" has no key ${userDataKey}: add the user data of its machines`;
+}
