@@ -5,6 +5,7 @@ import { toMachineSnapshot } from './machine/snapshot.ts';
 import { readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
+import { ownerDialect } from './owner.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
 
 const terminating: keyof typeof nodeConditionTypes = 'Terminating';
@@ -28,6 +29,7 @@ export const gardener: Dialect = {
     },
     toIdentityPatch,
   },
+  owner: ownerDialect,
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, renderUserData },
   policy: { nodeMatch: 'name', leases: [leases.machineControllerManager, leases.machineController] },
 };

@@ -1,5 +1,5 @@
 /** What there is to do for an owner of machines, and what that waits for: read live, whether or not a workflow answers. */
-import { gardenerOwners } from '../../api/gardener/owner.ts';
+import { dialectOf } from '../../api/dialects.ts';
 import { machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
@@ -9,6 +9,8 @@ import { type OwnerNeed, ownerNeeds } from '../../api/owner/needs.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
 import type { KubeClient } from '../../kube/client.ts';
+
+const dialect = dialectOf('gardener');
 
 export interface OwnerState {
   readonly view: OwnerView;
@@ -25,17 +27,17 @@ export async function readDeploymentState(control: KubeClient, deployment: Machi
   const { namespace = '' } = deployment.metadata;
   const sets = (await control.list(machineSets, { namespace })).items;
   const found = (await control.list(machines, { namespace })).items;
-  const state = stateOf(toDeploymentView(gardenerOwners, deployment, sets, found));
+  const state = stateOf(toDeploymentView(dialect, deployment, sets, found));
   const { needs, waitsFor, view } = state;
   // Machines that have been made and do not run need nothing of their deployment, and it waits for them all the same.
   const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
-  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(gardenerOwners, deployment, sets, found) };
+  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(dialect, deployment, sets, found) };
 }
 
 /** Reads the machines of a set that has no deployment. */
 export async function readSetState(control: KubeClient, set: MachineSet): Promise<OwnerState> {
   const { items } = await control.list(machines, { namespace: set.metadata.namespace ?? '' });
-  return stateOf(toLoneSetView(gardenerOwners, set, items));
+  return stateOf(toLoneSetView(dialect, set, items));
 }
 
 function stateOf(view: OwnerView): OwnerState {

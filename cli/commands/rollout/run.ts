@@ -1,6 +1,7 @@
 /** What `millwright rollout` does: it reads and changes the objects, and tells workflows to try again. */
+
+import { dialectOf } from '../../../api/dialects.ts';
 import { labels } from '../../../api/gardener/names.ts';
-import { gardenerOwners } from '../../../api/gardener/owner.ts';
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import type { MachineTemplate } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
@@ -29,7 +30,9 @@ import {
   withInstallation,
 } from './target.ts';
 
-const revisionOf = (set: MachineSet) => revisionOfSet(gardenerOwners, set);
+const dialect = dialectOf('gardener');
+
+const revisionOf = (set: MachineSet) => revisionOfSet(dialect, set);
 
 interface Action {
   /** Whether it changes the deployment, which makes no sense for one that is being deleted. */
@@ -78,7 +81,7 @@ async function history(subject: Subject, deployment: MachineDeployment): Promise
 
 /** The revisions of a deployment, a line each. @param sets those of the deployment, in the order of the lines */
 export function toHistory(deployment: MachineDeployment, sets: readonly MachineSet[]): string {
-  const present = newSetAmong(gardenerOwners, deployment, sets);
+  const present = newSetAmong(dialect, deployment, sets);
   const rows = sets.map((set) => [
     `${revisionOf(set)}${set === present ? ' (present)' : ''}`,
     set.metadata.name,
@@ -120,7 +123,7 @@ async function undo(subject: Subject, deployment: MachineDeployment): Promise<st
   const wanted = subject.options.toRevision;
   const set =
     wanted === 0
-      ? sets.findLast(({ spec }) => !templatesEqual(gardenerOwners, spec?.template, present))
+      ? sets.findLast(({ spec }) => !templatesEqual(dialect, spec?.template, present))
       : sets.find((each) => revisionOf(each) === wanted);
   if (set?.spec?.template === undefined) {
     const known = sets.map(revisionOf).join(', ') || 'none';
@@ -128,7 +131,7 @@ async function undo(subject: Subject, deployment: MachineDeployment): Promise<st
     throw new Error(`${which} has ${lacking}: there is ${known}; give one of ${lineOf('history', subject)}`);
   }
   const template = withoutHash(set.spec.template);
-  if (templatesEqual(gardenerOwners, template, present)) {
+  if (templatesEqual(dialect, template, present)) {
     return `${which}: nothing to do, revision ${revisionOf(set)} has its present template`;
   }
   await replaceTemplate(subject, deployment, template);
@@ -179,7 +182,7 @@ async function retry(subject: Subject, deployment: MachineDeployment): Promise<s
   const bySet = groupByController(items);
   const holding = (await setsOf(subject, deployment))
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
-    .filter((machine) => !isActive(gardenerOwners, machine) || !isAvailable(gardenerOwners, machine));
+    .filter((machine) => !isActive(dialect, machine) || !isAvailable(dialect, machine));
   return withInstallation(subject, async (to) => {
     let told = 0;
     for (const machine of holding) if (await retryNow(to, 'Machine', refOf(subject, machine))) told++;
