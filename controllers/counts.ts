@@ -1,6 +1,6 @@
 /** Writes the counts of machines to the status of their sets and deployments: pure functions of the caches. */
 
-import { gardenerOwners } from '../api/gardener/owner.ts';
+import { dialectOf } from '../api/dialects.ts';
 import { machineDeployments, machineSets } from '../api/gardener/resources.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { toDeploymentCounts, toSetCounts } from '../api/owner/counts.ts';
@@ -8,6 +8,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { isConflict, isNotFound } from '../kube/errors.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { byController, byUid, type Watches } from './watches.ts';
+
+const dialect = dialectOf('gardener');
 
 /**
  * Answers a function that brings the status of the set or deployment with a UID up to date. It writes nothing when
@@ -18,7 +20,7 @@ export function createCountsWriter(control: KubeClient, watches: Watches): (uid:
     const { deployments, sets, machines } = watches;
     const [set] = sets.byIndex(byUid, uid);
     if (set !== undefined) {
-      await write(control, machineSets, set, toSetCounts(gardenerOwners, set, machines.byIndex(byController, uid)));
+      await write(control, machineSets, set, toSetCounts(dialect, set, machines.byIndex(byController, uid)));
     }
     const [deployment] = deployments.byIndex(byUid, uid);
     if (deployment === undefined) return;
@@ -28,7 +30,7 @@ export function createCountsWriter(control: KubeClient, watches: Watches): (uid:
       control,
       machineDeployments,
       deployment,
-      toDeploymentCounts(gardenerOwners, deployment, own, theirs, new Date()),
+      toDeploymentCounts(dialect, deployment, own, theirs, new Date()),
     );
   };
 }

@@ -1,5 +1,5 @@
 /** Wakes the workflows of MachineDeployments, and of MachineSets that have none. */
-import { gardenerOwners } from '../api/gardener/owner.ts';
+import { dialectOf } from '../api/dialects.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
@@ -9,6 +9,8 @@ import { type Installation, startWorkflow, wakeOwner, workflowId } from '../temp
 import { refOf, textOf } from './objects.ts';
 import { createReminders } from './reminders.ts';
 import { byController, byUid, type Watches } from './watches.ts';
+
+const dialect = dialectOf('gardener');
 
 export interface OwnerWakerOptions {
   readonly watches: Watches;
@@ -72,11 +74,11 @@ function viewOwner(watches: Watches, uid: string): { ref: ObjectRef; view: Owner
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    return { ref: refOf(deployment), view: toDeploymentView(gardenerOwners, deployment, own, theirs) };
+    return { ref: refOf(deployment), view: toDeploymentView(dialect, deployment, own, theirs) };
   }
   const [set] = sets.byIndex(byUid, uid);
   if (set === undefined || !isKnownLone(watches, set)) return undefined;
-  return { ref: refOf(set), view: toLoneSetView(gardenerOwners, set, machines.byIndex(byController, uid)) };
+  return { ref: refOf(set), view: toLoneSetView(dialect, set, machines.byIndex(byController, uid)) };
 }
 
 /** Whether a set has to look after itself, as far as the caches can tell: one that may be behind makes no set lone. */

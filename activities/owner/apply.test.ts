@@ -1,7 +1,7 @@
 /** What a step makes, changes and takes away. */
 import { describe, expect, it } from '@jest/globals';
+import { gardener } from '../../api/gardener/index.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
-import { gardenerOwners } from '../../api/gardener/owner.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
@@ -25,7 +25,7 @@ describe('actOnOwner', () => {
   it('[mcm 70] makes a set with the hash in labels, selector and template', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);
-    const hash = templateHash(gardenerOwners, template);
+    const hash = templateHash(gardener, template);
     const [set] = await sets();
     expect(set).toMatchObject({
       metadata: {
@@ -49,7 +49,7 @@ describe('actOnOwner', () => {
   });
 
   it('[mcm 82] takes another name when the first one belongs to another template', async () => {
-    const name = newSetName('pool', templateHash(gardenerOwners, template));
+    const name = newSetName('pool', templateHash(gardener, template));
     await newLoneSet(0, { name });
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);

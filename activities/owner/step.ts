@@ -1,6 +1,6 @@
 /** One step of an owner of machines: what it works with, and whether what it was planned for still holds. */
 import type { OwnerApi } from '../../api/dialect.ts';
-import { gardenerOwners } from '../../api/gardener/owner.ts';
+import { dialectOf } from '../../api/dialects.ts';
 import type { OwnerPlan, OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
@@ -44,7 +44,7 @@ export interface Step extends OwnerContext {
 const batchSize = 20;
 
 export function contextOf(deps: OwnerDeps, ref: ObjectRef, kind: OwnerKind): OwnerContext {
-  const api = gardenerOwners;
+  const api = dialectOf(ref.dialect);
   return { deps, api, sets: api.kinds.set, deployments: api.kinds.deployment, ref, kind };
 }
 

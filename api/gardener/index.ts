@@ -6,7 +6,7 @@ import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
-import { gardenerOwners } from './owner.ts';
+import { ownerDialect } from './owner.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
 
 const terminating: keyof typeof nodeConditionTypes = 'Terminating';
@@ -31,7 +31,7 @@ export const gardener: Dialect = {
     toIdentityPatch,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
-  owner: gardenerOwners.owner,
+  owner: ownerDialect,
   describe,
   policy: { nodeMatch: 'name', leases: [leases.machineControllerManager, leases.machineController] },
 };

@@ -2,7 +2,7 @@
  * MachineDeployments and MachineSets of machine-controller-manager (MCM), for the owner engine: what they have besides
  * the fields of Kubernetes' Deployment. The sentences and the order of deletion are MCM's.
  */
-import type { OwnedMachineDialect, OwnerApi, OwnerDialect, ProgressCondition, TemplateDialect } from '../dialect.ts';
+import type { OwnedMachineDialect, OwnerDialect, ProgressCondition, TemplateDialect } from '../dialect.ts';
 import type { RolloutProgress } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
@@ -10,14 +10,12 @@ import { stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
-  finalizers,
   labels,
   type MachineDeploymentConditionReason,
   orchestrationTypes,
   preserveValues,
   priorities,
 } from './names.ts';
-import { machineDeployments, machineSets, machines } from './resources.ts';
 import type { LastOperation } from './schema/common.ts';
 import type { Machine, MachineSpec } from './schema/machine.ts';
 import type { MachineDeploymentStrategy } from './schema/machine-deployment.ts';
@@ -205,11 +203,4 @@ export const ownerDialect: OwnerDialect = {
   toProgressCondition,
   toProgress,
   toFailedMachines,
-};
-
-/** The parts of the dialect that the owner engine works with. */
-export const gardenerOwners: OwnerApi = {
-  kinds: { machine: machines, set: machineSets, deployment: machineDeployments },
-  marks: { finalizer: finalizers.machine, nodeFinalizer: finalizers.node, nodeMachineLabel: labels.machineName },
-  owner: ownerDialect,
 };

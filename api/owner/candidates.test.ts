@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations } from '../gardener/names.ts';
-import { gardenerOwners as api } from '../gardener/owner.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { toCandidates } from './candidates.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations as keys } from '../gardener/names.ts';
-import { gardenerOwners as api } from '../gardener/owner.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import { byDeletionOrder } from './machines.ts';
 

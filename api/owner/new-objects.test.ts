@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations, annotationsNotCopied, finalizers } from '../gardener/names.ts';
-import { gardenerOwners as api } from '../gardener/owner.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { toNewMachine, toNewMachineSet } from './new-objects.ts';

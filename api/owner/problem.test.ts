@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardenerOwners as api } from '../gardener/owner.ts';
+import { gardener as api } from '../gardener/index.ts';
 import type { MachineDeployment, MachineDeploymentSpec } from '../gardener/schema/machine-deployment.ts';
 import { problemOfDeployment, problemOfSet } from './problem.ts';
 

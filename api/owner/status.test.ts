@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardenerOwners as api } from '../gardener/owner.ts';
+import { gardener as api } from '../gardener/index.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import type { RolloutProgress } from '../model/owner.ts';

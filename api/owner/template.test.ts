@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { gardenerOwners as api } from '../gardener/owner.ts';
+import { gardener as api } from '../gardener/index.ts';
 import type { MachineTemplate } from '../gardener/schema/machine.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
 

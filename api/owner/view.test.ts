@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations, finalizers, labels } from '../gardener/names.ts';
-import { gardenerOwners as api } from '../gardener/owner.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';

@@ -5,8 +5,8 @@
 import { applyPlan } from '../../activities/owner/apply.ts';
 import { snapshotOwner } from '../../activities/owner/index.ts';
 import { contextOf } from '../../activities/owner/step.ts';
+import { gardener } from '../../api/gardener/index.ts';
 import { finalizers } from '../../api/gardener/names.ts';
-import { gardenerOwners } from '../../api/gardener/owner.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
@@ -111,12 +111,12 @@ export function createWorld(options: WorldOptions) {
     if (deployment === undefined) return;
     const before = { ...deployment, spec: { ...deployment.spec, template: template(className) } };
     const planned = { name: `pool-${cluster.next()}`, hash: String(cluster.next()), replicas: count };
-    const set = toNewMachineSet(gardenerOwners, before, cluster.all(machineSets), planned);
+    const set = toNewMachineSet(gardener, before, cluster.all(machineSets), planned);
     const own = hasOurFinalizer ? [finalizers.machine] : [];
     const { metadata } = cluster.create(machineSets, { ...set, metadata: { ...set.metadata, finalizers: own } });
     const stored = cluster.all(machineSets).find((one) => one.metadata.uid === metadata.uid);
     for (let i = 0; i < count && stored !== undefined; i++) {
-      cluster.create(machines, toNewMachine(gardenerOwners, stored, `${metadata.name}-${cluster.next()}`));
+      cluster.create(machines, toNewMachine(gardener, stored, `${metadata.name}-${cluster.next()}`));
     }
   }
 
