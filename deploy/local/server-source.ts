@@ -1,11 +1,11 @@
-/** Where one server comes from. */
+/** Where a server program comes from. */
 export interface ServerSource {
   readonly name: string;
-  /** The version that is downloaded or built, with its `v`. */
+  /** Version to download or build, with its `v`. */
   readonly version: string;
-  /** The oldest version on PATH that will do. */
+  /** Oldest version on PATH that is accepted. */
   readonly minimum: string;
-  /** Environment variable with a path that is taken without asking for its version. */
+  /** Environment variable with the path of the program. Its version is not checked. */
   readonly variable: string;
   readonly versionArgs: readonly string[];
   readonly release: Release;
@@ -17,16 +17,16 @@ export interface Release {
   readonly url: string;
   /** The publisher's list of SHA-256 checksums: a bare one, or lines of `<checksum>  <file>`. */
   readonly checksums: string;
-  /** Path of the program in the tar.gz; absent when the release is the program itself. */
+  /** Path of the program in the tar.gz. Left out: the release is the program itself. */
   readonly member?: string;
 }
 
-/** How it is built when it cannot be downloaded. */
+/** How the program is built when it cannot be downloaded. */
 export interface GoBuild {
   /** Folder in deploy/local/servers with the go.mod. */
   readonly module: string;
   readonly package: string;
   readonly ldflags: string;
-  /** Minutes on two cores with nothing cached, to tell people what to expect. */
+  /** Duration of a build on two cores with an empty cache, minutes. Shown to people. */
   readonly minutes: number;
 }

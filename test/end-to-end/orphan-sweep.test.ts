@@ -202,13 +202,13 @@ describe('millwright sweep', () => {
 
     expect(await vmNames(millwright)).toEqual([...others, 'orphan', 'untagged-orphan'].toSorted());
     const [small, wrong] = dry.report.groups;
-    expect(small).toMatchObject({ classes: ['small'], seen: 5, deleted: { count: 0 } });
+    expect(small).toMatchObject({ sources: ['small'], seen: 5, deleted: { count: 0 } });
     expect(small?.kept.map(({ reason, count }) => [reason, count])).toEqual([
       ['machine', 3],
       ['dryRun', 2],
     ]);
     expect(small?.kept[1]?.resources.map(({ id }) => id).toSorted()).toEqual([orphan, untagged].toSorted());
-    expect(wrong).toMatchObject({ classes: ['wrong'], error: { code: 'Unauthenticated' } });
+    expect(wrong).toMatchObject({ sources: ['wrong'], error: { code: 'Unauthenticated' } });
     expect(dry.code).toBe(1);
     expect(dry.output).toMatch(/waiting to look again at what has no Machine, until \d\d:\d\d:\d\d/);
 
