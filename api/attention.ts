@@ -4,8 +4,6 @@
  */
 import type { MachineSnapshot, MachineStage } from './model/machine.ts';
 import type { ConditionStatuses, NodeView } from './model/node.ts';
-import type { OwnerView, SetView } from './model/owner.ts';
-import { desiredReplicas } from './owner/replicas.ts';
 
 /** Why a machine needs its workflow to act or to wait for something. */
 export type Attention =
@@ -77,60 +75,3 @@ export function sameConditions(a: ConditionStatuses, b: ConditionStatuses): bool
   const types = Object.keys(a);
   return types.length === Object.keys(b).length && types.every((type) => a[type] === b[type]);
 }
-
-/** Why a MachineDeployment, or a MachineSet without one, needs its workflow: what is to be done, in words for people. */
-const needTexts = {
-  /** Ours is not on the owner or on one of its sets. */
-  finalizer: 'put a finalizer on',
-  /** It, or one of its sets, is to go. */
-  deletion: 'finish a deletion',
-  /** No set has the present template. */
-  template: 'make the set of its template',
-  /** A set or its machines are more or fewer than they should be. */
-  replicas: 'bring its machines to their number',
-  /** A Failed machine is to be replaced. */
-  failed: 'replace Failed machines',
-  /** A generation, a problem or annotations have not been taken note of. */
-  observed: 'bring its status up to date',
-  /** The rollout of the present template is not complete, or it is not said that it is paused. */
-  progress: 'complete the rollout',
-} as const;
-export type OwnerNeed = keyof typeof needTexts;
-
-/** What is to be done, as one text. */
-export function toTasks(needs: readonly OwnerNeed[]): string {
-  return needs.length === 0 ? 'nothing' : needs.map((need) => needTexts[need]).join(', ');
-}
-
-/** What has to be done for, or waited for by, the owner of machines. One that is not valid has to be told so. */
-export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
-  if (owner.deleting) return owner.managed || owner.sets.some((set) => set.managed) ? ['deletion'] : [];
-  if (owner.problem !== undefined) return owner.observed ? [] : ['observed'];
-
-  const sets = owner.sets.filter((set) => !set.deleting);
-  const needs: OwnerNeed[] = [];
-  const desired = desiredReplicas(owner);
-  const isOff = (set: SetView) => set.replicas !== desired.get(set.name) || set.active !== set.replicas;
-  if (!owner.managed || sets.some((set) => !set.managed)) needs.push('finalizer');
-  if (owner.sets.some((set) => set.deleting && (set.managed || set.total > 0))) needs.push('deletion');
-  if (!owner.paused && !sets.some((set) => set.current)) needs.push('template');
-  if (sets.some(isOff)) needs.push('replicas');
-  if (sets.some((set) => set.failed > 0)) needs.push('failed');
-  if (!owner.observed || sets.some((set) => !set.observed || !set.annotated)) needs.push('observed');
-  if (owner.kind === 'MachineDeployment' && isRolling(owner)) needs.push('progress');
-  return needs;
-}
-
-function isRolling({ paused, progress, sets }: OwnerView): boolean {
-  if (paused) return progress !== rolloutPaused && progress !== rolloutLate;
-  return progress !== rolloutComplete || sets.some((set) => !set.current && set.total > 0);
-}
-
-/** Reason of the condition Progressing once a rollout is complete; the cluster autoscaler waits for it. */
-export const rolloutComplete = 'NewMachineSetAvailable';
-
-/** Its reason while the deployment is paused. */
-export const rolloutPaused = 'DeploymentPaused';
-
-/** Its reason once the progress deadline has passed; being paused says no more. */
-export const rolloutLate = 'ProgressDeadlineExceeded';

@@ -4,11 +4,13 @@
  *
  * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
  */
-import type { MachineLimits, MachineReport, MachineSnapshot } from './model/machine.ts';
+import type { MachineLimits, MachineReport, MachineSnapshot, MachineStage } from './model/machine.ts';
+import type { RolloutProgress, UpdateStrategy } from './model/owner.ts';
 import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
 import type { SweptSource } from './model/sweep.ts';
 import type { KubeObject, ObjectKey, Resource } from './objects.ts';
+import type { OwnerDeployment, OwnerSet } from './owner/objects.ts';
 
 export interface Dialect {
   readonly name: DialectName;
@@ -16,6 +18,8 @@ export interface Dialect {
   readonly marks: Marks;
   readonly machine: MachineDialect;
   readonly source: SourceDialect;
+  readonly owner: OwnerDialect;
+  readonly describe?: DescribeDialect;
   readonly policy: Policy;
 }
 
@@ -100,6 +104,100 @@ export interface UserDataValues {
   readonly machineName: string;
   /** Makes the bootstrap token of the Machine unless there is one. */
   bootstrapToken(): Promise<string>;
+}
+
+/**
+ * What the owner engine (api/owner) cannot know of sets, deployments and their machines. It reads the fields of
+ * Kubernetes' Deployment itself, see api/owner/objects.ts. All functions are pure.
+ */
+export interface OwnerDialect {
+  readonly keys: OwnerKeys;
+  /** Annotations of a deployment that its sets do not get, besides those in `keys`. */
+  readonly annotationsNotCopied: readonly string[];
+  /** Fields of a deployment's spec that its sets get, besides replicas, selector and template. */
+  readonly copiedSpecFields: readonly string[];
+  /** Values of spec.strategy.type, each with the block of spec.strategy that has its maxSurge and maxUnavailable. */
+  readonly strategies: Readonly<Record<string, { readonly strategy: UpdateStrategy; readonly bounds?: string }>>;
+  /** Name of the list of conditions in the status of a set. */
+  readonly setConditions: string;
+  readonly template: TemplateDialect;
+  readonly machines: OwnedMachineDialect;
+  /** What is wrong with spec.strategy besides type and bounds, with the field and the fix. */
+  problemOfStrategy(strategy: object): string | undefined;
+  /** Whether no machine may be created in a set. @param deployment the one that owns the set, if any */
+  isClosed(set: OwnerSet, deployment?: OwnerDeployment): boolean;
+  /** The condition Progressing; undefined for `other`. @param setName name of the set of the current template, if any */
+  toProgressCondition(
+    progress: RolloutProgress,
+    deploymentName: string,
+    setName: string | undefined,
+  ): ProgressCondition | undefined;
+  /** What the reason of a condition Progressing says. */
+  toProgress(reason: string): RolloutProgress;
+  /** Fields of the status of a set or deployment that list failed machines. @param setNames by UID */
+  toFailedMachines(
+    machines: readonly KubeObject[],
+    setNames: ReadonlyMap<string, string>,
+    nowMs: number,
+  ): Readonly<Record<string, object[]>>;
+}
+
+/** The parts of a dialect that the owner engine works with. */
+export type OwnerApi = Pick<Dialect, 'kinds' | 'marks' | 'owner'>;
+
+/** Labels and annotations that the owner engine reads and writes. */
+export interface OwnerKeys {
+  /** Label of sets, machines and their selectors: hash of the template. */
+  readonly templateHash: string;
+  /** Annotation of deployments and sets: number of the template. */
+  readonly revision: string;
+  /** Annotation of sets: revisions that a set had before its template was used again, with commas. */
+  readonly revisionHistory: string;
+  /** Annotation of sets: replicas of the deployment, as the set was last scaled for. */
+  readonly desiredReplicas: string;
+  /** Annotation of sets: replicas of the deployment and its surge. */
+  readonly maxReplicas: string;
+}
+
+/** The condition Progressing without its times. */
+export interface ProgressCondition {
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Templates of machines. */
+export interface TemplateDialect {
+  /** The part of spec.template.spec that makes different machines: a change of it is a rollout. */
+  identityOf(spec: object | undefined): object;
+  /** What is wrong with spec.template.spec, with the field and the fix. */
+  problemOf(spec: object | undefined): string | undefined;
+  /** Annotations and spec of a new machine of a set. */
+  toMachine(set: OwnerSet): { readonly annotations: Readonly<Record<string, string>>; readonly spec: object };
+}
+
+/** Machines as their owner sees them. */
+export interface OwnedMachineDialect {
+  stageOf(machine: KubeObject): MachineStage;
+  /** The API's own word for the stage, for people; empty for a new machine. */
+  phaseOf(machine: KubeObject): string;
+  hasVm(machine: KubeObject): boolean;
+  /** What the machine says of its last operation, on one line, and the code if it was refused. */
+  operationOf(machine: KubeObject): { readonly code?: string; readonly text: string };
+  /** Whether a failed machine is kept instead of replaced. */
+  isPreserved(machine: KubeObject, nowMs: number): boolean;
+  /** Whether the autoscaler or a person wants the machine deleted before others of its set. */
+  isMarked(machine: KubeObject, nowMs: number): boolean;
+  /** Lists of equal length, compared number by number: the lowest is deleted first. The engine adds age and name. */
+  deletionRank(machine: KubeObject, nowMs: number): readonly number[];
+}
+
+/** What `millwright describe` prints of the status of objects, in the words of their API. */
+export interface DescribeDialect {
+  /** Rows about a Machine whose workflow does not answer. */
+  machineRows(machine: KubeObject): readonly (readonly [name: string, value: string | undefined])[];
+  /** The failed machines that the status of a set or deployment lists. */
+  failedMachinesOf(owner: KubeObject): readonly { readonly name: string; readonly reason: string }[];
 }
 
 /** What the engine does that APIs decide differently. */

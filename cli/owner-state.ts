@@ -1,21 +1,21 @@
 /** What an owner of machines needs and waits for, as computed from live objects, whether or not a workflow answers. */
-import { type OwnerNeed, ownerNeeds } from '../api/attention.ts';
-import { machineSets, machines } from '../api/gardener/resources.ts';
-import type { Machine } from '../api/gardener/schema/machine.ts';
-import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { OwnerView, RolloutBlockers } from '../api/model/owner.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { findBlockers } from '../api/owner/blockers.ts';
+import { type OwnerNeed, ownerNeeds } from '../api/owner/needs.ts';
+import type { OwnerDeployment, OwnerSet } from '../api/owner/objects.ts';
 import { toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { waitsOf } from '../api/owner/waits.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { startReflector } from '../kube/reflector.ts';
+import { dialect } from './dialect.ts';
+
+const { kinds } = dialect;
 
 /** All sets and machines of a namespace. */
 export interface OwnedObjects {
-  readonly sets: readonly MachineSet[];
-  readonly machines: readonly Machine[];
+  readonly sets: readonly OwnerSet[];
+  readonly machines: readonly KubeObject[];
 }
 
 export interface OwnerState {
@@ -31,8 +31,8 @@ export interface OwnerState {
 /** Lists the sets and machines of a namespace. */
 export async function readOwned(control: KubeClient, namespace: string): Promise<OwnedObjects> {
   const [sets, owned] = await Promise.all([
-    control.list(machineSets, { namespace }),
-    control.list(machines, { namespace }),
+    control.list(kinds.set, { namespace }),
+    control.list(kinds.machine, { namespace }),
   ]);
   return { sets: sets.items, machines: owned.items };
 }
@@ -41,12 +41,12 @@ export async function readOwned(control: KubeClient, namespace: string): Promise
 export function watchOwned(control: KubeClient, namespace: string) {
   const ignore = () => undefined;
   const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-  const watch = <T extends KubeObject>(resource: Resource<T>) => {
+  const watch = (resource: Resource<KubeObject>) => {
     const { store, stop } = startReflector({ client: control, resource, namespace, onEvent: ignore, logger });
     const read = async () => (store.reachable ? store.list() : (await control.list(resource, { namespace })).items);
     return { read, stop };
   };
-  const watched = { sets: watch(machineSets), machines: watch(machines) };
+  const watched = { sets: watch(kinds.set), machines: watch(kinds.machine) };
   return {
     async read(): Promise<OwnedObjects> {
       return { sets: await watched.sets.read(), machines: await watched.machines.read() };
@@ -58,17 +58,17 @@ export function watchOwned(control: KubeClient, namespace: string) {
 }
 
 /** The state of a deployment. `owned` may hold objects of others. */
-export function toDeploymentState(deployment: MachineDeployment, owned: OwnedObjects): OwnerState {
-  const state = toState(toDeploymentView(deployment, owned.sets, owned.machines));
+export function toDeploymentState(deployment: OwnerDeployment, owned: OwnedObjects): OwnerState {
+  const state = toState(toDeploymentView(dialect, deployment, owned.sets, owned.machines));
   const { needs, waitsFor, view } = state;
   // A machine that is not running yet needs nothing from its deployment, but the deployment waits for it.
   const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
-  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(deployment, owned.sets, owned.machines) };
+  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(dialect, deployment, owned.sets, owned.machines) };
 }
 
 /** The state of a set without a deployment. `owned` may hold machines of others. */
-export function toLoneSetState(set: MachineSet, owned: readonly Machine[]): OwnerState {
-  return toState(toLoneSetView(set, owned));
+export function toLoneSetState(set: OwnerSet, owned: readonly KubeObject[]): OwnerState {
+  return toState(toLoneSetView(dialect, set, owned));
 }
 
 function toState(view: OwnerView): OwnerState {
@@ -80,7 +80,7 @@ export function countsOf({ view: { sets } }: OwnerState) {
   const sum = (count: (set: (typeof sets)[number]) => number) => sets.reduce((total, set) => total + count(set), 0);
   return {
     total: sum(({ total }) => total),
-    older: sum(({ current, total }) => (current ? 0 : total)),
+    older: sum(({ isNew, total }) => (isNew ? 0 : total)),
     active: sum(({ active }) => active),
     available: sum(({ available }) => available),
   };

@@ -12,8 +12,10 @@ import { byController, byUid } from './watches.ts';
 export function createCountsController({
   control,
   watches,
-  dialect: { kinds },
+  dialect,
 }: Pick<ControllerContext, 'control' | 'watches' | 'dialect'>): Controller {
+  const { kinds } = dialect;
+
   /** Conflicts with the other writer of the status are left to the next event. */
   async function write(resource: Resource<KubeObject>, { metadata }: KubeObject, status: object | undefined) {
     if (status === undefined) return;
@@ -25,12 +27,12 @@ export function createCountsController({
   async function handle(uid: string): Promise<void> {
     const { deployments, sets, machines } = watches;
     const [set] = sets.byIndex(byUid, uid);
-    if (set !== undefined) await write(kinds.set, set, toSetCounts(set, machines.byIndex(byController, uid)));
+    if (set !== undefined) await write(kinds.set, set, toSetCounts(dialect, set, machines.byIndex(byController, uid)));
     const [deployment] = deployments.byIndex(byUid, uid);
     if (deployment === undefined) return;
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((each) => machines.byIndex(byController, each.metadata.uid));
-    await write(kinds.deployment, deployment, toDeploymentCounts(deployment, own, theirs, new Date()));
+    await write(kinds.deployment, deployment, toDeploymentCounts(dialect, deployment, own, theirs, new Date()));
   }
 
   return { hears: hearOwners(watches), delayMs: 250, keys: () => ownerKeys(watches), handle };

@@ -1,8 +1,8 @@
 /** Starts and signals the workflows of MachineDeployments, and of MachineSets without one. */
-import { ownerNeeds } from '../api/attention.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject } from '../api/objects.ts';
+import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { signalOwner, startWorkflow, workflowId } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
@@ -102,11 +102,11 @@ function viewOwner(
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    return { ref: refOf(dialect, deployment), view: toDeploymentView(deployment, own, theirs) };
+    return { ref: refOf(dialect, deployment), view: toDeploymentView(dialect, deployment, own, theirs) };
   }
   const [set] = sets.byIndex(byUid, uid);
   if (set === undefined || !isKnownLone(watches, set)) return undefined;
-  return { ref: refOf(dialect, set), view: toLoneSetView(set, machines.byIndex(byController, uid)) };
+  return { ref: refOf(dialect, set), view: toLoneSetView(dialect, set, machines.byIndex(byController, uid)) };
 }
 
 /** Whether a set has no deployment, as far as the caches can tell: a stale cache of deployments makes no set lone. */

@@ -9,12 +9,12 @@ import { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { KubeObject, NewObject, Resource } from '../api/objects.ts';
+import { installCrds } from '../deploy/local/crds.ts';
 import { findServer } from '../deploy/local/servers.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/config.ts';
 import { customResourceDefinitions, namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { installCrds } from './support/crds.ts';
 import {
   maximalClass,
   maximalDeploymentSpec,

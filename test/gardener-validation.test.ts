@@ -7,12 +7,12 @@ import type { MachineDeployment } from '../api/gardener/schema/machine-deploymen
 import { machineDeploymentDefinition } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import { defineResource, type Resource } from '../api/objects.ts';
+import { installCrd, installCrds } from '../deploy/local/crds.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/config.ts';
 import { customResourceDefinitions, namespaces } from '../kube/core.ts';
 import { StatusError } from '../kube/errors.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { installCrd, installCrds } from './support/crds.ts';
 import { validDeploymentSpec, validSetSpec, validTemplate } from './support/valid.ts';
 
 const kubeconfig = process.env.MILLWRIGHT_TEST_KUBECONFIG ?? '';

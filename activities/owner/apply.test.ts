@@ -1,15 +1,17 @@
 /** What a step makes, changes and takes away. */
 import { describe, expect, it } from '@jest/globals';
-import { ownerNeeds } from '../../api/attention.ts';
+import { gardener } from '../../api/gardener/index.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
+import { ownerNeeds } from '../../api/owner/needs.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
-import { controllerOf, isActive } from '../../api/owner/view.ts';
+import { controllerOf } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
+import { isActive } from '../../test/support/machine-facts.ts';
 import { phaseOf } from '../../test/support/owner-world.ts';
 
 const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } =
@@ -23,7 +25,7 @@ describe('actOnOwner', () => {
   it('[mcm 70] makes a set with the hash in labels, selector and template', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);
-    const hash = templateHash(template);
+    const hash = templateHash(gardener, template);
     const [set] = await sets();
     expect(set).toMatchObject({
       metadata: {
@@ -47,7 +49,7 @@ describe('actOnOwner', () => {
   });
 
   it('[mcm 82] takes another name when the first one belongs to another template', async () => {
-    const name = newSetName('pool', templateHash(template));
+    const name = newSetName('pool', templateHash(gardener, template));
     await newLoneSet(0, { name });
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);
@@ -100,11 +102,11 @@ describe('actOnOwner', () => {
     await activitiesOf(counting).actOnOwner(ref, 'MachineDeployment', silent);
     expect([patches, (await own()).length]).toEqual([1, 4]);
     const named = (await sets())[0]?.metadata.annotations?.[names.creating];
-    expect(named).toBe(plan.create[0]?.names.join());
+    expect(named).toBe(`${plan.create[0]?.id}:${plan.create[0]?.names.join()}`);
 
     await settle(ref);
     expect((await sets())[0]?.metadata.annotations).not.toHaveProperty([names.creating]);
-    expect((await read(ref)).view.sets).toMatchObject([{ annotated: true }]);
+    expect((await read(ref)).view.sets).toMatchObject([{ outdated: [] }]);
   });
 
   it('[mcm 59] creates a machine once, however often the step is repeated, and none in a set that is another', async () => {
@@ -113,7 +115,7 @@ describe('actOnOwner', () => {
     const [set] = await sets();
     const { name = '', uid = '' } = set?.metadata ?? {};
     const planned = [{ name, uid, generation: 1, replicas: 0 }];
-    const plan = { ...nothing, sets: planned, create: [{ set: name, uid, names: ['m-1', 'm-2'] }] };
+    const plan = { ...nothing, sets: planned, create: [{ set: name, uid, id: 'first', names: ['m-1', 'm-2'] }] };
     await Promise.all([1, 2].map(() => activities.actOnOwner(ref, 'MachineDeployment', plan)));
     const made = await own();
     expect(made.map(({ metadata }) => metadata.name)).toEqual(['m-1', 'm-2']);

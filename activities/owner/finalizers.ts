@@ -1,51 +1,59 @@
-/** Our finalizer on owners of machines and on their sets: put on first, taken off last. */
-import { finalizers } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import type { ObjectRef } from '../../api/model/ref.ts';
+/** Our finalizer on owners of machines and on their sets: added first, removed last. */
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
-import { type OwnerKind, ownSets } from './step.ts';
+import { type OwnerContext, ownSets } from './step.ts';
 
-/** Puts it on an owner and its sets. */
-export async function addFinalizers(control: KubeClient, ref: ObjectRef, kind: OwnerKind): Promise<void> {
-  if (kind === 'MachineDeployment') await addFinalizer(control, machineDeployments, ref);
-  for (const { metadata } of await ownSets(control, ref, kind)) await addFinalizer(control, machineSets, metadata);
+interface Key {
+  readonly namespace?: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** Adds it to an owner and its sets. */
+export async function addFinalizers(context: OwnerContext): Promise<void> {
+  const { sets, deployments, ref, kind } = context;
+  if (kind === 'MachineDeployment') await addFinalizer(context, deployments, ref);
+  for (const { metadata } of await ownSets(context)) await addFinalizer(context, sets, metadata);
 }
 
 async function addFinalizer<T extends KubeObject>(
-  control: KubeClient,
+  { deps, api }: OwnerContext,
   resource: Resource<T>,
-  key: { namespace?: string; name: string; uid: string },
+  key: Key,
 ): Promise<void> {
-  await update(control, resource, key, ({ metadata }) => {
-    const { finalizers: present = [], deletionTimestamp } = metadata;
-    if (present.includes(finalizers.machine) || deletionTimestamp !== undefined) return undefined;
-    return { metadata: { finalizers: [...present, finalizers.machine] } };
+  const { finalizer } = api.marks;
+  await update(deps.control, resource, key, ({ metadata }) => {
+    const { finalizers = [], deletionTimestamp } = metadata;
+    if (finalizers.includes(finalizer) || deletionTimestamp !== undefined) return undefined;
+    return { metadata: { finalizers: [...finalizers, finalizer] } };
   });
 }
 
-/** Takes it off, if the object still is the one with the UID. */
+/** Removes a finalizer from the object, if it still has this UID. */
 export async function removeFinalizer<T extends KubeObject>(
   control: KubeClient,
   resource: Resource<T>,
-  key: { namespace?: string; name: string; uid: string },
+  key: Key,
+  finalizer: string,
 ): Promise<void> {
   await update(control, resource, key, ({ metadata }) => {
-    const { finalizers: present = [] } = metadata;
-    if (!present.includes(finalizers.machine)) return undefined;
-    return { metadata: { finalizers: present.filter((finalizer) => finalizer !== finalizers.machine) } };
+    const { finalizers = [] } = metadata;
+    if (!finalizers.includes(finalizer)) return undefined;
+    return { metadata: { finalizers: finalizers.filter((one) => one !== finalizer) } };
   });
 }
 
-/** Deletes the sets, and takes our finalizer off them and the owner: the end of a deletion. */
-export async function release(control: KubeClient, ref: ObjectRef, kind: OwnerKind): Promise<void> {
-  for (const { metadata } of await ownSets(control, ref, kind)) {
+/** Deletes the sets, and removes our finalizer from them and the owner: the end of a deletion. */
+export async function release(context: OwnerContext): Promise<void> {
+  const { deps, api, sets, deployments, ref, kind } = context;
+  const { finalizer } = api.marks;
+  for (const { metadata } of await ownSets(context)) {
     const { namespace = '', name, uid } = metadata;
     if (kind === 'MachineDeployment') {
-      await ignoreGoneOrChanged(() => control.delete(machineSets, { namespace, name }, { preconditions: { uid } }));
+      await ignoreGoneOrChanged(() => deps.control.delete(sets, { namespace, name }, { preconditions: { uid } }));
     }
-    await removeFinalizer(control, machineSets, metadata);
+    await removeFinalizer(deps.control, sets, metadata, finalizer);
   }
-  if (kind === 'MachineDeployment') await removeFinalizer(control, machineDeployments, ref);
+  if (kind === 'MachineDeployment') await removeFinalizer(deps.control, deployments, ref, finalizer);
 }

@@ -1,11 +1,11 @@
 /** Owners of machines from what is read of them to what becomes of them: plans are made and carried out, one after another. */
 import { describe, expect, it } from '@jest/globals';
-import { ownerNeeds } from '../../api/attention.ts';
 import { annotations, finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
+import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/view.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';

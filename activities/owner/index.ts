@@ -1,6 +1,5 @@
 /** What the workflow of a MachineDeployment, or of a MachineSet without one, reads and does in Kubernetes. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { machineSets, machines } from '../../api/gardener/resources.ts';
 import type { OwnerPlan, OwnerSnapshot, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
@@ -9,7 +8,7 @@ import { toPendingCreations } from '../../api/owner/creations.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
-import { type OwnerDeps, type OwnerKind, readOwner } from './step.ts';
+import { contextOf, type OwnerContext, type OwnerDeps, type OwnerKind, readOwner } from './step.ts';
 
 export type { OwnerDeps, OwnerKind };
 export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
@@ -32,21 +31,7 @@ export function createOwnerActivities(deps: OwnerDeps) {
      */
     async observeOwner(ref: ObjectRef, kind: OwnerKind, notBeforeMs: number): Promise<OwnerSnapshot | null> {
       await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
-      const owner = await readOwner(control, ref, kind);
-      if (owner === undefined) return null;
-      const { namespace } = ref;
-      const sets =
-        owner.deployment === undefined ? [owner.set] : (await control.list(machineSets, { namespace })).items;
-      const { items } = await control.list(machines, { namespace });
-      const view =
-        owner.deployment === undefined
-          ? toLoneSetView(owner.set, items)
-          : toDeploymentView(owner.deployment, sets, items);
-      return {
-        view,
-        candidates: toCandidates(view, items, maxCandidates),
-        pendingCreations: toPendingCreations(view, sets, items),
-      };
+      return snapshotOwner(contextOf(deps, ref, kind), maxCandidates);
     },
 
     /**
@@ -54,18 +39,38 @@ export function createOwnerActivities(deps: OwnerDeps) {
      * servers does not answer, as then it is that which the rollout waits for.
      */
     async listBlockers(ref: ObjectRef): Promise<RolloutBlockers | null> {
-      const { deployment } = (await readOwner(control, ref, 'MachineDeployment')) ?? {};
+      const context = contextOf(deps, ref, 'MachineDeployment');
+      const { deployment } = (await readOwner(context)) ?? {};
       if (deployment === undefined) return null;
       await target.getRaw('/version');
       const { namespace } = ref;
-      const sets = await control.list(machineSets, { namespace });
-      const { items } = await control.list(machines, { namespace });
-      return findBlockers(deployment, sets.items, items);
+      const sets = await control.list(context.sets, { namespace });
+      const machines = await control.list(context.api.kinds.machine, { namespace });
+      return findBlockers(context.api, deployment, sets.items, machines.items);
     },
 
-    /** Does a step that was planned, see `applyPlan`. */
+    /** Runs a step that was planned, see `applyPlan`. */
     async actOnOwner(ref: ObjectRef, kind: OwnerKind, plan: OwnerPlan): Promise<void> {
-      await applyPlan({ deps, ref, kind, plan, signal: currentCall().signal });
+      await applyPlan({ ...contextOf(deps, ref, kind), plan, signal: currentCall().signal });
     },
+  };
+}
+
+/** @param maxCandidates machines that one reading names at most */
+export async function snapshotOwner(context: OwnerContext, maxCandidates: number): Promise<OwnerSnapshot | null> {
+  const { deps, api, ref } = context;
+  const { namespace } = ref;
+  const owner = await readOwner(context);
+  if (owner === undefined) return null;
+  const sets = owner.set === undefined ? (await deps.control.list(context.sets, { namespace })).items : [owner.set];
+  const { items: machines } = await deps.control.list(api.kinds.machine, { namespace });
+  const view =
+    owner.set === undefined
+      ? toDeploymentView(api, owner.deployment, sets, machines)
+      : toLoneSetView(api, owner.set, machines);
+  return {
+    view,
+    candidates: toCandidates(api, view, machines, maxCandidates),
+    pendingCreations: toPendingCreations(view, sets, machines),
   };
 }

@@ -1,10 +1,10 @@
 /** What a step says about owner and sets: conditions, generations, revisions and Events. */
 import { describe, expect, it } from '@jest/globals';
-import { ownerNeeds } from '../../api/attention.ts';
 import { annotations } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { ownerNeeds } from '../../api/owner/needs.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -90,7 +90,7 @@ describe('actOnOwner', () => {
     };
     const plan = await planFor(ref);
     const [set] = await sets();
-    const create = [{ set: set?.metadata.name ?? '', uid: set?.metadata.uid ?? '', names: ['m-1'] }];
+    const create = [{ set: set?.metadata.name ?? '', uid: set?.metadata.uid ?? '', id: 'first', names: ['m-1'] }];
     await activitiesOf(meddler).actOnOwner(ref, 'MachineDeployment', { ...plan, create });
     const [after] = await sets();
     expect([after?.metadata.generation, after?.status?.observedGeneration]).toEqual([3, 2]);
@@ -126,7 +126,7 @@ describe('machines that the API server refuses', () => {
     const [set] = await sets();
     const told = events.filter(({ regarding }) => regarding.uid === set?.metadata.uid);
     expect(told).toMatchObject([{ type: 'Warning', reason: 'FailedCreate' }]);
-    expect(ownerNeeds((await read(ref)).view)).toContain('observed');
+    expect(ownerNeeds((await read(ref)).view)).toContain('status');
 
     await expect(fail()).rejects.toThrow('exceeded quota');
     expect((await sets())[0]?.metadata.resourceVersion).toBe(set?.metadata.resourceVersion);

@@ -1,75 +1,74 @@
-/** What a step of an owner of machines says about owner and sets: revisions, generations, conditions and Events. */
+/** What a step of an owner of machines reports on owner and sets: revisions, generations, conditions and Events. */
 import { deploymentEvents, type OwnerEvents, setEvents } from '../../api/events.ts';
-import { apiVersion } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import type { OwnerPlan } from '../../api/model/owner.ts';
-import type { KubeObject } from '../../api/objects.ts';
+import { apiVersionOf, type KubeObject, type Resource } from '../../api/objects.ts';
 import { failureOfSet, failureOfSets } from '../../api/owner/failure.ts';
+import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { invalidSpec } from '../../api/owner/problem.ts';
-import { withNewestRevision, withRevision } from '../../api/owner/revision.ts';
-import { type DeploymentReport, withFailure, withReport } from '../../api/owner/status.ts';
-import { currentSetOf } from '../../api/owner/view.ts';
+import { isNewest, withNewestRevision, withRevision } from '../../api/owner/revision.ts';
+import { withFailure, withReport } from '../../api/owner/status.ts';
+import { newSetAmong } from '../../api/owner/view.ts';
 import { StatusError } from '../../kube/errors.ts';
 import type { EventRecorder } from '../../kube/events.ts';
 import { update } from '../../kube/update.ts';
-import { type Owner, type OwnerDeps, ownSets, type Step } from './step.ts';
+import { type Owner, type OwnerContext, ownSets, type Step } from './step.ts';
+
+type Report = NonNullable<OwnerPlan['report']>;
 
 const onStatus = { subresource: 'status' } as const;
 
-/** What the API server refused in a step, by the name of the set that it is about. */
+/** What the API server refused in a step, by the name of the set. */
 export type Failures = Map<string, { readonly reason: 'FailedCreate' | 'FailedDelete'; readonly message: string }>;
 
 /**
- * Says how a step has left owner and sets, in which nothing has failed. Takes note of the generations that were planned
- * for, not of those that came meanwhile.
+ * Reports owner and sets after a step in which nothing failed. Records the generations that were planned for, not newer
+ * ones.
  * @param scaled generations of the sets that the step has scaled, by name
  */
 export async function report(
   step: Step,
   owner: Owner,
-  said: NonNullable<OwnerPlan['report']>,
+  reported: Report,
   scaled: ReadonlyMap<string, number>,
 ): Promise<void> {
-  const { deps, ref, kind, plan } = step;
+  const { api, kind, plan } = step;
   const now = new Date();
-  const own = await ownSets(deps.control, ref, kind);
-  const isWrong = kind === 'MachineSet' && said.problem !== undefined;
-  const failure = isWrong ? { reason: invalidSpec, message: said.problem } : undefined;
+  const own = await ownSets(step);
+  const isInvalid = kind === 'MachineSet' && reported.problem !== undefined;
+  const failure = isInvalid ? { reason: invalidSpec, message: reported.problem } : undefined;
   for (const set of own) {
     const planned = plan.sets.find(({ uid }) => uid === set.metadata.uid);
     if (planned === undefined) continue;
     const generation = scaled.get(planned.name) ?? planned.generation;
-    await updateStatus(deps, set, (live) => withFailure(live, failure, generation, now));
+    await updateStatus(step, set, (live) => withFailure(api, live, failure, generation, now));
   }
-  if (owner.deployment !== undefined) await reportDeployment(step, owner.deployment, said, own);
+  if (owner.deployment !== undefined) await reportDeployment(step, owner.deployment, reported, own);
 }
 
-/** Makes the set of the template the newest, whenever it was made, and says so on the deployment. */
+/** Makes the set of the template the newest, whenever it was created, and reports it on the deployment. */
 async function reportDeployment(
-  { deps, ref, plan }: Step,
-  deployment: MachineDeployment,
-  said: DeploymentReport,
-  own: readonly MachineSet[],
+  { deps, api, sets, deployments, ref, plan }: Step,
+  deployment: OwnerDeployment,
+  reported: Report,
+  own: readonly OwnerSet[],
 ): Promise<void> {
   const { control } = deps;
-  const found = currentSetOf(deployment, own);
-  const revise = (live: MachineSet) => withNewestRevision(live, own);
-  const isNewest = found === undefined || revise(found) === undefined;
-  const current = isNewest ? found : await update(control, machineSets, found.metadata, revise);
-  await update(control, machineDeployments, ref, (live) => withRevision(live, current));
-  // That a rollout is late is told of one that may still be refused its machines; any other report comes after them.
-  const failure = said.late === undefined ? undefined : failureOfSets(own, found);
-  const change = (live: MachineDeployment) =>
-    withReport(live, { ...said, setName: current?.metadata.name, failure }, plan.generation, new Date());
-  await update(control, machineDeployments, ref, change, onStatus);
-  if (said.late !== undefined) {
-    recordOn(deps.events, 'MachineDeployment', deployment, 'ProgressDeadlineExceeded', said.late);
+  const found = newSetAmong(api, deployment, own);
+  const revise = (live: OwnerSet) => withNewestRevision(api, live, own);
+  const isRevised = found === undefined || isNewest(api, found, own);
+  const newSet = isRevised ? found : await update(control, sets, found.metadata, revise);
+  await update(control, deployments, ref, (live) => withRevision(api, live, newSet));
+  // Only a late report may come while machines are still refused; any other follows when they are not.
+  const failure = reported.late === undefined ? undefined : failureOfSets(api, own, found);
+  const change = (live: OwnerDeployment) =>
+    withReport(api, live, { ...reported, setName: newSet?.metadata.name, failure }, plan.generation, new Date());
+  await update(control, deployments, ref, change, onStatus);
+  if (reported.late !== undefined) {
+    recordOn(deps.events, deployments, deployment, 'ProgressDeadlineExceeded', reported.late);
   }
 }
 
-/** Does a request for a set, and notes what the API server refuses. Whatever it throws is thrown on. */
+/** Makes a request for a set, and notes what the API server refuses. Throws what the request throws. */
 export async function noteFailure(
   failures: Failures,
   set: string,
@@ -84,46 +83,47 @@ export async function noteFailure(
   }
 }
 
-/** Says why sets do not get or lose their machines: on them, on their deployment, and as Events. */
-export async function reportFailures({ deps, ref, kind }: Step, failures: Failures): Promise<void> {
+/** Reports why sets do not get or lose their machines: on them, on their deployment, and as Events. */
+export async function reportFailures(context: OwnerContext, failures: Failures): Promise<void> {
   if (failures.size === 0) return;
-  const own = await ownSets(deps.control, ref, kind);
+  const { deps, api, sets, deployments, ref, kind } = context;
+  const own = await ownSets(context);
   const now = new Date();
   for (const [index, set] of own.entries()) {
     const failure = failures.get(set.metadata.name);
     if (failure === undefined) continue;
     const verb = failure.reason === 'FailedCreate' ? 'creating' : 'deleting';
-    recordOn(deps.events, 'MachineSet', set, failure.reason, `Error ${verb}: ${failure.message}`);
-    // The words may be about another machine each time: what is told stays until it is over.
-    const change = (live: MachineSet) =>
-      failureOfSet(live)?.reason === failure.reason ? undefined : withFailure(live, failure, undefined, now);
-    own[index] = (await updateStatus(deps, set, change)) ?? set;
+    recordOn(deps.events, sets, set, failure.reason, `Error ${verb}: ${failure.message}`);
+    // The message may name another machine each time: the first one stays until the failure is over.
+    const change = (live: OwnerSet) =>
+      failureOfSet(api, live)?.reason === failure.reason ? undefined : withFailure(api, live, failure, undefined, now);
+    own[index] = (await updateStatus(context, set, change)) ?? set;
   }
   if (kind === 'MachineSet') return;
-  const change = (live: MachineDeployment) =>
-    withReport(live, { failure: failureOfSets(own, currentSetOf(live, own)) }, undefined, now);
-  await update(deps.control, machineDeployments, ref, change, onStatus);
+  const change = (live: OwnerDeployment) =>
+    withReport(api, live, { failure: failureOfSets(api, own, newSetAmong(api, live, own)) }, undefined, now);
+  await update(deps.control, deployments, ref, change, onStatus);
 }
 
 async function updateStatus(
-  { control }: OwnerDeps,
-  set: MachineSet,
-  change: (live: MachineSet) => object | undefined,
-): Promise<MachineSet | undefined> {
+  { deps, sets }: OwnerContext,
+  set: OwnerSet,
+  change: (live: OwnerSet) => object | undefined,
+): Promise<OwnerSet | undefined> {
   if (change(set) === undefined) return set;
-  return update(control, machineSets, set.metadata, change, onStatus);
+  return update(deps.control, sets, set.metadata, change, onStatus);
 }
 
 /** An Event on an owner or a set, of the type that its reason has. */
-export function recordOn<K extends keyof OwnerEvents>(
+export function recordOn(
   recorder: EventRecorder,
-  kind: K,
+  resource: Resource<KubeObject>,
   { metadata }: KubeObject,
-  reason: OwnerEvents[K],
+  reason: OwnerEvents[keyof OwnerEvents],
   note: string,
 ): void {
   const { namespace = '', name, uid } = metadata;
-  const regarding = { apiVersion, kind, namespace, name, uid };
+  const regarding = { apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name, uid };
   const { type } = { ...setEvents, ...deploymentEvents }[reason];
   recorder.record({ regarding, type, reason, note, action: reason });
 }

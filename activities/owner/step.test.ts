@@ -5,11 +5,11 @@ import { machineDeployments, machineSets, machines } from '../../api/gardener/re
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { Candidate } from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
-import { isActive } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { eventually } from '../../test/support/kube.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
+import { isActive } from '../../test/support/machine-facts.ts';
 
 const { client, activities, activitiesOf, newDeployment, sets, own, setPhase, planFor, settle } = setUpOwners();
 
@@ -93,7 +93,7 @@ describe('actOnOwner', () => {
     const candidates = (await own()).map((machine) => candidate(machine, { set: set.metadata.name }));
     const plan = { ...(await planFor(ref)), remove: candidates };
     await client.patch(machineSets, set.metadata, mergePatch({ spec: { replicas: 7 } }));
-    const create = [{ set: set.metadata.name, uid: set.metadata.uid, names: ['more'] }];
+    const create = [{ set: set.metadata.name, uid: set.metadata.uid, id: 'first', names: ['more'] }];
     await activities.actOnOwner(ref, 'MachineDeployment', { ...plan, create });
     expect((await own()).map(({ metadata }) => metadata.name)).toEqual(candidates.map(({ name }) => name));
   });

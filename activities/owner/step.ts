@@ -1,10 +1,10 @@
-/** A step of an owner of machines: what it is, and whether what it was planned for still holds. */
-
-import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
-import type { OwnerPlan } from '../../api/model/owner.ts';
+/** One step of an owner of machines: what it works with, and whether what it was planned for still holds. */
+import type { OwnerApi } from '../../api/dialect.ts';
+import { dialectOf } from '../../api/dialects.ts';
+import type { OwnerPlan, OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import type { KubeObject, Resource } from '../../api/objects.ts';
+import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf, isLone, isOrphaning } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecorder } from '../../kube/events.ts';
@@ -17,17 +17,24 @@ export interface OwnerDeps {
   readonly events: EventRecorder;
 }
 
-export type OwnerKind = 'MachineDeployment' | 'MachineSet';
+export type OwnerKind = OwnerView['kind'];
 
-/** An owner as read live: a deployment, or a set that looks after itself. */
-export type Owner =
-  | { readonly deployment: MachineDeployment; readonly set?: undefined }
-  | { readonly deployment?: undefined; readonly set: MachineSet };
-
-export interface Step {
+/** What every request for an owner needs. */
+export interface OwnerContext {
   readonly deps: OwnerDeps;
+  readonly api: OwnerApi;
+  readonly sets: Resource<OwnerSet>;
+  readonly deployments: Resource<OwnerDeployment>;
   readonly ref: ObjectRef;
   readonly kind: OwnerKind;
+}
+
+/** An owner as read live: a deployment, or a set that is its own owner. */
+export type Owner =
+  | { readonly deployment: OwnerDeployment; readonly set?: undefined }
+  | { readonly deployment?: undefined; readonly set: OwnerSet };
+
+export interface Step extends OwnerContext {
   readonly plan: OwnerPlan;
   /** Aborts when nobody waits for the step any longer. */
   readonly signal: AbortSignal;
@@ -36,56 +43,62 @@ export interface Step {
 /** Requests of a step that are under way at once. */
 const batchSize = 20;
 
-/** undefined: the owner is gone, or it is a set that has an owner. */
-export async function readOwner(control: KubeClient, ref: ObjectRef, kind: OwnerKind): Promise<Owner | undefined> {
+export function contextOf(deps: OwnerDeps, ref: ObjectRef, kind: OwnerKind): OwnerContext {
+  const api = dialectOf(ref.dialect);
+  return { deps, api, sets: api.kinds.set, deployments: api.kinds.deployment, ref, kind };
+}
+
+/** undefined: the owner is gone, or it is a set of a deployment. */
+export async function readOwner({ deps, sets, deployments, ref, kind }: OwnerContext): Promise<Owner | undefined> {
+  const { control } = deps;
   if (kind === 'MachineDeployment') {
-    const deployment = await control.find(machineDeployments, ref);
+    const deployment = await control.find(deployments, ref);
     return deployment?.metadata.uid === ref.uid ? { deployment } : undefined;
   }
-  const set = await control.find(machineSets, ref);
+  const set = await control.find(sets, ref);
   if (set?.metadata.uid !== ref.uid) return undefined;
   const controller = set.metadata.ownerReferences?.find((owner) => owner.controller);
   const { namespace } = ref;
-  const deployment = controller && (await control.find(machineDeployments, { namespace, name: controller.name }));
+  const deployment = controller && (await control.find(deployments, { namespace, name: controller.name }));
   return isLone(set, deployment) ? { set } : undefined;
 }
 
 /** The sets of a deployment, or the set that is its own owner. */
-export async function ownSets(control: KubeClient, ref: ObjectRef, kind: OwnerKind): Promise<MachineSet[]> {
-  const { items } = await control.list(machineSets, { namespace: ref.namespace });
+export async function ownSets({ deps, sets, ref, kind }: OwnerContext): Promise<OwnerSet[]> {
+  const { items } = await deps.control.list(sets, { namespace: ref.namespace });
   return items.filter((set) => (kind === 'MachineSet' ? set.metadata.uid : controllerOf(set)) === ref.uid);
 }
 
-/** The owner, if it is still of the generation that was planned for. One that is deleted without what it owns is not. */
-export async function readAsPlanned({ deps, ref, kind, plan, signal }: Step): Promise<Owner | undefined> {
-  signal.throwIfAborted();
-  const owner = await readOwner(deps.control, ref, kind);
-  const found = owner?.deployment ?? owner?.set;
-  if (found === undefined || isOrphaning(found)) return undefined;
-  return found.metadata.generation === plan.generation ? owner : undefined;
+/** The owner, if it still has the planned generation; undefined also for one that was deleted with `--cascade=orphan`. */
+export async function readAsPlanned(step: Step): Promise<Owner | undefined> {
+  step.signal.throwIfAborted();
+  const owner = await readOwner(step);
+  const object: KubeObject | undefined = owner?.deployment ?? owner?.set;
+  if (object === undefined || isOrphaning(object)) return undefined;
+  return object.metadata.generation === step.plan.generation ? owner : undefined;
 }
 
 /**
- * Works on machines, some at a time, as long as owner and set are as planned. After an error nothing more is begun, and
- * it is thrown when nothing is under way any more.
+ * Works on machines, some at a time, while owner and set are as planned. After an error no request is started, and the
+ * error is thrown when all running requests have ended.
  */
 export async function inBatches<T extends { readonly set: string }>(
   step: Step,
   items: readonly T[],
-  work: (item: T, set: MachineSet, owner: Owner) => Promise<void>,
+  work: (item: T, set: OwnerSet, owner: Owner) => Promise<void>,
 ): Promise<void> {
   for (let start = 0; start < items.length; start += batchSize) {
     const batch = items.slice(start, start + batchSize);
     const owner = await readAsPlanned(step);
     if (owner === undefined) return;
-    const sets = new Map<string, MachineSet>();
+    const found = new Map<string, OwnerSet>();
     for (const name of new Set(batch.map((item) => item.set))) {
       const set = await readSetAsPlanned(step, name);
-      if (set !== undefined) sets.set(name, set);
+      if (set !== undefined) found.set(name, set);
     }
     const outcomes = await Promise.allSettled(
       batch.map(async (item) => {
-        const set = sets.get(item.set);
+        const set = found.get(item.set);
         if (set !== undefined) await work(item, set, owner);
       }),
     );
@@ -94,14 +107,14 @@ export async function inBatches<T extends { readonly set: string }>(
   }
 }
 
-async function readSetAsPlanned(step: Step, name: string): Promise<MachineSet | undefined> {
-  const { deps, ref } = step;
-  const set = await deps.control.find(machineSets, { namespace: ref.namespace, name });
+async function readSetAsPlanned(step: Step, name: string): Promise<OwnerSet | undefined> {
+  const { deps, sets, ref } = step;
+  const set = await deps.control.find(sets, { namespace: ref.namespace, name });
   return set !== undefined && isAsPlanned(step, set) ? set : undefined;
 }
 
 /** Whether a set, as it is now, is the one that the step was planned for. */
-export function isAsPlanned({ ref, kind, plan }: Step, set: MachineSet): boolean {
+export function isAsPlanned({ ref, kind, plan }: Pick<Step, 'ref' | 'kind' | 'plan'>, set: OwnerSet): boolean {
   const planned = plan.sets.find(({ name }) => name === set.metadata.name);
   const isOurs = kind === 'MachineSet' || controllerOf(set) === ref.uid;
   const isTheOne = isOurs && set.metadata.uid === planned?.uid && !isOrphaning(set);

@@ -1,11 +1,13 @@
 /** Gardener's machine-controller-manager (MCM) API, `machine.sapcloud.io/v1alpha1`, as a dialect. */
 import type { Dialect } from '../dialect.ts';
+import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { toEventNote, toStatusPatch } from './machine/status.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
+import { ownerDialect } from './owner.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
 
 const terminating: keyof typeof nodeConditionTypes = 'Terminating';
@@ -29,5 +31,7 @@ export const gardener: Dialect = {
     toIdentityPatch,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
+  owner: ownerDialect,
+  describe,
   policy: { nodeMatch: 'name', leases: [leases.machineControllerManager, leases.machineController] },
 };

@@ -1,52 +1,68 @@
 /** What the engine knows of an owner of machines and plans for it. Plain types: the values are in histories. */
 import type { Blocker } from '../names.ts';
 
+/** Something of an object that differs from what its workflow would write there. */
+export type Outdated = 'annotations' | 'status';
+
 /** A MachineSet with the counts of its machines. */
 export interface SetView {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Whether it has the template that its MachineDeployment asks for. Always true for a set without a deployment. */
-  readonly current: boolean;
+  /** Whether it has the current template of its MachineDeployment. Always true for a set without a deployment. */
+  readonly isNew: boolean;
   /** metadata.generation: another one is another spec, or a deletion. */
   readonly generation: number;
-  readonly managed: boolean;
+  readonly hasOurFinalizer: boolean;
   readonly deleting: boolean;
-  /** It is deleted, and its machines are to stay; left out where that is not so. */
+  /** It was deleted with `--cascade=orphan` and its machines stay; left out otherwise. */
   readonly orphans?: true;
-  /** Whether its status says what the owner's workflow has to say of it: the generation, and no problem. */
-  readonly observed: boolean;
   /**
-   * Whether its annotations are as they should be: the present set tells `replicasToAnnounce`, one of an older template that
-   * is not empty what its deployment asks for; and none names a creation that is over, but while a rollout goes on.
+   * status: the generation is not recorded, or it reports a failure that is over. annotations: the new set has to announce
+   * other replicas (`replicasToAnnounce`), an old set that is not empty those of its deployment, or a completed creation is
+   * still recorded and no rollout is under way.
    */
-  readonly annotated: boolean;
-  /** Replicas that it was told its deployment asks for; left out where it never was. */
-  readonly told?: number;
-  /** Whether no machine may be created in it: it or its deployment is frozen, or it is an old one of an update in place. */
+  readonly outdated: readonly Outdated[];
+  /** Replicas of its deployment as its annotation has them; left out where it has none. */
+  readonly announcedReplicas?: number;
+  /** Whether no machine may be created in it, see `OwnerDialect.isClosed`. */
   readonly closed: boolean;
   /** spec.replicas */
   readonly replicas: number;
-  /** All Machine objects it owns, terminating ones included. */
+  /** All Machine objects that it owns, those being deleted included. */
   readonly total: number;
-  /** Those that are not on their way out: no deletionTimestamp and not Terminating. */
+  /** Machines that are not being deleted. */
   readonly active: number;
-  /** Active ones that are Running or Available. */
+  /** Active machines that are Running, or Available without a target cluster. */
   readonly available: number;
-  /** Active ones that have not been available yet: nobody counts on them. */
+  /** Active machines that have not been available yet. */
   readonly starting: number;
-  /** Active ones that are Failed and to be replaced. */
+  /** Active machines that are Failed and will be replaced. */
   readonly failed: number;
-  /** Active ones beside those that somebody wants gone first; left out where there are none. */
+  /** Active machines, besides the Failed ones, that are marked to be deleted first; left out where there are none. */
   readonly marked?: number;
-  /** Available ones beside those; left out where there are none of those. */
+  /** Available machines without a mark; left out where no machine is marked. */
   readonly unmarked?: number;
-  /** Those that were deleted because they had Failed, and are not gone yet. */
+  /** Machines that were deleted because they had Failed, and still exist. */
   readonly replacing: number;
 }
 
-/** How machines of older templates make way for those of the present one. */
-export type UpdateStrategy = 'RollingUpdate' | 'Recreate' | 'InPlaceUpdate';
+/** How the rollout of a deployment goes, as its status says. An API of machines has its own words for it. */
+export type RolloutProgress =
+  | 'created' // the set of the current template was created
+  | 'found' // the set of the current template existed
+  | 'updated' // machines are being replaced
+  | 'complete'
+  | 'late' // no progress within the deadline; stays while the deployment is paused
+  | 'paused'
+  | 'resumed'
+  | 'other'; // a word of the API that the engine never writes
+
+/**
+ * How machines of old sets are replaced. RollingUpdate: within maxSurge and maxUnavailable. Recreate: all are deleted
+ * before a new one is created. InPlace: they stay, and something else changes them.
+ */
+export type UpdateStrategy = 'RollingUpdate' | 'Recreate' | 'InPlace';
 
 /** A MachineDeployment with its sets, or a MachineSet without a deployment with itself as its only set. */
 export interface OwnerView {
@@ -55,34 +71,34 @@ export interface OwnerView {
   readonly resourceVersion: string;
   /** metadata.generation: another one is another spec, or a deletion. */
   readonly generation: number;
-  readonly managed: boolean;
+  readonly hasOurFinalizer: boolean;
   readonly deleting: boolean;
-  /** It is deleted, and what it owns is to stay; left out where that is not so. */
+  /** It was deleted with `--cascade=orphan` and what it owns stays; left out otherwise. */
   readonly orphans?: true;
-  /** Whether it says what its workflow has to say of it: the generation, the revision, the problem if there is one. */
-  readonly observed: boolean;
-  /** Whether a change of the template has to wait. */
+  /** status: generation, revision, or the problem if there is one, are not as they should be. */
+  readonly outdated: readonly Outdated[];
+  /** Whether a change of the template waits. */
   readonly paused: boolean;
-  /** Why nothing may be done for it but to delete it: what is wrong with its spec, with the field and the fix. */
+  /** What is wrong with its spec, with the field and the fix. Such an owner is only deleted. */
   readonly problem?: string;
   readonly replicas: number;
-  /** How machines of older templates make way; a set has none. */
+  /** RollingUpdate for a set without a deployment. */
   readonly strategy: UpdateStrategy;
   /** Machines that may exist above replicas; 0 for a set. */
   readonly maxSurge: number;
-  /** Machines below replicas that may be available while others make way; 0 for a set. */
+  /** Available machines that may be missing during a rollout; 0 for a set. */
   readonly maxUnavailable: number;
-  /** Reason of the condition Progressing; a set has none. */
-  readonly progress?: string;
-  /** Seconds without progress after which a rollout has failed. Left out: it never does. */
+  /** What its status says of the rollout; left out for a set, and where the status says nothing. */
+  readonly progress?: RolloutProgress;
+  /** Seconds without progress after which a rollout has failed. Left out: never. */
   readonly progressDeadlineSeconds?: number;
-  /** Name and template hash that the set of the present template has or would get. */
+  /** Name and template hash that the set of the current template has or would get. */
   readonly template: { readonly setName: string; readonly hash: string };
   /** Oldest first. */
   readonly sets: readonly SetView[];
 }
 
-/** A machine that is to go. */
+/** A machine that may be deleted. */
 export interface Candidate {
   readonly name: string;
   readonly uid: string;
@@ -93,8 +109,8 @@ export interface Candidate {
 }
 
 /**
- * An owner as read by quorum, with those of its machines that are to go, at most 100: Failed ones first, then the surplus
- * of each set in the order in which it goes.
+ * An owner as read by quorum, with at most 100 machines that may be deleted: Failed ones first, then the excess of each
+ * set in the order of deletion.
  */
 export interface OwnerSnapshot {
   readonly view: OwnerView;
@@ -102,20 +118,19 @@ export interface OwnerSnapshot {
   readonly pendingCreations: readonly PendingCreation[];
 }
 
-/** Machines that somebody has begun to create in a set, and may still be creating. */
+/** Machines that a step creates or has created in a set, as the annotation of the set records them. */
 export interface PendingCreation {
   readonly set: string;
-  /** All their names as the set's annotation has them, with commas. */
-  readonly text: string;
-  /** Those of them that no machine has. */
-  readonly left: readonly string[];
+  readonly id: string;
+  /** Names of the machines that do not exist. */
+  readonly missing: readonly string[];
 }
 
 /** What a rollout waits for, as read live. */
 export interface RolloutBlockers {
-  /** All machines that it waits for; `machines` are those of them that were made first, at most 20. */
+  /** Number of all machines that it waits for; `machines` are the 20 oldest of them. */
   readonly count: number;
-  /** Each with what it says of itself, at most 200 characters. */
+  /** Each with its own words, at most 200 characters. */
   readonly machines: readonly { readonly name: string; readonly reason: string }[];
   /** Why a set does not get its machines, or may have no more. */
   readonly problem?: string;
@@ -125,42 +140,25 @@ export interface RolloutBlockers {
 
 /** What to do for an owner in one step. */
 export interface OwnerPlan {
-  /** metadata.generation of the owner that it was made for: it holds for no other. */
+  /** metadata.generation of the owner that the plan was made for: it holds for no other. */
   readonly generation: number;
-  /** The sets that it was made for, with the replicas that they have once `scale` is done. */
+  /** The sets that the plan was made for, with the replicas that they have once `scale` is done. */
   readonly sets: readonly PlannedSet[];
-  /** Put our finalizer on the owner and its sets. */
+  /** Add our finalizer to the owner and its sets. */
   readonly addFinalizers: boolean;
-  /** Make the set of the present template. */
+  /** Create the set of the current template. */
   readonly createSet?: { readonly name: string; readonly hash: string; readonly replicas: number };
-  /**
-   * Change spec.replicas and annotations of sets. `told`: see `replicasToAnnounce`; left out where it is what the owner asks
-   * for. `finished`: text of a creation that is over.
-   */
-  readonly scale: readonly {
-    readonly set: string;
-    readonly replicas: number;
-    readonly told?: number;
-    readonly finished?: string;
-  }[];
-  /**
-   * Machines to create, by name, so that a repeated step creates the same. `after`: the text of the creation that this
-   * one goes on with. Where another has begun since, nothing is created.
-   */
-  readonly create: readonly {
-    readonly set: string;
-    readonly uid: string;
-    readonly names: readonly string[];
-    readonly after?: string;
-  }[];
+  /** Changes of spec.replicas and annotations of sets. */
+  readonly scale: readonly PlannedScale[];
+  readonly create: readonly PlannedCreation[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
-  /** Sets that somebody deleted and whose machines are gone: take our finalizer off. */
+  /** Deleted sets without machines: remove our finalizer. */
   readonly releaseSets: readonly { readonly name: string; readonly uid: string }[];
-  /** Everything of the owner is gone: delete its sets, if it has any, and let the owner go. */
+  /** The machines of a deleted owner are gone: delete its sets, and remove our finalizer from all. */
   readonly release: boolean;
-  /** Take note of the generation, and of how the rollout goes. `late`: what holds up one that has just become late. */
-  readonly report?: { readonly progress?: string; readonly problem?: string; readonly late?: string };
+  /** Record the generation, and how the rollout goes. `late`: what blocks a rollout that has just become late. */
+  readonly report?: { readonly progress?: RolloutProgress; readonly problem?: string; readonly late?: string };
 }
 
 /** A set as a step expects it, from its first change of a machine to its last. */
@@ -169,4 +167,24 @@ export interface PlannedSet {
   readonly uid: string;
   readonly generation: number;
   readonly replicas: number;
+}
+
+/** A change of spec.replicas and annotations of a set. */
+export interface PlannedScale {
+  readonly set: string;
+  readonly replicas: number;
+  /** See `replicasToAnnounce`; left out where it equals spec.replicas of the owner. */
+  readonly announcedReplicas?: number;
+  /** Id of a creation that is over: its record is removed. */
+  readonly completed?: string;
+}
+
+/** Machines to create in a set, by name: a repeated step creates the same machines. */
+export interface PlannedCreation {
+  readonly set: string;
+  readonly uid: string;
+  readonly id: string;
+  readonly names: readonly string[];
+  /** Id of the recorded creation that this one replaces. Where the set records another one, nothing is created. */
+  readonly continues?: string;
 }

@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import { labels } from '../gardener/names.ts';
+import { operationText } from '../gardener/owner.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
-import { findBlockers, operationText } from './blockers.ts';
+import { findBlockers } from './blockers.ts';
 
 const template = { spec: { class: { kind: 'MachineClass', name: 'small' } } };
 const meta = (name: string, uid: string) => ({
@@ -42,7 +44,7 @@ describe('what a rollout waits for', () => {
     leaving.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
     const stranger = machine('e', 'Pending', {}, { metadata: meta('e', 'e') });
     const own = [machine('a', 'CrashLoopBackOff', refused), machine('b', 'Running'), machine('c', ''), leaving];
-    expect(findBlockers(deployment, [set], [...own, stranger])).toEqual({
+    expect(findBlockers(api, deployment, [set], [...own, stranger])).toEqual({
       count: 3,
       machines: [
         { name: 'a', reason: 'CrashLoopBackOff, ResourceExhausted: no capacity' },
@@ -59,7 +61,7 @@ describe('what a rollout waits for', () => {
     const draining = machine('b', 'Terminating', { type: 'Delete', state: 'Processing', description: 'draining' });
     for (const each of [leaving, draining]) each.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
 
-    const found = [leaving, draining].map((each) => findBlockers(deployment, [set], [each]));
+    const found = [leaving, draining].map((each) => findBlockers(api, deployment, [set], [each]));
     expect(found.map(({ blockedOn }) => blockedOn)).toEqual(['Credentials', 'Drain']);
     expect(found[0]?.machines).toEqual([{ name: 'a', reason: 'Terminating, Unauthenticated: no' }]);
   });
@@ -67,7 +69,7 @@ describe('what a rollout waits for', () => {
   it('tells the code of a refusal once', () => {
     const description = 'Cloud provider message - machine codes error: code = [ResourceExhausted] message = [no\nroom]';
     const refusedTwice = { ...refused, description };
-    const { machines } = findBlockers(deployment, [set], [machine('a', 'CrashLoopBackOff', refusedTwice)]);
+    const { machines } = findBlockers(api, deployment, [set], [machine('a', 'CrashLoopBackOff', refusedTwice)]);
     expect(machines).toEqual([{ name: 'a', reason: 'CrashLoopBackOff, ResourceExhausted: no room' }]);
     expect(operationText({ state: 'Failed', errorCode: 'Internal', description: 'broken' })).toBe('Internal: broken');
     expect(operationText({ state: 'Processing', errorCode: 'Internal', description: 'again' })).toBe('again');
@@ -80,7 +82,7 @@ describe('what a rollout waits for', () => {
       machine('m10', 'CrashLoopBackOff', long),
       ...Array.from({ length: 24 }, (_, i) => joining(`m${i + 11}`)),
     ];
-    const { count, machines, blockedOn } = findBlockers(deployment, [set], found);
+    const { count, machines, blockedOn } = findBlockers(api, deployment, [set], found);
     expect([count, machines.length, blockedOn]).toEqual([25, 20, 'NodeJoin']);
     expect(machines[0]?.name).toBe('m10');
     expect(machines[0]?.reason).toHaveLength(200);
@@ -90,12 +92,12 @@ describe('what a rollout waits for', () => {
     const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: 'quota exceeded' };
     const failed: MachineSet = { ...set, status: { machineSetCondition: [failure] } };
     const frozen: MachineSet = { ...set, metadata: { ...set.metadata, labels: { [labels.freeze]: 'True' } } };
-    expect(findBlockers(deployment, [failed], [])).toMatchObject({
+    expect(findBlockers(api, deployment, [failed], [])).toMatchObject({
       ...{ count: 0, problem: 'FailedCreate: quota exceeded', blockedOn: 'KubernetesApi' },
     });
-    expect(findBlockers(deployment, [frozen], []).problem).toMatch(
+    expect(findBlockers(api, deployment, [frozen], []).problem).toMatch(
       /MachineSet pool-a, as it or its deployment is frozen/,
     );
-    expect(findBlockers(deployment, [set], [])).toEqual({ count: 0, machines: [], blockedOn: 'Rollout' });
+    expect(findBlockers(api, deployment, [set], [])).toEqual({ count: 0, machines: [], blockedOn: 'Rollout' });
   });
 });

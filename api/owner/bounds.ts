@@ -1,23 +1,38 @@
-/** How far the number of machines may be from what is asked for: pure. */
-
-import { annotations } from '../gardener/names.ts';
-import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
+/** How far the number of machines may be from spec.replicas: pure. */
+import type { OwnerApi } from '../dialect.ts';
+import type { UpdateStrategy } from '../model/owner.ts';
+import type { OwnerDeployment, StrategyBounds } from './objects.ts';
 
 /** Bounds of a deployment's strategy, in machines. */
 export interface Bounds {
   /** Machines that may exist above replicas. */
   readonly maxSurge: number;
-  /** Machines that may be missing: at least 1 where nothing may be too many, and never more than replicas. */
+  /** Machines that may be missing: at least 1 where maxSurge is 0, and never more than replicas. */
   readonly maxUnavailable: number;
 }
 
-/** As in Kubernetes: percentages of the surge round up, those of what may be missing down. */
-export function boundsOf(spec: MachineDeployment['spec']): Bounds {
-  const { type, rollingUpdate, inPlaceUpdate } = spec?.strategy ?? {};
-  const block = { RollingUpdate: rollingUpdate, InPlaceUpdate: inPlaceUpdate }[type ?? ''];
-  const replicas = spec?.replicas ?? 0;
-  const maxSurge = resolve(block?.maxSurge, replicas, Math.ceil);
-  const unavailable = resolve(block?.maxUnavailable, replicas, Math.floor);
+/** RollingUpdate for a type that does not exist: that is a problem of the spec, and nothing is done. */
+export function strategyOf({ owner }: OwnerApi, { spec }: OwnerDeployment): UpdateStrategy {
+  return owner.strategies[spec?.strategy?.type ?? '']?.strategy ?? 'RollingUpdate';
+}
+
+/** The block of the strategy with the bounds, and its name in spec.strategy; undefined for a strategy without bounds. */
+export function boundsBlockOf(
+  { owner }: OwnerApi,
+  { spec }: OwnerDeployment,
+): { readonly name: string; readonly block: StrategyBounds } | undefined {
+  const name = owner.strategies[spec?.strategy?.type ?? '']?.bounds;
+  if (name === undefined) return undefined;
+  const blocks = (spec?.strategy ?? {}) as Readonly<Record<string, StrategyBounds | undefined>>;
+  return { name, block: blocks[name] ?? {} };
+}
+
+/** As in Kubernetes: percentages of maxSurge round up, those of maxUnavailable down. */
+export function boundsOf(api: OwnerApi, deployment: OwnerDeployment): Bounds {
+  const { block = {} } = boundsBlockOf(api, deployment) ?? {};
+  const replicas = deployment.spec?.replicas ?? 0;
+  const maxSurge = resolve(block.maxSurge, replicas, Math.ceil);
+  const unavailable = resolve(block.maxUnavailable, replicas, Math.floor);
   const isStuck = maxSurge === 0 && unavailable === 0;
   return { maxSurge, maxUnavailable: Math.min(isStuck ? 1 : unavailable, replicas) };
 }
@@ -27,15 +42,18 @@ function resolve(value: number | string | undefined, replicas: number, round: (x
   return isPercentage(value) ? round((replicas * Number.parseInt(value, 10)) / 100) : 0;
 }
 
-/** Whether a text is a percentage such as '25%'. */
+/** Whether a string is a percentage such as '25%'. */
 export function isPercentage(text: string): boolean {
   return /^[0-9]+%$/.test(text);
 }
 
-/** Annotations by which a set knows what its deployment asks for. @param told replicas that it tells, see `replicasToAnnounce` */
-export function replicasAnnotations({ spec }: MachineDeployment, told = spec?.replicas ?? 0) {
-  return {
-    [annotations.desiredReplicas]: String(told),
-    [annotations.maxReplicas]: String((spec?.replicas ?? 0) + boundsOf(spec).maxSurge),
-  };
+/** Annotations of a set that announce what its deployment asks for. @param announced see `replicasToAnnounce` */
+export function replicasAnnotations(
+  api: OwnerApi,
+  deployment: OwnerDeployment,
+  announced = deployment.spec?.replicas ?? 0,
+) {
+  const { desiredReplicas, maxReplicas } = api.owner.keys;
+  const most = (deployment.spec?.replicas ?? 0) + boundsOf(api, deployment).maxSurge;
+  return { [desiredReplicas]: String(announced), [maxReplicas]: String(most) };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { OwnerView, SetView } from '../model/owner.ts';
@@ -25,11 +26,10 @@ function set(uid: string, change: Partial<SetView> = {}): SetView {
     uid,
     resourceVersion: '1',
     generation: 1,
-    current: false,
-    managed: true,
+    isNew: false,
+    hasOurFinalizer: true,
     deleting: false,
-    observed: true,
-    annotated: true,
+    outdated: [],
     closed: false,
     replicas: 0,
     total: 0,
@@ -48,9 +48,9 @@ function owner(replicas: number, sets: SetView[], change: Partial<OwnerView> = {
     uid: 'pool',
     resourceVersion: '1',
     generation: 1,
-    managed: true,
+    hasOurFinalizer: true,
     deleting: false,
-    observed: true,
+    outdated: [],
     paused: false,
     replicas,
     strategy: 'RollingUpdate',
@@ -64,9 +64,9 @@ function owner(replicas: number, sets: SetView[], change: Partial<OwnerView> = {
 
 describe('toCandidates', () => {
   const three = ['a', 'b', 'c'].map((name) => machine(name, 'pool-1'));
-  const full = set('pool-1', { current: true, active: 3 });
+  const full = set('pool-1', { isNew: true, active: 3 });
   const namesOf = (view: OwnerView, machines: readonly Machine[] = three) =>
-    toCandidates(view, machines, 100).map(({ name }) => name);
+    toCandidates(api, view, machines, 100).map(({ name }) => name);
 
   it('brings as many as are to go: none, the surplus, or all of a deleted owner or set', () => {
     expect(namesOf(owner(3, [full]))).toEqual([]);
@@ -82,7 +82,7 @@ describe('toCandidates', () => {
     expect(namesOf(owner(1, [{ ...full, failed: 1 }], orphaning), machines)).toEqual([]);
     const released = { ...full, failed: 1, ...orphaning };
     for (const change of [{}, { deleting: true }]) expect(namesOf(owner(1, [released], change), machines)).toEqual([]);
-    const other = set('pool-2', { current: true, active: 1 });
+    const other = set('pool-2', { isNew: true, active: 1 });
     expect(namesOf(owner(0, [released, other]), [...machines, machine('d', 'pool-2')])).toEqual(['d']);
   });
 
@@ -104,8 +104,8 @@ describe('toCandidates', () => {
       machine('c', 'pool-1', 'Running', { deletionTimestamp: '2026-08-19T11:00:00Z' }),
       machine('d', 'other'),
     ];
-    const view = owner(0, [set('pool-1', { current: true, active: 1 })]);
-    expect(toCandidates(view, machines, 100)).toEqual([
+    const view = owner(0, [set('pool-1', { isNew: true, active: 1 })]);
+    expect(toCandidates(api, view, machines, 100)).toEqual([
       { name: 'a', uid: 'a', resourceVersion: '1', set: 'pool-1', failed: false },
     ]);
   });
@@ -125,11 +125,11 @@ describe('toCandidates', () => {
         const sets = ['pool-0', 'pool-1'].map((uid) => {
           const own = traits.filter(({ setUid }) => setUid === uid);
           const failed = own.filter(({ phase }) => phase === 'Failed').length;
-          return set(uid, { current: uid === 'pool-1', active: own.length, failed });
+          return set(uid, { isNew: uid === 'pool-1', active: own.length, failed });
         });
         const view = owner(0, sets);
-        const all = toCandidates(view, machines, 1_000);
-        const some = toCandidates(view, machines, limit);
+        const all = toCandidates(api, view, machines, 1_000);
+        const some = toCandidates(api, view, machines, limit);
         expect(all).toHaveLength(machines.length);
         expect(some).toEqual(all.slice(0, limit));
 

@@ -1,27 +1,33 @@
-/** Which machines of an owner are to go: pure. */
-
-import type { Machine } from '../gardener/schema/machine.ts';
+/** Which machines of an owner may be deleted next: pure. */
+import type { OwnerApi } from '../dialect.ts';
 import type { Candidate, OwnerView } from '../model/owner.ts';
-import { byDeletionOrder } from './deletion-order.ts';
-import { excessOf, hasExcess, isRolloutSuspended } from './replicas.ts';
-import { groupByController, isActive, isAvailable, isStarting, isToBeReplaced } from './view.ts';
+import type { KubeObject } from '../objects.ts';
+import { byDeletionOrder, isActive, isAvailable, isStarting, isToBeReplaced } from './machines.ts';
+import { excessOf, hasExcess } from './replicas.ts';
+import { isRolloutSuspended } from './set-counts.ts';
+import { groupByController } from './view.ts';
 
 /**
- * At most `limit` active machines of the owner's sets that are to go: the Failed ones first, then in turn of each set with
- * a surplus the one that goes next. So no set has to wait until another one has nothing left to go. In a set that makes
- * way, whose machines go in the end whatever their order, those go first that nobody will miss.
+ * At most `limit` active machines of the owner's sets that may be deleted: the Failed ones first, then the excess, one of
+ * each set in turn, so that no set waits for another. Old sets of a rollout lose first what nobody will miss: machines that
+ * are starting, then unavailable ones.
  */
-export function toCandidates(view: OwnerView, machines: readonly Machine[], limit: number): Candidate[] {
+export function toCandidates(
+  api: OwnerApi,
+  view: OwnerView,
+  machines: readonly KubeObject[],
+  limit: number,
+): Candidate[] {
   if (!hasExcess(view)) return [];
-  const bySet = groupByController(machines.filter(isActive));
-  const order = byDeletionOrder(Date.now());
-  const surplus = excessOf(view);
-  const giving = view.sets.filter(({ name }) => surplus.has(name));
-  const ranked = giving.flatMap((set) => {
-    const inOrder = set.current || set.deleting || isRolloutSuspended(view) ? order : byUse(order);
-    const own = (bySet.get(set.uid) ?? []).toSorted(inOrder).map((machine) => toCandidate(machine, set.name));
+  const bySet = groupByController(machines.filter((machine) => isActive(api, machine)));
+  const order = byDeletionOrder(api, Date.now());
+  const excess = excessOf(view);
+  const losing = view.sets.filter(({ name }) => excess.has(name));
+  const ranked = losing.flatMap((set) => {
+    const inOrder = set.isNew || set.deleting || isRolloutSuspended(view) ? order : byUse(api, order);
+    const own = (bySet.get(set.uid) ?? []).toSorted(inOrder).map((machine) => toCandidate(api, machine, set.name));
     const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));
-    const others = own.filter((candidate) => !candidate.failed).slice(0, Math.max(0, surplus.get(set.name) ?? 0));
+    const others = own.filter((candidate) => !candidate.failed).slice(0, Math.max(0, excess.get(set.name) ?? 0));
     return [...failed, ...others.map((candidate, rank) => ({ rank, candidate }))];
   });
   return ranked
@@ -30,14 +36,14 @@ export function toCandidates(view: OwnerView, machines: readonly Machine[], limi
     .map(({ candidate }) => candidate);
 }
 
-type Order = (a: Machine, b: Machine) => number;
+type Order = (a: KubeObject, b: KubeObject) => number;
 
-function byUse(order: Order): Order {
-  const rank = (machine: Machine) => (isStarting(machine) ? 0 : 1 + Number(isAvailable(machine)));
+function byUse(api: OwnerApi, order: Order): Order {
+  const rank = (machine: KubeObject) => (isStarting(api, machine) ? 0 : 1 + Number(isAvailable(api, machine)));
   return (a, b) => rank(a) - rank(b) || order(a, b);
 }
 
-function toCandidate(machine: Machine, set: string): Candidate {
+function toCandidate(api: OwnerApi, machine: KubeObject, set: string): Candidate {
   const { name, uid, resourceVersion } = machine.metadata;
-  return { name, uid, resourceVersion, set, failed: isToBeReplaced(machine) };
+  return { name, uid, resourceVersion, set, failed: isToBeReplaced(api, machine) };
 }

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { installCrds } from '../../test/support/crds.ts';
 import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { gardener as api } from '../gardener/index.ts';
 import { apiVersion } from '../gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../gardener/resources.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
@@ -61,8 +62,8 @@ describe('counts', () => {
     });
     const machine = await failedMachine(set);
 
-    const ofSet = toSetCounts(set, [machine]);
-    const ofDeployment = toDeploymentCounts(deployment, [set], [machine], now);
+    const ofSet = toSetCounts(api, set, [machine]);
+    const ofDeployment = toDeploymentCounts(api, deployment, [set], [machine], now);
     const onStatus = { subresource: 'status' } as const;
     const setAfter = await client.patch(machineSets, set.metadata, mergePatch({ status: ofSet }), onStatus);
     const deploymentAfter = await client.patch(
@@ -74,9 +75,9 @@ describe('counts', () => {
 
     expect(setAfter.status?.failedMachines).toMatchObject([{ name: 'pool-1-m', ownerRef: 'pool-1' }]);
     expect(deploymentAfter.status).toMatchObject({ replicas: 1, updatedReplicas: 1, failedMachines: [{}] });
-    expect(toSetCounts(setAfter, [machine])).toBeUndefined();
-    expect(toDeploymentCounts(deploymentAfter, [setAfter], [machine], now)).toBeUndefined();
-    expect(toSetCounts(setAfter, [])).toEqual({ replicas: 0, fullyLabeledReplicas: 0, failedMachines: [] });
+    expect(toSetCounts(api, setAfter, [machine])).toBeUndefined();
+    expect(toDeploymentCounts(api, deploymentAfter, [setAfter], [machine], now)).toBeUndefined();
+    expect(toSetCounts(api, setAfter, [])).toEqual({ replicas: 0, fullyLabeledReplicas: 0, failedMachines: [] });
   });
 
   it('take the set that stays for the updated one, not an older one that is being deleted', () => {
@@ -91,6 +92,6 @@ describe('counts', () => {
       const [, b] = sets;
       return { metadata: { ...meta, name, uid: name, ...(b && ownedBy('MachineSet', b)) } };
     });
-    expect(toDeploymentCounts(pool, sets, own, now)).toMatchObject({ updatedReplicas: 2 });
+    expect(toDeploymentCounts(api, pool, sets, own, now)).toMatchObject({ updatedReplicas: 2 });
   });
 });

@@ -1,83 +1,75 @@
-/** Counts of machines as the status of sets and deployments has them: pure. */
-
-import type { Machine } from '../gardener/schema/machine.ts';
-import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../gardener/schema/machine-set.ts';
+/** Counts of machines in the status of sets and deployments: pure. */
+import type { OwnerApi } from '../dialect.ts';
+import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
 import { boundsOf } from './bounds.ts';
 import { canonical } from './canonical.ts';
-import { isPreserved } from './deletion-order.ts';
-import { controllerOf, currentSetOf, isActive, isAvailable } from './view.ts';
+import { isActive, isAvailable } from './machines.ts';
+import type { OwnerDeployment, OwnerSet } from './objects.ts';
+import { controllerOf, newSetAmong } from './view.ts';
 
-/** What the status of a set should say and does not, for a merge patch; undefined when it says it. */
-export function toSetCounts(set: MachineSet, own: readonly Machine[]): object | undefined {
+/** The fields of a set's status that have to change, for a merge patch; undefined when none has to. */
+export function toSetCounts(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): object | undefined {
   const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
-  const isFullyLabeled = ({ metadata }: Machine) =>
+  const isFullyLabeled = ({ metadata }: KubeObject) =>
     templateLabels.every(([key, value]) => metadata.labels?.[key] === value);
   return changed(set.status, {
     replicas: own.length,
     fullyLabeledReplicas: own.filter(isFullyLabeled).length,
-    readyReplicas: own.filter(isReady).length,
-    availableReplicas: own.filter((machine) => isActive(machine) && isAvailable(machine)).length,
-    failedMachines: summariesOf(own, new Map([[set.metadata.uid, set.metadata.name]])),
+    readyReplicas: countReady(api, own),
+    availableReplicas: countAvailable(api, own),
+    ...api.owner.toFailedMachines(own, new Map([[set.metadata.uid, set.metadata.name]]), Date.now()),
   });
 }
 
 /** The same for a deployment, with its condition Available. */
 export function toDeploymentCounts(
-  deployment: MachineDeployment,
-  sets: readonly MachineSet[],
-  machines: readonly Machine[],
+  api: OwnerApi,
+  deployment: OwnerDeployment,
+  sets: readonly OwnerSet[],
+  machines: readonly KubeObject[],
   now: Date,
 ): object | undefined {
-  const { status } = deployment;
-  const current = currentSetOf(deployment, sets);
-  const isUpdated = (machine: Machine) => current !== undefined && controllerOf(machine) === current.metadata.uid;
-  const available = machines.filter((machine) => isActive(machine) && isAvailable(machine)).length;
+  const newSet = newSetAmong(api, deployment, sets);
+  const isUpdated = (machine: KubeObject) => newSet !== undefined && controllerOf(machine) === newSet.metadata.uid;
+  const available = countAvailable(api, machines);
   const desired = sets.reduce((sum, set) => sum + (set.spec?.replicas ?? 0), 0);
-  const counts = changed(status, {
+  const setNames = new Map(sets.map(({ metadata }) => [metadata.uid, metadata.name]));
+  const counts = changed(deployment.status, {
     replicas: machines.length,
     updatedReplicas: machines.filter(isUpdated).length,
-    readyReplicas: machines.filter(isReady).length,
+    readyReplicas: countReady(api, machines),
     availableReplicas: available,
     unavailableReplicas: Math.max(0, desired - available),
-    failedMachines: summariesOf(machines, new Map(sets.map(({ metadata }) => [metadata.uid, metadata.name]))),
+    ...api.owner.toFailedMachines(machines, setNames, Date.now()),
   });
-  const conditions = withAvailable(deployment, available, now);
+  const conditions = withAvailable(api, deployment, available, now);
   return counts === undefined && conditions === undefined
     ? undefined
     : { ...counts, ...(conditions && { conditions }) };
 }
 
-function isReady(machine: Machine): boolean {
-  return isActive(machine) && machine.status?.currentStatus?.phase === 'Running';
+function countAvailable(api: OwnerApi, machines: readonly KubeObject[]): number {
+  return machines.filter((machine) => isActive(api, machine) && isAvailable(api, machine)).length;
 }
 
-/** Machines whose last operation failed, as the autoscaler and people look for them. */
-function summariesOf(machines: readonly Machine[], setNames: ReadonlyMap<string, string>): object[] {
-  return machines
-    .filter((machine) => machine.status?.lastOperation?.state === 'Failed' && !isPreserved(machine, Date.now()))
-    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-    .map((machine) => ({
-      name: machine.metadata.name,
-      ...(machine.spec?.providerID !== undefined && { providerID: machine.spec.providerID }),
-      lastOperation: machine.status?.lastOperation,
-      ownerRef: setNames.get(controllerOf(machine) ?? '') ?? '',
-    }));
+function countReady(api: OwnerApi, machines: readonly KubeObject[]): number {
+  const isReady = (machine: KubeObject) => isActive(api, machine) && api.owner.machines.stageOf(machine) === 'running';
+  return machines.filter(isReady).length;
 }
 
-/** The fields that differ from what is there; counts of 0 and empty lists may be left out on the server. */
+/** The fields that differ from `present`; the server may leave out counts of 0 and empty lists. */
 function changed(present: object | undefined, wanted: Readonly<Record<string, number | object[]>>): object | undefined {
   const known = (present ?? {}) as Readonly<Record<string, unknown>>;
   const different = Object.entries(wanted).filter(([field, value]) => canonical(known[field]) !== canonical(value));
   return different.length === 0 ? undefined : Object.fromEntries(different);
 }
 
-/** The conditions with Available brought up to date, or undefined when it is. */
-function withAvailable({ spec, status }: MachineDeployment, available: number, now: Date): object[] | undefined {
-  const isEnough = available >= (spec?.replicas ?? 0) - boundsOf(spec).maxUnavailable;
+/** All conditions with a new Available, or undefined where Available stays as it is. */
+function withAvailable(api: OwnerApi, deployment: OwnerDeployment, available: number, now: Date): object[] | undefined {
+  const isEnough = available >= (deployment.spec?.replicas ?? 0) - boundsOf(api, deployment).maxUnavailable;
   const reason = isEnough ? 'MinimumReplicasAvailable' : 'MinimumReplicasUnavailable';
-  const conditions = status?.conditions ?? [];
+  const conditions = deployment.status?.conditions ?? [];
   const present = conditions.find(({ type }) => type === 'Available');
   if (present?.reason === reason) return undefined;
 

@@ -1,47 +1,52 @@
-/** Creations of machines as the annotation of their set has them: pure. */
+/**
+ * Creations as the annotation of their set records them, before the first machine is created: `<id>:<name>,<name>`. A step
+ * that takes over from a lost one creates the same machines, and no others as well. Pure.
+ */
+import type { OwnerView, PendingCreation, PlannedCreation } from '../model/owner.ts';
+import { names as keys } from '../names.ts';
+import type { KubeObject } from '../objects.ts';
 
-import type { Machine } from '../gardener/schema/machine.ts';
-import type { MachineSet } from '../gardener/schema/machine-set.ts';
-import type { OwnerPlan, OwnerView, PendingCreation } from '../model/owner.ts';
-import { names } from '../names.ts';
-
-/** Machines that are created in one set in one step. */
-export type Creation = OwnerPlan['create'][number];
-
-/** What the annotation says while a creation is under way. */
-export function encodeNames(creation: Creation): string {
-  return creation.names.join(',');
+/** A creation that the annotation of a set records. */
+export interface RecordedCreation {
+  readonly id: string;
+  readonly names: readonly string[];
 }
 
-/** What the annotation of a set says; empty while nothing is created. */
-export function pendingNamesOf({ metadata }: MachineSet): string {
-  return metadata.annotations?.[names.creating] ?? '';
+/** The value of the annotation for a creation. */
+export function encodeCreation({ id, names }: RecordedCreation): string {
+  return `${id}:${names.join(',')}`;
 }
 
-/** Whether a set still says that this creation is under way. */
-export function isUnderWay(creation: Creation, set: MachineSet): boolean {
-  return pendingNamesOf(set) === encodeNames(creation);
+/** The creation that a set records, if any. */
+export function recordedCreation({ metadata }: KubeObject): RecordedCreation | undefined {
+  const text = metadata.annotations?.[keys.creating] ?? '';
+  if (text === '') return undefined;
+  const colon = text.indexOf(':');
+  return { id: text.slice(0, Math.max(0, colon)), names: text.slice(colon + 1).split(',') };
 }
 
-/** Whether a set names a creation of which all machines are there. @param own machines of the set */
-export function isCreationOver(set: MachineSet, own: readonly Machine[]): boolean {
-  const text = pendingNamesOf(set);
-  if (text === '') return false;
-  const present = new Set(own.map(({ metadata }) => metadata.name));
-  return text.split(',').every((name) => present.has(name));
+/** Whether a set still records this creation. */
+export function isRecorded({ id }: PlannedCreation, set: KubeObject): boolean {
+  return recordedCreation(set)?.id === id;
 }
 
-/** What has begun in the sets of an owner. @param machines all of the namespace, read after the sets */
+/** Whether a set records a creation of which all machines exist. @param own machines of the set */
+export function isCompleted(set: KubeObject, own: readonly KubeObject[]): boolean {
+  const existing = new Set(own.map(({ metadata }) => metadata.name));
+  return recordedCreation(set)?.names.every((name) => existing.has(name)) === true;
+}
+
+/** The creations that the sets of an owner record. @param machines all of the namespace, read after the sets */
 export function toPendingCreations(
   view: OwnerView,
-  sets: readonly MachineSet[],
-  machines: readonly Machine[],
+  sets: readonly KubeObject[],
+  machines: readonly KubeObject[],
 ): PendingCreation[] {
-  const taken = new Set(machines.map(({ metadata }) => metadata.name));
+  const existing = new Set(machines.map(({ metadata }) => metadata.name));
   return view.sets.flatMap(({ name, uid }) => {
     const set = sets.find(({ metadata }) => metadata.uid === uid);
-    const text = set === undefined ? '' : pendingNamesOf(set);
-    if (text === '') return [];
-    return [{ set: name, text, left: text.split(',').filter((machine) => !taken.has(machine)) }];
+    const recorded = set && recordedCreation(set);
+    if (recorded === undefined) return [];
+    return [{ set: name, id: recorded.id, missing: recorded.names.filter((machine) => !existing.has(machine)) }];
   });
 }

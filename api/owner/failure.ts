@@ -1,26 +1,37 @@
 /** The condition ReplicaFailure: why a set does not get its machines, or does not lose them. Pure. */
-import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../gardener/schema/machine-set.ts';
+import type { OwnerApi } from '../dialect.ts';
+import type { OwnerCondition, OwnerDeployment, OwnerSet } from './objects.ts';
 
-/** What the condition says: one of `machineSetConditionReasons` or InvalidSpec, and why. */
+/** What the condition says. */
 export interface ReplicaFailure {
+  /** FailedCreate, FailedDelete or InvalidSpec. */
   readonly reason?: string | undefined;
   readonly message?: string | undefined;
 }
 
-/** What the status of a set tells; undefined when it tells no failure. */
-export function failureOfSet({ status }: MachineSet): ReplicaFailure | undefined {
-  return status?.machineSetCondition?.find(({ type }) => type === 'ReplicaFailure');
+/** The conditions of a set. */
+export function conditionsOfSet({ owner }: OwnerApi, { status }: OwnerSet): readonly OwnerCondition[] {
+  const lists = (status ?? {}) as Readonly<Record<string, readonly OwnerCondition[] | undefined>>;
+  return lists[owner.setConditions] ?? [];
+}
+
+/** The failure in the status of a set; undefined without one. */
+export function failureOfSet(api: OwnerApi, set: OwnerSet): ReplicaFailure | undefined {
+  return conditionsOfSet(api, set).find(({ type }) => type === 'ReplicaFailure');
 }
 
 /** The same for a deployment. */
-export function failureOfDeployment({ status }: MachineDeployment): ReplicaFailure | undefined {
+export function failureOfDeployment({ status }: OwnerDeployment): ReplicaFailure | undefined {
   return status?.conditions?.find(({ type }) => type === 'ReplicaFailure');
 }
 
-/** What a deployment has to tell: the failure of its present set, or else of the oldest that has one. */
-export function failureOfSets(own: readonly MachineSet[], current: MachineSet | undefined): ReplicaFailure | undefined {
-  return [...(current === undefined ? [] : [current]), ...own].map(failureOfSet).find(Boolean);
+/** The failure that a deployment has to report: that of its new set, or else of the oldest set that has one. */
+export function failureOfSets(
+  api: OwnerApi,
+  own: readonly OwnerSet[],
+  newSet: OwnerSet | undefined,
+): ReplicaFailure | undefined {
+  return [...(newSet === undefined ? [] : [newSet]), ...own].map((set) => failureOfSet(api, set)).find(Boolean);
 }
 
 export function isSameFailure(a: ReplicaFailure | undefined, b: ReplicaFailure | undefined): boolean {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations, annotationsNotCopied, finalizers } from '../gardener/names.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
@@ -34,7 +35,7 @@ function setOf(revision: string | undefined): MachineSet {
 
 describe('toNewMachineSet', () => {
   it('[mcm 70] carries the hash in its labels, its selector and its template', () => {
-    const set = toNewMachineSet(deployment, [], planned);
+    const set = toNewMachineSet(api, deployment, [], planned);
     expect(set.metadata).toMatchObject({
       name: 'pool-a-45678',
       namespace: 'shoot',
@@ -74,6 +75,7 @@ describe('toNewMachineSet', () => {
     const kept = { 'example.com/kept': '1', [annotations.effectiveCreationTimeout]: '30m' };
     const dropped = Object.fromEntries(annotationsNotCopied.map((key) => [key, 'x']));
     const set = toNewMachineSet(
+      api,
       { ...deployment, metadata: { ...metadata, annotations: { ...kept, ...dropped } } },
       [],
       planned,
@@ -92,7 +94,7 @@ describe('toNewMachineSet', () => {
     [['7', '3', undefined], '8'],
     [['none', '2'], '3'],
   ])('gets a revision above those of the sets before it: %p', (revisions, revision) => {
-    const set = toNewMachineSet(deployment, revisions.map(setOf), planned);
+    const set = toNewMachineSet(api, deployment, revisions.map(setOf), planned);
     expect(set.metadata.annotations[annotations.revision]).toBe(revision);
   });
 });
@@ -100,11 +102,11 @@ describe('toNewMachineSet', () => {
 describe('toNewMachine', () => {
   const set: MachineSet = {
     metadata: { ...metadata, name: 'pool-a-45678', uid: 'ms-1', annotations: {} },
-    spec: toNewMachineSet(deployment, [], planned).spec,
+    spec: toNewMachineSet(api, deployment, [], planned).spec as NonNullable<MachineSet['spec']>,
   };
 
   it('[mcm 59] is owned by its set and has what the template says', () => {
-    expect(toNewMachine(set, 'pool-a-45678-x')).toEqual({
+    expect(toNewMachine(api, set, 'pool-a-45678-x')).toEqual({
       metadata: {
         name: 'pool-a-45678-x',
         namespace: 'shoot',
@@ -128,13 +130,13 @@ describe('toNewMachine', () => {
 
   it('[invariant 3] begins without our finalizer, even if the template has it', () => {
     const template = { metadata: { labels: { pool: 'a' }, finalizers: [finalizers.machine, 'example.com/f'] } };
-    const machine = toNewMachine({ ...set, spec: { ...set.spec, template } }, 'x');
+    const machine = toNewMachine(api, { ...set, spec: { ...set.spec, template } }, 'x');
     expect(machine.metadata.finalizers).toEqual(['example.com/f']);
   });
 
   it('keeps the priority of the template', () => {
     const template = { metadata: { annotations: { [annotations.priority]: '5' } } };
-    const machine = toNewMachine({ ...set, spec: { ...set.spec, template } }, 'x');
+    const machine = toNewMachine(api, { ...set, spec: { ...set.spec, template } }, 'x');
     expect(machine.metadata.annotations[annotations.priority]).toBe('5');
   });
 
@@ -143,7 +145,7 @@ describe('toNewMachine', () => {
       ...set,
       metadata: { ...set.metadata, annotations: { [annotations.effectiveCreationTimeout]: '30m' } },
     };
-    const machine = toNewMachine(annotated, 'x');
+    const machine = toNewMachine(api, annotated, 'x');
     expect(machine.spec).toMatchObject({ creationTimeout: '30m' });
     expect(machine.metadata.annotations[annotations.effectiveCreationTimeout]).toBe('30m');
   });

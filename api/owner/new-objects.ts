@@ -1,23 +1,20 @@
-/** Objects that an owner makes, and what it writes about itself: pure. */
-
-import { annotations, annotationsNotCopied, apiVersion, finalizers, labels, priorities } from '../gardener/names.ts';
-import type { Machine } from '../gardener/schema/machine.ts';
-import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../gardener/schema/machine-set.ts';
+/** Objects that an owner creates: pure. The client adds apiVersion and kind. */
+import type { OwnerApi } from '../dialect.ts';
+import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../objects.ts';
 import { replicasAnnotations } from './bounds.ts';
+import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { nextRevision } from './revision.ts';
 
-/** The MachineSet of a deployment's present template; `others` are the sets it has, for the revision. */
+/** The MachineSet of a deployment's current template; `others` are the sets it has, for the revision. */
 export function toNewMachineSet(
-  deployment: MachineDeployment,
-  others: readonly MachineSet[],
+  api: OwnerApi,
+  deployment: OwnerDeployment,
+  others: readonly OwnerSet[],
   { name, hash, replicas }: { name: string; hash: string; replicas: number },
 ) {
+  const { keys, copiedSpecFields } = api.owner;
   const { metadata, spec } = deployment;
-  const copied = Object.entries(metadata.annotations ?? {}).filter(
-    ([key]) => !(annotationsNotCopied as readonly string[]).includes(key),
-  );
-  const hashed = { [labels.templateHash]: hash };
+  const hashed = { [keys.templateHash]: hash };
   const template = spec?.template;
   return {
     metadata: {
@@ -25,12 +22,12 @@ export function toNewMachineSet(
       namespace: metadata.namespace ?? '',
       labels: { ...template?.metadata?.labels, ...hashed },
       annotations: {
-        ...Object.fromEntries(copied),
-        [annotations.revision]: String(nextRevision(others)),
-        ...replicasAnnotations(deployment),
+        ...copiedAnnotations(api, metadata),
+        [keys.revision]: String(nextRevision(api, others)),
+        ...replicasAnnotations(api, deployment),
       },
-      finalizers: [finalizers.machine],
-      ownerReferences: [ownerReference('MachineDeployment', metadata)],
+      finalizers: [api.marks.finalizer],
+      ownerReferences: [ownerReference(api.kinds.deployment, metadata)],
     },
     spec: {
       replicas,
@@ -39,39 +36,38 @@ export function toNewMachineSet(
         ...template,
         metadata: { ...template?.metadata, labels: { ...template?.metadata?.labels, ...hashed } },
       },
-      ...(spec?.minReadySeconds !== undefined && { minReadySeconds: spec.minReadySeconds }),
-      ...(spec?.autoPreserveFailedMachineMax !== undefined && {
-        autoPreserveFailedMachineMax: spec.autoPreserveFailedMachineMax,
-      }),
+      ...Object.fromEntries(Object.entries(spec ?? {}).filter(([field]) => copiedSpecFields.includes(field))),
     },
   };
 }
 
+function copiedAnnotations({ owner }: OwnerApi, { annotations = {} }: ObjectMeta): Record<string, string> {
+  const excluded = new Set([...owner.annotationsNotCopied, ...Object.values(owner.keys)]);
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => !excluded.has(key)));
+}
+
 /**
- * A Machine of a set. Without our finalizer, on purpose: its own workflow puts that on before the first call to a cloud,
- * so that a Machine without it is known to have no VM.
+ * A Machine of a set. It has no finalizer of ours, on purpose: its own workflow adds that before the first call to a cloud,
+ * so a Machine without it has no VM.
  */
-export function toNewMachine(set: MachineSet, name: string) {
-  const { metadata, spec } = set.spec?.template ?? {};
-  const creationTimeout = set.metadata.annotations?.[annotations.effectiveCreationTimeout];
-  const own: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
+export function toNewMachine({ owner, kinds, marks }: OwnerApi, set: OwnerSet, name: string) {
+  const { metadata } = set.spec?.template ?? {};
+  const { annotations, spec } = owner.template.toMachine(set);
+  const finalizers: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
   return {
     metadata: {
       name,
       namespace: set.metadata.namespace ?? '',
-      labels: metadata?.labels ?? {},
-      annotations: {
-        ...metadata?.annotations,
-        [annotations.priority]: metadata?.annotations?.[annotations.priority] ?? priorities.default,
-        ...(creationTimeout !== undefined && { [annotations.effectiveCreationTimeout]: creationTimeout }),
-      },
-      finalizers: own.filter((name) => typeof name === 'string').filter((name) => name !== finalizers.machine),
-      ownerReferences: [ownerReference('MachineSet', set.metadata)],
+      labels: { ...metadata?.labels },
+      annotations: { ...annotations },
+      finalizers: finalizers.filter((one) => typeof one === 'string').filter((one) => one !== marks.finalizer),
+      ownerReferences: [ownerReference(kinds.set, set.metadata)],
     },
-    spec: { ...spec, ...(creationTimeout !== undefined && { creationTimeout }) },
+    spec,
   };
 }
 
-function ownerReference(kind: string, { name, uid }: Machine['metadata']) {
-  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+function ownerReference(resource: Resource<KubeObject>, { name, uid }: ObjectMeta) {
+  const { kind } = resource;
+  return { apiVersion: apiVersionOf(resource), kind, name, uid, controller: true, blockOwnerDeletion: true };
 }

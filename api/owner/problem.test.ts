@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import type { MachineDeployment, MachineDeploymentSpec } from '../gardener/schema/machine-deployment.ts';
 import { problemOfDeployment, problemOfSet } from './problem.ts';
 
@@ -48,7 +49,7 @@ const strategies: [string, Partial<MachineDeploymentSpec>][] = [
 ];
 
 function problemOf(change: Partial<MachineDeploymentSpec>): string | undefined {
-  return problemOfDeployment({ metadata, spec: { ...good, ...change } } as MachineDeployment);
+  return problemOfDeployment(api, { metadata, spec: { ...good, ...change } } as MachineDeployment);
 }
 
 describe('the problem of an owner', () => {
@@ -76,11 +77,11 @@ describe('the problem of an owner', () => {
   });
 
   it.each(common)('says of a set: %s', (text, change) => {
-    expect(problemOfSet({ metadata, spec: { ...ofSet, ...change } })).toContain(text);
+    expect(problemOfSet(api, { metadata, spec: { ...ofSet, ...change } })).toContain(text);
   });
 
   it('is there for an owner without a spec, and none for a good set', () => {
-    expect(problemOfDeployment({ metadata })).toContain('spec.selector');
-    expect(problemOfSet({ metadata, spec: ofSet })).toBeUndefined();
+    expect(problemOfDeployment(api, { metadata })).toContain('spec.selector');
+    expect(problemOfSet(api, { metadata, spec: ofSet })).toBeUndefined();
   });
 });

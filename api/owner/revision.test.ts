@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations } from '../gardener/names.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { nextRevision, withNewestRevision, withRevision } from './revision.ts';
@@ -19,15 +20,15 @@ describe('nextRevision', () => {
     [1, [set('a')]],
     [8, [set('a', '7'), set('b', 'x'), set('c', '3')]],
   ])('is %d for %j', (next, sets) => {
-    expect(nextRevision(sets)).toBe(next);
+    expect(nextRevision(api, sets)).toBe(next);
   });
 });
 
 describe('withNewestRevision', () => {
   it('leaves the newest set as it is, and a set that is alone', () => {
-    expect(withNewestRevision(set('b', '2'), [set('a', '1'), set('b', '2')])).toBeUndefined();
-    expect(withNewestRevision(set('b', '9'), [set('a', '1'), set('b', '9')])).toBeUndefined();
-    expect(withNewestRevision(set('a'), [set('a')])).toBeUndefined();
+    expect(withNewestRevision(api, set('b', '2'), [set('a', '1'), set('b', '2')])).toBeUndefined();
+    expect(withNewestRevision(api, set('b', '9'), [set('a', '1'), set('b', '9')])).toBeUndefined();
+    expect(withNewestRevision(api, set('a'), [set('a')])).toBeUndefined();
   });
 
   it.each([
@@ -41,7 +42,7 @@ describe('withNewestRevision', () => {
       [annotations.revision]: '6',
       ...(after !== undefined && { [annotations.revisionHistory]: after }),
     };
-    expect(withNewestRevision(current, [current, set('b', '5'), set('c', '2')])).toEqual({
+    expect(withNewestRevision(api, current, [current, set('b', '5'), set('c', '2')])).toEqual({
       metadata: { annotations: changed },
     });
   });
@@ -50,9 +51,11 @@ describe('withNewestRevision', () => {
 describe('withRevision', () => {
   it('[mcm 83] gives the deployment the revision of its set, once', () => {
     const current = set('a', '7');
-    expect(withRevision({ metadata }, current)).toEqual({ metadata: { annotations: { [annotations.revision]: '7' } } });
-    expect(withRevision({ metadata: current.metadata }, current)).toBeUndefined();
-    expect(withRevision({ metadata }, undefined)).toBeUndefined();
-    expect(withRevision({ metadata }, set('a'))).toBeUndefined();
+    expect(withRevision(api, { metadata }, current)).toEqual({
+      metadata: { annotations: { [annotations.revision]: '7' } },
+    });
+    expect(withRevision(api, { metadata: current.metadata }, current)).toBeUndefined();
+    expect(withRevision(api, { metadata }, undefined)).toBeUndefined();
+    expect(withRevision(api, { metadata }, set('a'))).toBeUndefined();
   });
 });

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
+import type { RolloutProgress } from '../model/owner.ts';
 import { withFailure, withReport } from './status.ts';
 
 const deployment: MachineDeployment = {
@@ -30,23 +32,24 @@ describe('withReport', () => {
 
   it('has nothing to write when all is there', () => {
     const noted = { ...deployment, status: { observedGeneration: 4, conditions: [available, progressing] } };
-    expect(withReport(noted, { progress: 'FoundNewMachineSet', setName }, 4, now)).toBeUndefined();
-    expect(withReport(noted, {}, undefined, now)).toBeUndefined();
-    expect(withReport(noted, {}, 4, now)).toBeUndefined();
+    expect(withReport(api, noted, { progress: 'found', setName }, 4, now)).toBeUndefined();
+    expect(withReport(api, noted, {}, undefined, now)).toBeUndefined();
+    expect(withReport(api, noted, {}, 4, now)).toBeUndefined();
   });
 
   it('notes a generation without touching the conditions', () => {
     const old = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
-    expect(withReport(old, { progress: 'FoundNewMachineSet', setName }, 4, now)).toEqual({
+    expect(withReport(api, old, { progress: 'found', setName }, 4, now)).toEqual({
       status: { observedGeneration: 4 },
     });
-    expect(withReport(old, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withReport(api, old, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
   });
 
   it('writes its own condition and keeps all others', () => {
     const patch = withReport(
+      api,
       { ...deployment, status: { observedGeneration: 4, conditions: [progressing, available] } },
-      { progress: 'NewMachineSetAvailable' },
+      { progress: 'complete' },
       4,
       now,
     );
@@ -70,8 +73,9 @@ describe('withReport', () => {
   it('notes the time when the status becomes True', () => {
     const stalled = { ...progressing, status: 'False', reason: 'ProgressDeadlineExceeded' };
     const patch = withReport(
+      api,
       { ...deployment, status: { conditions: [stalled] } },
-      { progress: 'MachineSetUpdated' },
+      { progress: 'updated' },
       4,
       now,
     );
@@ -82,49 +86,49 @@ describe('withReport', () => {
 
   it('notes the generation that was acted upon, also when there is another one by now', () => {
     const metadata = { ...deployment.metadata, generation: 9 };
-    expect(withReport({ ...deployment, metadata }, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withReport(api, { ...deployment, metadata }, {}, 4, now)).toEqual({ status: { observedGeneration: 4 } });
   });
 
   it('tells a problem as Progressing False, once, and another one again', () => {
     const problem = 'spec.selector is missing';
-    const patch = withReport(deployment, { problem }, 4, now);
+    const patch = withReport(api, deployment, { problem }, 4, now);
     const condition = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem };
     expect(patch).toMatchObject({ status: { observedGeneration: 4, conditions: [condition] } });
     const told = { ...deployment, ...(patch as object) };
-    expect(withReport(told, { problem }, 4, now)).toBeUndefined();
-    expect(withReport(told, { problem: 'another' }, 4, now)).toMatchObject({
+    expect(withReport(api, told, { problem }, 4, now)).toBeUndefined();
+    expect(withReport(api, told, { problem: 'another' }, 4, now)).toMatchObject({
       status: { conditions: [{ message: 'another' }] },
     });
-    expect(withReport(told, { progress: 'FoundNewMachineSet' }, 4, now)).toMatchObject({
+    expect(withReport(api, told, { progress: 'found' }, 4, now)).toMatchObject({
       status: { conditions: [{ status: 'True', reason: 'FoundNewMachineSet' }] },
     });
   });
 
-  it.each([
-    ['NewMachineSetCreated', 'True', 'Created new machine set "pool-a-1"'],
-    ['FoundNewMachineSet', 'True', 'Found new machine set "pool-a-1"'],
-    ['MachineSetUpdated', 'True', 'MachineSet "pool-a-1" is progressing.'],
-    ['NewMachineSetAvailable', 'True', 'MachineSet "pool-a-1" has successfully progressed.'],
-    ['ProgressDeadlineExceeded', 'False', 'MachineSet "pool-a-1" has timed out progressing.'],
-    ['DeploymentPaused', 'Unknown', 'Deployment is paused'],
-    ['DeploymentResumed', 'Unknown', 'Deployment is resumed'],
-  ])('says %s as machine-controller-manager does', (progress, status, message) => {
-    expect(withReport(deployment, { progress, setName }, 4, now)).toMatchObject({
-      status: { conditions: [{ type: 'Progressing', reason: progress, status, message }] },
+  it.each<[RolloutProgress, string, string, string]>([
+    ['created', 'NewMachineSetCreated', 'True', 'Created new machine set "pool-a-1"'],
+    ['found', 'FoundNewMachineSet', 'True', 'Found new machine set "pool-a-1"'],
+    ['updated', 'MachineSetUpdated', 'True', 'MachineSet "pool-a-1" is progressing.'],
+    ['complete', 'NewMachineSetAvailable', 'True', 'MachineSet "pool-a-1" has successfully progressed.'],
+    ['late', 'ProgressDeadlineExceeded', 'False', 'MachineSet "pool-a-1" has timed out progressing.'],
+    ['paused', 'DeploymentPaused', 'Unknown', 'Deployment is paused'],
+    ['resumed', 'DeploymentResumed', 'Unknown', 'Deployment is resumed'],
+  ])('says %s as machine-controller-manager does', (progress, reason, status, message) => {
+    expect(withReport(api, deployment, { progress, setName }, 4, now)).toMatchObject({
+      status: { conditions: [{ type: 'Progressing', reason, status, message }] },
     });
   });
 
   it('[mcm 68] tells a failure beside all else, and takes it back', () => {
     const before = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
     const failure = { reason: 'FailedCreate', message: 'quota' };
-    const patch = withReport(before, { failure }, undefined, now) as { status: MachineDeployment['status'] };
+    const patch = withReport(api, before, { failure }, undefined, now) as { status: MachineDeployment['status'] };
     expect(patch).toMatchObject({
       status: { conditions: [available, progressing, { type: 'ReplicaFailure', status: 'True', ...failure }] },
     });
     expect(patch.status).not.toHaveProperty('observedGeneration');
     const told = { ...before, status: { ...before.status, ...patch.status } };
-    expect(withReport(told, { failure }, undefined, now)).toBeUndefined();
-    expect(withReport(told, {}, 4, now)).toEqual({
+    expect(withReport(api, told, { failure }, undefined, now)).toBeUndefined();
+    expect(withReport(api, told, {}, 4, now)).toEqual({
       status: { observedGeneration: 4, conditions: [available, progressing] },
     });
   });
@@ -139,23 +143,23 @@ describe('withFailure', () => {
 
   it('[mcm 68] tells a failure beside the conditions of others, once, and takes it back', () => {
     const before = { ...set, status: { observedGeneration: 4, machineSetCondition: [frozen] } };
-    const patch = withFailure(before, failure, 4, now) as { status: MachineSet['status'] };
+    const patch = withFailure(api, before, failure, 4, now) as { status: MachineSet['status'] };
     expect(patch.status?.machineSetCondition).toEqual([
       frozen,
       { ...condition, lastTransitionTime: '2026-08-19T12:00:00Z' },
     ]);
-    expect(withFailure({ ...set, ...patch }, failure, 4, now)).toBeUndefined();
-    expect(withFailure({ ...set, ...patch }, { ...failure, message: 'x' }, 4, now)).toMatchObject({
+    expect(withFailure(api, { ...set, ...patch }, failure, 4, now)).toBeUndefined();
+    expect(withFailure(api, { ...set, ...patch }, { ...failure, message: 'x' }, 4, now)).toMatchObject({
       status: { machineSetCondition: [frozen, { message: 'x' }] },
     });
-    expect(withFailure({ ...set, ...patch }, undefined, 4, now)).toMatchObject({
+    expect(withFailure(api, { ...set, ...patch }, undefined, 4, now)).toMatchObject({
       status: { machineSetCondition: [frozen] },
     });
   });
 
   it('notes a generation when one is given, and nothing else', () => {
     const before = { ...set, status: { observedGeneration: 3, machineSetCondition: [condition] } };
-    expect(withFailure(before, failure, 4, now)).toEqual({ status: { observedGeneration: 4 } });
-    expect(withFailure(before, failure, undefined, now)).toBeUndefined();
+    expect(withFailure(api, before, failure, 4, now)).toEqual({ status: { observedGeneration: 4 } });
+    expect(withFailure(api, before, failure, undefined, now)).toBeUndefined();
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations, finalizers, labels } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
@@ -64,39 +65,39 @@ describe('toDeploymentView', () => {
     const second = set('pool-2', 'small', { creationTimestamp: '2026-08-19T12:00:00Z' });
     const first = set('pool-1', 'small', { creationTimestamp: '2026-08-19T11:00:00Z' });
     const foreign = set('foreign', 'small', ownedBy('other'));
-    const view = toDeploymentView(deployment(), [second, foreign, first, old], []);
-    expect(view.sets.map(({ name, current }) => [name, current])).toEqual([
+    const view = toDeploymentView(api, deployment(), [second, foreign, first, old], []);
+    expect(view.sets.map(({ name, isNew }) => [name, isNew])).toEqual([
       ['pool-old', false],
       ['pool-1', true],
       ['pool-2', false],
     ]);
-    expect(view.template).toEqual({ setName: 'pool-1', hash: templateHash(template('small')) });
+    expect(view.template).toEqual({ setName: 'pool-1', hash: templateHash(api, template('small')) });
   });
 
   it('prefers a set that stays to an older one that somebody deleted', () => {
     const deleted = set('pool-1', 'small', leaving);
-    const view = toDeploymentView(deployment(), [deleted, set('pool-2', 'small')], []);
-    expect(view.sets.map(({ current, deleting }) => [current, deleting])).toEqual([
+    const view = toDeploymentView(api, deployment(), [deleted, set('pool-2', 'small')], []);
+    expect(view.sets.map(({ isNew, deleting }) => [isNew, deleting])).toEqual([
       [false, true],
       [true, false],
     ]);
-    expect(toDeploymentView(deployment(), [deleted], []).sets).toMatchObject([{ current: true, deleting: true }]);
+    expect(toDeploymentView(api, deployment(), [deleted], []).sets).toMatchObject([{ isNew: true, deleting: true }]);
   });
 
   it('has no progress deadline where it is missing, 0 or less', () => {
     const deadlineOf = (progressDeadlineSeconds?: number) => {
       const change = progressDeadlineSeconds === undefined ? {} : { progressDeadlineSeconds };
-      return toDeploymentView(deployment(change), [], []).progressDeadlineSeconds;
+      return toDeploymentView(api, deployment(change), [], []).progressDeadlineSeconds;
     };
     expect([undefined, 0, -5, 1].map(deadlineOf)).toEqual([undefined, undefined, undefined, 1]);
   });
 
   it('[mcm 82] names the set that does not exist yet, another one after each collision', () => {
-    const view = toDeploymentView(deployment(), [set('pool-1', 'large')], []);
-    const hash = templateHash(template('small'));
+    const view = toDeploymentView(api, deployment(), [set('pool-1', 'large')], []);
+    const hash = templateHash(api, template('small'));
     expect(view.template).toEqual({ setName: newSetName('pool', hash), hash });
     const collided = { ...deployment(), status: { collisionCount: 1 } };
-    expect(toDeploymentView(collided, [], []).template).not.toEqual(view.template);
+    expect(toDeploymentView(api, collided, [], []).template).not.toEqual(view.template);
   });
 
   it('[mcm 67] counts the machines of each set', () => {
@@ -112,7 +113,7 @@ describe('toDeploymentView', () => {
       machine('i', 'pool-0', 'Running'),
       machine('j', 'other', 'Running'),
     ];
-    const view = toDeploymentView(deployment(), [set('pool-1', 'small'), set('pool-0', 'large')], machines);
+    const view = toDeploymentView(api, deployment(), [set('pool-1', 'small'), set('pool-0', 'large')], machines);
     expect(view.sets).toMatchObject([
       { name: 'pool-0', total: 1, active: 1, available: 1, failed: 0, replacing: 0, replicas: 2 },
       { name: 'pool-1', total: 8, active: 5, available: 2, failed: 1, replacing: 1, replicas: 2 },
@@ -129,9 +130,9 @@ describe('toDeploymentView', () => {
       machine('e', 'pool-1', 'Running'),
       machine('f', 'pool-1', 'Pending'),
     ];
-    const [view] = toDeploymentView(deployment(), [set('pool-1', 'small')], machines).sets;
+    const [view] = toDeploymentView(api, deployment(), [set('pool-1', 'small')], machines).sets;
     expect(view).toMatchObject({ available: 2, marked: 2, unmarked: 1 });
-    const [plain] = toDeploymentView(deployment(), [set('pool-1', 'small')], machines.slice(4)).sets;
+    const [plain] = toDeploymentView(api, deployment(), [set('pool-1', 'small')], machines.slice(4)).sets;
     expect(plain).not.toHaveProperty('marked');
     expect(plain).not.toHaveProperty('unmarked');
   });
@@ -147,28 +148,28 @@ describe('toDeploymentView', () => {
     [{ type: 'toString', rollingUpdate: { maxSurge: 5 } }, 0],
     [undefined, 0],
   ])('resolves the surge of %j for 3 replicas to %p', (strategy, maxSurge) => {
-    const view = toDeploymentView(deployment(strategy === undefined ? {} : { strategy }), [], []);
+    const view = toDeploymentView(api, deployment(strategy === undefined ? {} : { strategy }), [], []);
     expect(view.maxSurge).toBe(maxSurge);
   });
 
-  it('says whether the generation was taken note of, our finalizer is there, and what was reported', () => {
-    const view = toDeploymentView(deployment(), [set('pool-1', 'small')], []);
+  it('says whether the generation is recorded, our finalizer is there, and what was reported', () => {
+    const view = toDeploymentView(api, deployment(), [set('pool-1', 'small')], []);
     expect(view).toMatchObject({
-      managed: true,
-      observed: true,
+      hasOurFinalizer: true,
+      outdated: [],
       deleting: false,
-      sets: [{ managed: true, observed: true }],
+      sets: [{ hasOurFinalizer: true, outdated: ['annotations'] }],
     });
     expect(view).not.toHaveProperty('progress');
     const changed: MachineDeployment = {
       metadata: meta('pool', { generation: 2, ...leaving }),
       status: { observedGeneration: 1, conditions: [{ type: 'Progressing', status: 'True', reason: 'X' }] },
     };
-    expect(toDeploymentView(changed, [], [])).toMatchObject({
-      managed: false,
-      observed: false,
+    expect(toDeploymentView(api, changed, [], [])).toMatchObject({
+      hasOurFinalizer: false,
+      outdated: ['status'],
       deleting: true,
-      progress: 'X',
+      progress: 'other',
       replicas: 0,
     });
   });
@@ -183,9 +184,9 @@ describe('what a view says of an owner that is deleted with --cascade=orphan', (
     ['nothing of it once all is released', { finalizers: [finalizers.machine], ...leaving }, false],
   ])('is %s', (_name, change, orphans) => {
     const { metadata, ...rest } = deployment();
-    const deleted = toDeploymentView({ ...rest, metadata: { ...metadata, ...change } }, [], []);
-    const [ofDeployment] = toDeploymentView(deployment(), [set('pool-1', 'small', change)], []).sets;
-    const lone = toLoneSetView(set('lone', 'small', change), []);
+    const deleted = toDeploymentView(api, { ...rest, metadata: { ...metadata, ...change } }, [], []);
+    const [ofDeployment] = toDeploymentView(api, deployment(), [set('pool-1', 'small', change)], []).sets;
+    const lone = toLoneSetView(api, set('lone', 'small', change), []);
     expect([deleted, ofDeployment, lone, lone.sets[0]].map((one) => one?.orphans === true)).toEqual(
       Array.from({ length: 4 }, () => orphans),
     );
@@ -196,22 +197,22 @@ describe('what a view says of the owner itself', () => {
   const current = (change: Partial<Meta> = {}) =>
     set('pool-1', 'small', { annotations: { [annotations.revision]: '7' }, ...change });
 
-  it('is observed once the deployment has the revision of its set', () => {
+  it('is up to date once the deployment has the revision of its set', () => {
     const bare = deployment();
-    expect(toDeploymentView(bare, [current()], []).observed).toBe(false);
+    expect(toDeploymentView(api, bare, [current()], []).outdated).toEqual(['status']);
     const metadata = { ...bare.metadata, annotations: { [annotations.revision]: '7' } };
-    expect(toDeploymentView({ ...bare, metadata }, [current()], []).observed).toBe(true);
+    expect(toDeploymentView(api, { ...bare, metadata }, [current()], []).outdated).toEqual([]);
   });
 
-  it('names the problem, and is observed once the status tells that and nothing else', () => {
+  it('names the problem, and is up to date once the status reports that and nothing else', () => {
     const wrong = deployment({ selector: {} });
-    const { problem, observed } = toDeploymentView(wrong, [], []);
-    expect([problem, observed]).toEqual([expect.stringContaining('spec.selector'), false]);
+    const { problem, outdated } = toDeploymentView(api, wrong, [], []);
+    expect([problem, outdated]).toEqual([expect.stringContaining('spec.selector'), ['status']]);
     const told = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem ?? '' };
     const status = { observedGeneration: 1, conditions: [told] };
-    expect(toDeploymentView({ ...wrong, status }, [], [])).toMatchObject({ problem, observed: true });
-    const mended = toDeploymentView({ ...deployment(), status }, [], []);
-    expect(mended.observed).toBe(false);
+    expect(toDeploymentView(api, { ...wrong, status }, [], [])).toMatchObject({ problem, outdated: [] });
+    const mended = toDeploymentView(api, { ...deployment(), status }, [], []);
+    expect(mended.outdated).toEqual(['status']);
     expect(mended).not.toHaveProperty('problem');
     expect(mended).not.toHaveProperty('progress');
   });
@@ -224,16 +225,17 @@ describe('what a view says of the owner itself', () => {
     ['an update in place', {}, { labels: { [labels.scaleUpDisabled]: '' } }, true],
   ])('a set is closed to new machines by %s: %j %j', (_name, owner, own, closed) => {
     const { metadata, ...rest } = deployment();
-    const view = toDeploymentView({ ...rest, metadata: { ...metadata, ...owner } }, [current(own)], []);
+    const view = toDeploymentView(api, { ...rest, metadata: { ...metadata, ...owner } }, [current(own)], []);
     expect(view.sets).toMatchObject([{ closed }]);
-    expect(toLoneSetView(current(own), []).sets).toMatchObject([{ closed: closed && own.labels !== undefined }]);
+    expect(toLoneSetView(api, current(own), []).sets).toMatchObject([{ closed: closed && own.labels !== undefined }]);
   });
 
   it('a set knows what is asked for by its annotations, unless it is old and empty', () => {
     const told = { [annotations.desiredReplicas]: '3', [annotations.maxReplicas]: '3' };
     const stale = { ...told, [annotations.desiredReplicas]: '2' };
     const old = set('pool-0', 'large', { annotations: stale });
-    const annotated = (one: MachineSet) => toDeploymentView(deployment(), [one], []).sets[0]?.annotated;
+    const annotated = (one: MachineSet) =>
+      !toDeploymentView(api, deployment(), [one], []).sets[0]?.outdated.includes('annotations');
     expect(annotated(current({ annotations: told }))).toBe(true);
     expect(annotated(current({ annotations: stale }))).toBe(false);
     expect(annotated(old)).toBe(false);
@@ -245,14 +247,14 @@ describe('toLoneSetView', () => {
   it('sees a set as the owner of itself', () => {
     const { ownerReferences: _, ...metadata } = meta('lone', { finalizers: [finalizers.machine] });
     const lone: MachineSet = { ...set('lone', 'small'), metadata };
-    const view = toLoneSetView(lone, [machine('a', 'lone'), machine('b', 'other')]);
+    const view = toLoneSetView(api, lone, [machine('a', 'lone'), machine('b', 'other')]);
     expect(view).toMatchObject({
       kind: 'MachineSet',
       replicas: 2,
       maxSurge: 0,
-      managed: true,
-      observed: true,
-      sets: [{ name: 'lone', current: true, replicas: 2, total: 1, available: 1 }],
+      hasOurFinalizer: true,
+      outdated: [],
+      sets: [{ name: 'lone', isNew: true, replicas: 2, total: 1, available: 1 }],
     });
   });
 });

@@ -1,16 +1,17 @@
-/** Of several controllers only those of the process that holds the Leases act. */
+/**
+ * Of several controllers only those of the process that holds the Leases act. The Leases are those of the system that
+ * Millwright replaces, so that the two never act at the same time.
+ */
 import { Gauge } from 'prom-client';
 import { createKubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { type Election, startElection } from '../../kube/lease.ts';
+import { dialect } from '../dialect.ts';
 import type { clusterFlags, electionFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { kubeconfigOf, userAgentOf } from '../servers.ts';
 import type { ComponentDeps } from './serve.ts';
-
-/** The Leases of machine-controller-manager: its processes and ours never act at the same time. */
-const leaseNames = ['machine-controller-manager', 'machine-controller'] as const;
 
 export interface Leadership {
   /** Resolves when this process leads. It exits when it loses a Lease before `stop`. */
@@ -35,7 +36,7 @@ export function leasesForWorkers(
   const client = createKubeClient({ access, userAgent: userAgentOf(command), qps: 10, burst: 10 });
   const { namespace } = options;
   return {
-    findForeignHolder: foreignHolderFinder({ client, namespace, names: leaseNames, timeoutMs: lookEveryMs }),
+    findForeignHolder: foreignHolderFinder({ client, namespace, names: dialect.policy.leases, timeoutMs: lookEveryMs }),
     lookEveryMs,
     close: client.close,
   };
@@ -52,7 +53,7 @@ export function startLeadership(options: LeadershipOptions, { command, registry,
       kubeconfig: kubeconfigOf('control', options),
       userAgent: userAgentOf(command),
       namespace: options.namespace,
-      names: leaseNames,
+      names: dialect.policy.leases,
       leaseMs: options.leaderElectLeaseDuration * 1000,
       renewDeadlineMs: options.leaderElectRenewDeadline * 1000,
       retryMs: options.leaderElectRetryPeriod * 1000,

@@ -1,4 +1,4 @@
-/** docs/acceptance.md: the rows of the replaced systems and the tests that carry them. */
+/** docs/acceptance.md: the rows of the replaced systems, and the tests whose titles carry them. */
 import { rowsIn, systems } from '../../test/acceptance/table.ts';
 import type { TestTitle } from '../../test/acceptance/titles.ts';
 

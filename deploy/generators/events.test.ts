@@ -5,6 +5,10 @@ import { eventsDoc } from './events.ts';
 it('eventsDoc has every reason with its type', () => {
   const rows = eventsDoc().matchAll(/^\| `(\w+)` \| (Normal|Warning) \|/gm);
 
-  const told = [machineEvents, classEvents, setEvents, deploymentEvents].flatMap((events) => Object.entries(events));
-  expect([...rows].map(([, reason, type]) => [reason, type])).toEqual(told.map(([reason, { type }]) => [reason, type]));
+  const expected = [machineEvents, classEvents, setEvents, deploymentEvents].flatMap((events) =>
+    Object.entries(events),
+  );
+  expect([...rows].map(([, reason, type]) => [reason, type])).toEqual(
+    expected.map(([reason, { type }]) => [reason, type]),
+  );
 });

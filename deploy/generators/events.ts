@@ -8,10 +8,9 @@ export function eventsDoc(): string {
 
 ## On a Machine
 
-\`kubectl describe machine <name>\` shows them. Every change of phase is one, and every refusal of a cloud. That of a
-refusal begins with its code, as in \`ResourceExhausted: the cloud answered 409 …\`, and ends with what would help;
-[Failures](failures.md) tells what each code means. A refusal that comes again is the same Event with a count, also where
-the id of its request differs.
+\`kubectl describe machine <name>\` shows them. Every change of phase and every refusal of a cloud is an Event. The note of
+a refusal begins with its code, as in \`ResourceExhausted: the cloud answered 409 …\`, and ends with a remedy;
+[Failures](failures.md) explains the codes. Repeated refusals are one Event with a count, even if their request ids differ.
 
 | reason | type | when |
 |---|---|---|

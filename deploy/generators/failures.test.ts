@@ -16,7 +16,7 @@ describe('failuresDoc', () => {
     expect(failuresDoc()).toContain('| 17 | `Uninitialized` | ');
   });
 
-  it('tells what may be tried again and what may have left a VM', () => {
+  it('says what may be retried and what may have left a VM', () => {
     expect(failuresDoc()).toContain(
       '| 14 | `Unavailable` | The cloud cannot be reached or throttles, or the worker may not act now: it pauses, or serves another cluster. | yes | yes |  | CloudApi | 5 s | 5 s |',
     );

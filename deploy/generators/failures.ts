@@ -22,23 +22,24 @@ export function failuresDoc(): string {
 A provider fails with an \`ApplicationFailure\` whose \`type\` is one of these codes. Codes and numbers are those of
 machine-controller-manager. Any other type counts as \`Unknown\`.
 
-- **Transient**: worth another try within seconds. It is reported only when it lasts: after four calls. Any other code is
-  a refusal that a person or time has to change.
-- **Outcome unknown**: the call may have had its effect although it failed. A create may have left a VM, so the next
-  attempt waits for \`settleSeconds\` and looks before it creates.
-- **Nothing made**: a create that fails so was turned down before anything was made, no disk or NIC either. A Machine of
-  which every create call failed so, and none was lost, is deleted without its class and without asking the cloud.
-- **Blocked on**: what the workflow of the machine says it waits for.
-- **Created again**, **deleted again**: how long it waits until the next try, which the signal \`retryNow\` and a change of
-  the Machine, its class or Secret make at once. Where the cloud asks for more, that long, up to 10 minutes.
+- **Transient**: a retry within seconds may succeed. The workflow reports the failure only if it persists: after four calls. Any other code is a refusal that only a person or time can change.
+- **Outcome unknown**: the call may have had its effect although it failed. A create call may have left a VM, so the next
+  attempt waits for \`settleSeconds\` and looks for the VM before it creates one.
+- **Nothing made**: the create call was rejected before anything was made, not even a disk or NIC. If every create call of a
+  Machine failed with such a code, and no answer was lost, the Machine is deleted without its class and without a call to
+  the cloud.
+- **Blocked on**: what the workflow of the machine reports that it waits for.
+- **Retry of a creation**, **retry of a deletion**: the pause before the next attempt, or the pause that the cloud asks for
+  if that is longer, up to 10 minutes. The signal \`retryNow\` and a change of the Machine, its class or Secret end the
+  pause.
 
-| number | code | meaning | transient | outcome unknown | nothing made | blocked on | created again | deleted again |
+| number | code | meaning | transient | outcome unknown | nothing made | blocked on | retry of a creation | retry of a deletion |
 |---:|---|---|---|---|---|---|---|---|
 ${codes.join('\n')}
 
 ## What a workflow waits for
 
-Values of the search attribute \`${searchAttributes.blockedOn}\`. A workflow that waits for nobody has none.
+Values of the search attribute \`${searchAttributes.blockedOn}\`. A workflow that is not blocked has no value.
 
 | value | meaning |
 |---|---|

@@ -1,9 +1,9 @@
-// Runs a script of this repository on a fresh clone: `node deploy/local/bootstrap.js <script> [arguments]`.
-// Plain JavaScript for Node 18 and later, as nothing is installed yet and the Node on PATH may be old. It installs what
-// package-lock.json says, when that has changed, and runs the script on the Node 24 that comes with it.
+// Runs a script of this repository, also in a fresh clone: `node deploy/local/bootstrap.js <script> [arguments]`.
+// Installs the packages of package-lock.json when it has changed, and runs the script on the Node 24 among them.
+// Plain JavaScript for Node 18 and later: nothing is installed yet, and the Node on PATH may be old.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,13 +17,58 @@ run(process.argv.slice(2));
 
 function install() {
   const stampFile = join(root, 'node_modules', '.millwright-installed');
-  const lock = readFileSync(join(root, 'package-lock.json'));
-  const stamp = `${createHash('sha256').update(lock).digest('hex')} ${process.platform} ${process.arch}\n`;
-  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return;
+  const packageLock = readFileSync(join(root, 'package-lock.json'));
+  const stamp = `${createHash('sha256').update(packageLock).digest('hex')} ${process.platform} ${process.arch}\n`;
+  const isInstalled = () => existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp;
+  if (isInstalled()) return;
+  const unlock = lock();
+  if (!isInstalled()) {
+    installPackages();
+    writeFileSync(stampFile, stamp);
+  }
+  unlock();
+}
 
+/** Two installs at once would destroy each other. The file holds the pid of its owner; the lock of a dead owner is void. */
+function lock() {
+  const file = join(root, '.cache', 'install.lock');
+  mkdirSync(join(root, '.cache'), { recursive: true });
+  for (let isWaiting = false; ; isWaiting = true) {
+    try {
+      writeFileSync(file, String(process.pid), { flag: 'wx' });
+      return () => rmSync(file, { force: true });
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    const owner = ownerOf(file);
+    if (owner > 0 && !isAlive(owner)) rmSync(file, { force: true });
+    else if (!isWaiting) console.error(`Waiting for process ${owner}, which installs the packages (${file})`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 250); // sleeps, ms
+  }
+}
+
+/** @param {string} file */
+function ownerOf(file) {
+  try {
+    return Number(readFileSync(file, 'utf8'));
+  } catch {
+    return 0; // just unlocked
+  }
+}
+
+/** @param {number} pid */
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+function installPackages() {
   console.error('Installing the packages of package-lock.json: about half a minute, once');
-  // Not `npm ci`: it refuses a lock file without the packages of other platforms, which npm leaves out behind a registry
-  // mirror that lacks them. Errors only, as npm itself runs on a Node that is older than our packages ask for.
+  // Not `npm ci`: it refuses a lock file without the packages of other platforms, and npm leaves those out behind a
+  // registry mirror that lacks them. Errors only: npm runs on the Node on PATH, for which our packages print warnings.
   const flags = ['--no-save', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
   const npm = spawnSync('npm', ['install', ...flags], {
     cwd: root,
@@ -34,12 +79,11 @@ function install() {
   if (!existsSync(node)) {
     fail('npm has not run the install script of the package `node`: allow it in the settings of npm (`allow-scripts`)');
   }
-  writeFileSync(stampFile, stamp);
 }
 
 /** @param {string[]} args */
 function run(args) {
-  // The guard makes the script stop when this process is killed in a way that it cannot pass on.
+  // The guard stops the script when this process is killed by SIGKILL.
   const guard = fileURLToPath(new URL('guard.sh', import.meta.url));
   const child = spawn('sh', [guard, 'TERM', node, ...args], {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],

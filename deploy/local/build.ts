@@ -5,18 +5,19 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { spawnGuarded } from './process.ts';
-import type { ServerSource } from './servers.ts';
+import type { ServerSource } from './server-source.ts';
 
 const modules = fileURLToPath(new URL('servers/', import.meta.url));
 
 /**
- * Builds a server at `destination` from its Go module in deploy/local/servers. One build at a time on a machine, as each
- * wants all cores. Shows what it does on standard error. Throws when Go is missing or older than 1.21, or the build fails.
+ * Builds a server at `destination` from its Go module in deploy/local/servers. Only one build runs at a time on a machine,
+ * because each uses all cores. Progress goes to standard error. Throws when Go is missing or older than 1.21, and when the
+ * build fails.
  */
 export async function buildFromSource(source: ServerSource, destination: string): Promise<void> {
   const unlock = await lock(join(dirname(destination), '.build.lock'), source.name);
   try {
-    if (await exists(destination)) return; // built while we waited
+    if (await exists(destination)) return; // another process has built it
     await goBuild(source, await goVersion(source), destination);
   } finally {
     await unlock();
@@ -39,7 +40,7 @@ async function goBuild({ name, version, build }: ServerSource, go: string, desti
   const child = spawnGuarded('TERM', 'go', [...args, build.package], {
     cwd: join(modules, build.module),
     stdio: ['ignore', 'ignore', 'pipe'],
-    // GOTOOLCHAIN: the modules need a newer Go than 1.21, which fetches it by itself through the module proxy.
+    // The modules need a newer Go than 1.21. GOTOOLCHAIN lets Go 1.21 download it through the module proxy.
     env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off' },
   });
 
@@ -55,7 +56,7 @@ async function goBuild({ name, version, build }: ServerSource, go: string, desti
   await rename(partial, destination);
 }
 
-/** Prints a line at once and, until the returned function is called, how long it has taken: every 10 s, on a terminal every second. */
+/** Prints the elapsed time until the returned function is called: every 10 s, on a terminal every second. */
 function showElapsed(what: string, detail: () => string): () => void {
   const terminal = process.stderr.isTTY;
   const since = Date.now();
@@ -83,7 +84,7 @@ async function goVersion({ name, version, variable }: ServerSource): Promise<str
   );
 }
 
-/** Waits for a lock file that holds the pid of its owner; one whose owner is gone is taken over. */
+/** Waits for a lock file that holds the pid of its owner. The lock of a dead owner is void. */
 async function lock(file: string, name: string): Promise<() => Promise<void>> {
   for (let waiting = false; ; waiting = true) {
     try {

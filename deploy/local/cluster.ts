@@ -9,30 +9,30 @@ import type { ServerHandle, StartServer } from './process.ts';
 
 /** One Kubernetes API. */
 export interface Cluster {
-  /** File that kubectl and our clients take, for a user of the group `system:masters`. */
+  /** Path of a kubeconfig of a user in the group `system:masters`. */
   readonly kubeconfig: string;
   /** `https://127.0.0.1:<port>` */
   readonly url: string;
   readonly apiServer: ServerHandle;
   readonly controllerManager: ServerHandle | undefined;
-  /** File with an `audit.k8s.io/v1` Event in JSON a line for each request that was answered, if that was asked for. */
+  /** Audit log, if the server writes one: an `audit.k8s.io/v1` Event in JSON per line and answered request. */
   readonly auditLog: string | undefined;
 }
 
 export interface ClusterOptions {
-  /** Of the cluster in its kubeconfig, and of its prefix in etcd. */
+  /** Name of the cluster in its kubeconfig, and its prefix in etcd. */
   readonly name: string;
   readonly dir: string;
   readonly etcdPort: number;
   /** Program of kube-apiserver. */
   readonly apiServer: string;
-  /** Program of kube-controller-manager, if one is wanted. */
+  /** Program of kube-controller-manager. Left out: none is started. */
   readonly controllerManager: string | undefined;
   /** Whether the API server writes a line for each request to `auditLog`. */
   readonly isAudited: boolean;
 }
 
-/** The ones that work without nodes and service accounts. */
+/** Controllers that work without nodes and service accounts. */
 const controllers = [
   'garbage-collector-controller',
   'namespace-controller',
@@ -53,7 +53,7 @@ export async function startCluster(
   const keyFile = await ensureServiceAccountKey(dir);
   const port = await freePort();
   const url = `https://127.0.0.1:${port}`;
-  const certFile = join(dir, 'apiserver.crt'); // made by the API server when it is missing
+  const certFile = join(dir, 'apiserver.crt'); // the API server creates it when it is missing
   const auditLog = isAudited ? join(dir, 'audit.log') : undefined;
 
   const apiServer = await start({
@@ -61,7 +61,7 @@ export async function startCluster(
     executable: programs.apiServer,
     args: [
       ...['--bind-address=127.0.0.1', `--secure-port=${port}`, `--cert-dir=${dir}`],
-      // The advertised address must not depend on the machine's network; nobody uses the `kubernetes` Service.
+      // The advertised address must not depend on the network of the machine. Nobody uses the `kubernetes` Service.
       ...['--advertise-address=127.0.0.1', '--endpoint-reconciler-type=none'],
       ...[`--etcd-servers=http://127.0.0.1:${etcdPort}`, `--etcd-prefix=/${name}`],
       ...[`--token-auth-file=${tokenFile}`, '--authorization-mode=RBAC'],
@@ -90,7 +90,7 @@ export async function startCluster(
   };
 }
 
-/** Who asked for what, without bodies. */
+/** Requests without their bodies. */
 async function auditFlags(dir: string, auditLog: string): Promise<string[]> {
   const policyFile = join(dir, 'audit-policy.yaml');
   const omitStages = ['RequestReceived', 'ResponseStarted'];
@@ -132,7 +132,7 @@ async function isReady(url: string, certFile: string, token?: string): Promise<b
   }
 }
 
-/** The self-signed authority, which Kubernetes servers write behind their own certificate. */
+/** The self-signed CA certificate, which Kubernetes servers write after their own certificate. */
 async function authorityOf(certFile: string): Promise<string> {
   const certificates = (await readFile(certFile, 'utf8')).split(/(?=-----BEGIN)/);
   const authority = certificates[1];

@@ -1,26 +1,42 @@
-import { execFile } from 'node:child_process';
-import { readdir } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { findServer } from './servers.ts';
+import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parse } from 'yaml';
+import type { CrdManifest } from '../../api/crds.ts';
+import { createKubeClient, type KubeClient } from '../../kube/client.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { customResourceDefinitions } from '../../kube/core.ts';
+import { applyPatch } from '../../kube/patch.ts';
 
-const folder = fileURLToPath(new URL('../crds/', import.meta.url));
+const folder = new URL('../crds/', import.meta.url);
 
-/** Applies deploy/crds to a cluster and waits until it serves them. Returns how many there are. */
+/**
+ * Applies deploy/crds to the cluster of a kubeconfig and waits until it serves them. May be repeated, also at the same
+ * time. Returns the number of CRDs. Throws StatusError when the server refuses one.
+ */
 export async function installCrds(kubeconfig: string): Promise<number> {
-  const files = (await readdir(folder)).filter((file) => file.endsWith('.yaml'));
-  if (files.length === 0) return 0;
-  const kubectl = await findServer('kubectl');
-  const run = promisify(execFile);
-  await run(kubectl, ['--kubeconfig', kubeconfig, 'apply', '--server-side', '-f', folder]);
-  await run(kubectl, [
-    '--kubeconfig',
-    kubeconfig,
-    'wait',
-    '--for=condition=Established',
-    '--timeout=30s',
-    '-f',
-    folder,
-  ]);
-  return files.length;
+  const client = createKubeClient({
+    access: loadKubeconfig(kubeconfig),
+    userAgent: 'millwright-stack/crds',
+    qps: 50,
+    burst: 50,
+  });
+  try {
+    const files = (await readdir(folder)).filter((file) => file.endsWith('.yaml'));
+    const crds = await Promise.all(files.map(async (file) => parse(await readFile(new URL(file, folder), 'utf8'))));
+    await Promise.all(crds.map((crd) => installCrd(client, crd)));
+    return crds.length;
+  } finally {
+    await client.close();
+  }
+}
+
+/** Applies one CRD, strictly, and waits until the server serves it. */
+export async function installCrd(client: KubeClient, crd: CrdManifest): Promise<void> {
+  const { name } = crd.metadata;
+  const apply = applyPatch(crd, { fieldManager: 'millwright-stack', force: true });
+  await client.patch(customResourceDefinitions, { name }, apply, { fieldValidation: 'Strict' });
+  for (let established = false; !established; await sleep(20)) {
+    const { status } = await client.get(customResourceDefinitions, { name });
+    established = (status?.conditions ?? []).some(({ type, status }) => type === 'Established' && status === 'True');
+  }
 }

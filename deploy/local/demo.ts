@@ -1,4 +1,4 @@
-/** `npm run demo`: Millwright with a simulated cloud, to look at and to play with. */
+/** `npm run demo`: Millwright with a simulated cloud. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,15 +13,18 @@ import { removeWhenOrphaned } from './process.ts';
 const program = new Command('npm run demo --')
   .description(
     'Starts Temporal, etcd, kube-apiserver, a simulated cloud and Millwright, and turns an example MachineDeployment ' +
-      'into nodes. Keeps running until Ctrl-C, which removes everything.',
+      'into nodes. Runs until Ctrl-C, which removes everything.',
   )
-  .option('--exit', 'go through the tour, check each step and end: with 0, or with 1 and the logs when a step fails')
+  .option(
+    '--exit',
+    'run every command of the tour, check its effect and exit: with 0, or with 1 and the path of the logs when a check fails',
+  )
   .parse();
 const options = program.opts<{ exit?: true }>();
 
 const screen = createScreen(process.stdout);
 const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-'));
-// A signal before everything is up ends this process at once; then the folder goes like this, and the guards end the servers.
+// A signal during the start ends this process at once. Then the guards stop the servers and remove the folder.
 const releaseFolder = removeWhenOrphaned(dir);
 const ending: (() => Promise<void>)[] = [];
 try {
@@ -58,24 +61,24 @@ async function stayUp(): Promise<void> {
 }
 
 function greeting({ uiUrl }: Demo): string {
-  const again = { title: 'And once more', command: firstStop.command };
+  const again = { title: 'Start over', command: firstStop.command };
   const lines = [...tour, again].flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
   return `
 Temporal UI     ${uiUrl}
-Data and logs   ${dir}, removed at the end
+Data and logs   ${dir}, deleted at the end
 
-In a second terminal, first:
+In a second terminal, run this first:
 
   . ${dir}/env
 
-Then, in this order or another:
+Then run these commands, in any order:
 
 ${lines.join('\n')}
 
-Ctrl-C ends it.`;
+Ctrl-C ends the demo.`;
 }
 
-/** Stops what was started. What still waits for it fails, and nobody is to see that. */
+/** Stops everything in reverse order. Errors of pending waits are hidden. */
 async function end(): Promise<void> {
   screen.close();
   for (const stop of ending.toReversed()) await stop();

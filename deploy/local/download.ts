@@ -3,19 +3,18 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Release, ServerSource } from './servers.ts';
+import type { Release, ServerSource } from './server-source.ts';
 
-/** Platforms with a release of every server, in Node's words, with Go's. */
+/** Platforms with a release of every server: Node's name to Go's names. */
 const platforms: Readonly<Record<string, { readonly os: string; readonly arch: string }>> = {
   'linux x64': { os: 'linux', arch: 'amd64' },
   'linux arm64': { os: 'linux', arch: 'arm64' },
 };
 
 /**
- * Downloads the publisher's release to `destination` and checks it against the checksums that they publish beside it:
- * that catches a broken or mixed-up download; that it is theirs rests on TLS.
- * False, after one line on standard error, when there is none for this platform or it does not answer within 5 s.
- * Throws when what came does not have the published checksum.
+ * Downloads the publisher's release to `destination` and compares it with the published checksum, which detects a broken
+ * download. TLS proves the origin. Returns false, after one line on standard error, when there is no release for this
+ * platform or the server does not answer within 5 s. Throws when the checksum differs.
  */
 export async function downloadRelease(source: ServerSource, destination: string): Promise<boolean> {
   const { name, version } = source;
@@ -34,9 +33,9 @@ export async function downloadRelease(source: ServerSource, destination: string)
   }
   const file = url.slice(url.lastIndexOf('/') + 1);
   const expected = checksumOf(checksums, file);
-  if (!expected) return skip(name, `${checksumsUrl} lists no checksum of ${file}`); // a proxy's error page, for example
+  if (!expected) return skip(name, `${checksumsUrl} lists no checksum of ${file}`); // for example the error page of a proxy
   const actual = createHash('sha256').update(content).digest('hex');
-  if (actual !== expected) throw new Error(`${url} has SHA-256 ${actual}, but its publisher lists ${expected}`);
+  if (actual !== expected) throw new Error(`${url} has SHA-256 ${actual}, but the publisher lists ${expected}`);
 
   const folder = await mkdtemp(join(dirname(destination), '.download-'));
   try {
@@ -78,7 +77,7 @@ async function fetchBytes(url: string): Promise<Buffer> {
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error ? error.cause.message : error.message; // fetch says only that it has failed
+  return error.cause instanceof Error ? error.cause.message : error.message; // the message of fetch has no details
 }
 
 function skip(name: string, why: string): false {

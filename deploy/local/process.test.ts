@@ -20,7 +20,7 @@ describe('startServer', () => {
 
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  it('tells what the server logged before it failed', async () => {
+  it('shows what the server logged before it failed', async () => {
     const command = { name: 'broken', executable: 'sh', args: ['-c', 'echo no such flag; exit 3'], logFile };
 
     const starting = startServer({ ...command, ready: async () => false }, signal);
@@ -41,7 +41,7 @@ describe('startServer', () => {
     expect(() => process.kill(server.pid, 0)).toThrow('ESRCH');
   });
 
-  it('stops waiting when it is told to', async () => {
+  it('stops waiting when its signal aborts', async () => {
     const command = { name: 'slow', executable: 'sleep', args: ['600'], logFile };
     const aborting = new AbortController();
 

@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url';
 
 const guard = fileURLToPath(new URL('guard.sh', import.meta.url));
 
-/** Outlives a killed parent for the moment that it takes to remove its folder; twice, as dying servers may still write. */
+/** Removes the folder of a killed parent. Twice, because dying servers may still write. */
 const removeOrphan = 'read -r _ <&3 || rm -rf "$1" || { sleep 1; rm -rf "$1"; }';
 
-/** What a server is started with, and again by `restart`. */
+/** How a server is started and restarted. */
 export interface ServerCommand {
   readonly name: string;
   readonly executable: string;
@@ -17,7 +17,7 @@ export interface ServerCommand {
   readonly env?: Readonly<Record<string, string>>;
   /** Standard output and error are appended here. */
   readonly logFile: string;
-  /** Asked every 25 ms after a start until true; a throw means not yet. */
+  /** Called every 25 ms after a start until it returns true. A throw means not yet. */
   readonly ready: () => Promise<boolean>;
 }
 
@@ -25,20 +25,21 @@ export interface ServerCommand {
 export interface ServerHandle {
   readonly name: string;
   readonly logFile: string;
-  /** Of the server itself, not of a wrapper. Changes with `restart`. */
+  /** Pid of the server itself, not of a wrapper. Changes with `restart`. */
   readonly pid: number;
-  /** Resolves when the process has exited. SIGTERM that is not obeyed within 5 s becomes SIGKILL. Safe to repeat. */
+  /** Resolves when the process has exited. SIGKILL follows SIGTERM after 5 s. May be called again. */
   kill(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
-  /** Starts it again with the same port and data, after SIGTERM if it still runs. Resolves when it is ready. */
+  /** Restarts the server with the same port and data. Resolves when it is ready. */
   restart(): Promise<void>;
 }
 
-/** `startServer` with everything but the command decided. */
+/** `startServer` with its signal bound. */
 export type StartServer = (command: ServerCommand) => Promise<ServerHandle>;
 
 /**
  * Starts a server that cannot outlive this process, and waits until it is ready.
- * Throws with the last lines of its log when it exits before, or is not ready after 60 s; also when the signal aborts the wait.
+ * Throws with the last lines of its log when it exits before it is ready, or is not ready after 60 s. Throws when the
+ * signal aborts the wait.
  */
 export async function startServer(command: ServerCommand, signal: AbortSignal): Promise<ServerHandle> {
   let run = await launch(command, signal);
@@ -56,7 +57,7 @@ export async function startServer(command: ServerCommand, signal: AbortSignal): 
   };
 }
 
-/** Starts a program that gets a signal when this process dies, however it does. */
+/** Starts a program that gets a signal when this process dies, even by SIGKILL. */
 export function spawnGuarded(
   signal: 'TERM' | 'KILL',
   executable: string,
@@ -77,7 +78,7 @@ export function removeWhenOrphaned(folder: string): () => void {
   return releaseOf(child);
 }
 
-/** The last lines of a log, indented, to be shown in an error. */
+/** The last lines of a log, indented, for an error message. */
 export function logTail(logFile: string, lines = 15): string {
   return readFileSync(logFile, 'utf8')
     .trimEnd()

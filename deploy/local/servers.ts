@@ -5,39 +5,7 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { buildFromSource } from './build.ts';
 import { downloadRelease } from './download.ts';
-
-/** Where one server comes from. */
-export interface ServerSource {
-  readonly name: string;
-  /** The version that is downloaded or built, with its `v`. */
-  readonly version: string;
-  /** The oldest version on PATH that will do. */
-  readonly minimum: string;
-  /** Environment variable with a path that is taken without asking for its version. */
-  readonly variable: string;
-  readonly versionArgs: readonly string[];
-  readonly release: Release;
-  readonly build: GoBuild;
-}
-
-/** The publisher's own build. `{os}` and `{arch}` stand for Go's names of the platform. */
-export interface Release {
-  readonly url: string;
-  /** The publisher's list of SHA-256 checksums: a bare one, or lines of `<checksum>  <file>`. */
-  readonly checksums: string;
-  /** Path of the program in the tar.gz; absent when the release is the program itself. */
-  readonly member?: string;
-}
-
-/** How it is built when it cannot be downloaded. */
-export interface GoBuild {
-  /** Folder in deploy/local/servers with the go.mod. */
-  readonly module: string;
-  readonly package: string;
-  readonly ldflags: string;
-  /** Minutes on two cores with nothing cached, to tell people what to expect. */
-  readonly minutes: number;
-}
+import type { ServerSource } from './server-source.ts';
 
 const kubernetes = 'v1.34.10';
 
@@ -104,9 +72,9 @@ export const serverSources = {
 export type ServerName = keyof typeof serverSources;
 
 /**
- * The path of a server's program. Looks at its environment variable, PATH, the cache folder, the publisher's release,
- * and last builds it with Go; the first run on a machine may take minutes and says what it is doing on standard error.
- * Throws with what to install or set when none of them works.
+ * The path of a server's program: from its environment variable, PATH, the cache folder, the publisher's release, or a
+ * build with Go. The first run on a machine may take minutes; progress goes to standard error. Throws an Error that names
+ * what to install or set when there is no program.
  */
 export async function findServer(name: ServerName): Promise<string> {
   const source: ServerSource = serverSources[name];
@@ -126,13 +94,13 @@ export async function findServer(name: ServerName): Promise<string> {
   return cached;
 }
 
-/** `findServer` for several, side by side. */
+/** `findServer` for several servers at once. */
 export async function findServers<Name extends ServerName>(names: readonly Name[]): Promise<Record<Name, string>> {
   const paths = await Promise.all(names.map(async (name) => [name, await findServer(name)] as const));
   return Object.fromEntries(paths) as Record<Name, string>;
 }
 
-/** Programs are shared by all checkouts of a person, so that only the first one waits for them. */
+/** All checkouts of a user share the programs. */
 function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'millwright', 'bin');
 }
@@ -144,20 +112,19 @@ async function findOnPath({ name, versionArgs, minimum }: ServerSource): Promise
     const { stdout } = await promisify(execFile)(path, versionArgs, { timeout: 10_000 }).catch(() => ({ stdout: '' }));
     const version = parseVersion(stdout);
     if (version && isAtLeast(version, minimum)) {
-      tell(`${name}: using ${path} (${version}) from PATH`);
+      printOnce(`${name}: using ${path} (${version}) from PATH`);
       return path;
     }
-    tell(`${name}: not using ${path}, which is ${version ?? 'of unknown version'}: ${minimum} is needed`);
+    printOnce(`${name}: not using ${path}, its version is ${version ?? 'unknown'}, but ${minimum} or newer is needed`);
   }
   return undefined;
 }
 
-const told = new Set<string>();
+const printed = new Set<string>();
 
-/** Once, however often a server is looked for. */
-function tell(line: string): void {
-  if (told.has(line)) return;
-  told.add(line);
+function printOnce(line: string): void {
+  if (printed.has(line)) return;
+  printed.add(line);
   process.stderr.write(`${line}\n`);
 }
 

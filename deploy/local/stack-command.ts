@@ -6,11 +6,14 @@ import { type Stack, startStack } from './stack.ts';
 
 const program = new Command('npm run stack --')
   .description('Starts Temporal, etcd and kube-apiserver on free ports and keeps them up until Ctrl-C.')
-  .option('--dir <folder>', 'keep data, logs and workflows there, and continue with what it has (default: temporary)')
+  .option(
+    '--dir <folder>',
+    'folder for data, logs and workflows; a new stack on it continues with them (default: temporary)',
+  )
   .addOption(new Option('--clusters <number>', 'API servers').choices(['1', '2']).default('1'))
   .option(
     '--controller-manager',
-    'also run garbage collection, namespaces, disruption budgets, ReplicaSets, Deployments',
+    'also run the controllers for garbage collection, namespaces, disruption budgets, ReplicaSets and Deployments',
   )
   .parse();
 const options = program.opts<{ dir?: string; clusters: '1' | '2'; controllerManager?: true }>();
@@ -30,7 +33,7 @@ async function main(): Promise<void> {
     clusters: options.clusters === '2' ? 2 : 1,
     controllerManager: options.controllerManager ?? false,
   });
-  // From here on; a signal before ends this process, and the guards the servers.
+  // Before this line a signal ends this process, and the guards stop the servers.
   const signal = new Promise((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, resolve);
   });
@@ -56,11 +59,11 @@ function describe(stack: Stack, crds: number, seconds: number): string {
     '',
     `  export KUBECONFIG=${stack.kubeconfig}`,
     `  export TEMPORAL_ADDRESS=${stack.temporalAddress}`,
-    ...(second ? ['', 'So that tests use it:', '', ...forTests] : []),
+    ...(second ? ['', 'For tests:', '', ...forTests] : []),
     '',
     `Temporal UI      ${stack.uiUrl}`,
-    `Data and logs    ${stack.dir}${options.dir ? '' : ', removed at the end'}`,
+    `Data and logs    ${stack.dir}${options.dir ? '' : ', deleted at the end'}`,
     '',
-    'Ctrl-C stops it.',
+    'Ctrl-C stops the stack.',
   ].join('\n');
 }

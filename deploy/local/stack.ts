@@ -8,13 +8,13 @@ import { removeWhenOrphaned, type ServerHandle, type StartServer, startServer } 
 import { findServer, findServers } from './servers.ts';
 
 export interface StackOptions {
-  /** Folder for data, logs and kubeconfigs, which stays; a stack started on it again continues with its objects. Default: a temporary one that goes with the stack. */
+  /** Folder for data, logs and kubeconfigs. It stays, and a new stack on it continues with its objects. Default: a temporary folder. */
   readonly dir?: string;
-  /** `dbFile` keeps the workflows in a SQLite file; default: in memory. */
+  /** `dbFile`: SQLite file with the workflows. Default: in memory. */
   readonly temporal?: { readonly dbFile?: string };
-  /** How many API servers. The second shares the etcd of the first under a prefix of its own. Default 1. */
+  /** Number of API servers. Both use one etcd, with a prefix each. Default 1. */
   readonly clusters?: 1 | 2;
-  /** Also run, beside each API server: garbage collection, namespaces, disruption budgets, ReplicaSets, Deployments. Default false. */
+  /** Also run the controllers for garbage collection, namespaces, disruption budgets, ReplicaSets and Deployments. Default false. */
   readonly controllerManager?: boolean;
   /** Whether the API servers write audit logs. Default false. */
   readonly isAudited?: boolean;
@@ -25,7 +25,7 @@ export interface Stack {
   readonly dir: string;
   /** Of the first cluster. */
   readonly kubeconfig: string;
-  /** As many as were asked for. */
+  /** All clusters. */
   readonly clusters: readonly [Cluster, ...Cluster[]];
   /** `127.0.0.1:<port>`, gRPC; the namespace is `default`. */
   readonly temporalAddress: string;
@@ -33,21 +33,21 @@ export interface Stack {
   readonly uiUrl: string;
   readonly temporal: ServerHandle;
   readonly etcd: ServerHandle;
-  /** `http://127.0.0.1:<port>`, for what no API server does. Keys of the first cluster begin with `/cluster-1/`. */
+  /** `http://127.0.0.1:<port>`, for direct access. Keys of the first cluster begin with `/cluster-1/`. */
   readonly etcdUrl: string;
-  /** Ends all servers and removes a temporary folder. Safe to repeat. */
+  /** Stops all servers and removes a temporary folder. May be called again. */
   stop(): Promise<void>;
 }
 
-/** All servers are Go programs: collecting garbage less often, they need a tenth less CPU and 200 MB more each. */
+/** All servers are Go programs. Less frequent garbage collection saves a tenth of their CPU and costs 200 MB each. */
 const goSettings = { GOGC: '400' };
 
 /**
  * Starts a local stack and resolves when every server answers. The servers end with this process, even after kill -9.
- * Throws with the end of the server's log when one does not start; the others are stopped then.
+ * When one does not start, it stops the others and throws with the end of the log of that server.
  */
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
-  // All of them first: one that is being built must not let the others wait until they give up.
+  // All programs first: a build takes longer than servers wait for each other.
   const programs = await findServers(['etcd', 'temporal', 'kube-apiserver']);
   const controllerManager = options.controllerManager ? await findServer('kube-controller-manager') : undefined;
   const dir = options.dir ? resolve(options.dir) : await mkdtemp(join(tmpdir(), 'millwright-stack-'));

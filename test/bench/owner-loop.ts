@@ -5,9 +5,11 @@
  */
 import { readFile } from 'node:fs/promises';
 import { createOwnerActivities } from '../../activities/owner/index.ts';
+import { gardener } from '../../api/gardener/index.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
+import type { OwnerSet } from '../../api/owner/objects.ts';
 import { templateHash } from '../../api/owner/template.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
@@ -55,12 +57,12 @@ async function createOwner(name: string, replicas: number) {
     metadata: { name, namespace },
     spec: { replicas, selector: { matchLabels: { name } }, strategy, template },
   });
-  const hash = templateHash(deployment.spec?.template, undefined);
+  const hash = templateHash(gardener, deployment.spec?.template);
   const planned = { name: `${name}-${hash}`, hash, replicas };
-  const set = await control.create(machineSets, toNewMachineSet(deployment, [], planned));
+  const set = await control.create<OwnerSet>(machineSets, toNewMachineSet(gardener, deployment, [], planned));
   await inParallel(replicas, async (i) => {
     const machine = `${name}-${hash}-${String(i).padStart(5, '0')}`;
-    const { metadata } = await control.create(machines, toNewMachine(set, machine));
+    const { metadata } = await control.create(machines, toNewMachine(gardener, set, machine));
     await control.patch(machines, metadata, mergePatch(identityOf(machine)));
     await control.patch(machines, metadata, mergePatch({ status: runningStatus(machine) }), { subresource: 'status' });
   });

@@ -4,10 +4,10 @@ import { apiVersion } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
-import { isActive } from '../../api/owner/view.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { isActive } from '../support/machine-facts.ts';
 import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 
@@ -60,7 +60,7 @@ describe('an owner of three machines that is deleted', () => {
       async () => {
         expect((await millwright.machines()).filter(isActive)).toHaveLength(3);
         said = await command('describe', kind, 'pool');
-        return said.includes('waiting for the garbage collector of Kubernetes, since') ? said : undefined;
+        return said.includes('waiting for the Kubernetes garbage collector, since') ? said : undefined;
       },
       { describe: async () => said },
     );
@@ -81,7 +81,7 @@ describe('an owner of three machines that is deleted', () => {
     await withoutGarbageCollector(async () => {
       await control.delete(machineDeployments, key(), { propagationPolicy: 'Orphan' });
       expect(await untilItWaits('machinedeployment')).toMatch(
-        /the garbage collector of Kubernetes has to release what it owns, after a deletion with --cascade=or/,
+        /the Kubernetes garbage collector has to release what it owns, after a deletion with --cascade=or/,
       );
       expect(await command('rollout', 'status', 'pool')).toMatch(
         /is being deleted with --cascade=orphan since .*: wait until the Kubernetes garbage collector has released/,

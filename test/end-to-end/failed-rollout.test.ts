@@ -97,14 +97,14 @@ describe('a rollout that cannot move on', () => {
     const early = await rollout('status', '--watch', 'false');
     expect(early.code).toBe(0);
     expect(early.output).toMatch(/1 of 2 machines updated, 2 old, 2 available/);
-    expect(early.output).toContain('1 machine of the template does not run; no new one may come');
+    expect(early.output).toContain('1 new machine is not running yet; no new machine may be created');
     expect(early.output).toMatch(
-      /no older one may go, as 2 of at least 2 are available\n +pool-\S+: CrashLoopBackOff, R/,
+      /no old machine may be deleted: 2 are available, and at least 2 have to be\n +pool-\S+: CrashLoopBackOff, R/,
     );
     const waiting = await command('describe', 'mcd', 'pool');
     expect(waiting.output).toMatch(/^To do +complete the rollout$/m);
     expect(waiting.output).toMatch(/^Machines +2 desired, 3 existing, 3 active, 2 available, 2 old$/m);
-    expect(waiting.output).toMatch(/^Waiting for +1 machine of the template does not run; /m);
+    expect(waiting.output).toMatch(/^Waiting for +1 new machine is not running yet; /m);
     expect(waiting.output.match(/ResourceExhausted/g)).toHaveLength(1);
     expect(waiting.output).not.toMatch(/^Failed/m);
 
@@ -125,7 +125,7 @@ describe('a rollout that cannot move on', () => {
     const failed = millwright.temporal.workflow.getHandle(run.workflowId, run.runId);
     const { events = [] } = await failed.fetchHistory();
     const { message } = events?.at(-1)?.workflowExecutionFailedEventAttributes?.failure ?? {};
-    expect(message).toMatch(/has made no progress for 5 s\n1 machine holds it up:/);
+    expect(message).toMatch(/has made no progress for 5 s\nblocked by 1 machine:/);
     expect(message).toContain(`${stuck[0]?.metadata.name}: CrashLoopBackOff, ResourceExhausted`);
 
     const { workflow } = millwright.temporal;
@@ -142,7 +142,7 @@ describe('a rollout that cannot move on', () => {
     });
     expect(event).toMatchObject({
       type: 'Warning',
-      note: expect.stringMatching(/^no progress for 5 s; 1 machine holds it up: pool-\S+: CrashLoopBackOff, Resource/),
+      note: expect.stringMatching(/^no progress for 5 s; blocked by 1 machine: pool-\S+: CrashLoopBackOff, Resource/),
     });
     const told = await rollout('status');
     expect(told.code).toBe(1);
@@ -225,7 +225,7 @@ describe('a rollout that cannot move on', () => {
       return /not open/.test(answer.output) ? answer : undefined;
     });
     expect(described).toMatch(/^Workflow .*, not open: there is nothing to do while it is paused$/m);
-    expect(described).toMatch(/^Waiting for +2 machines of older templates stay while it is paused$/m);
+    expect(described).toMatch(/^Waiting for +2 old machines stay while it is paused$/m);
     expect(described).toMatch(/^To unblock +millwright rollout resume pool -n/m);
     const again = await rollout('pause');
     expect([again.code, again.output]).toEqual([
@@ -297,7 +297,7 @@ describe('a rollout that cannot move on', () => {
     await untilComplete('right');
 
     for (const { output } of [status, described]) {
-      expect(output).toMatch(/1 machine of the template does not run/);
+      expect(output).toMatch(/1 new machine is not running yet/);
       expect(output).toMatch(/pool-\S+: CrashLoopBackOff, ResourceExhausted/);
     }
   }, 120_000);

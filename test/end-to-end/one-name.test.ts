@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { NativeConnection } from '@temporalio/worker';
+import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
@@ -9,7 +10,6 @@ import { startWorkers, type Workers } from '../../temporal/worker.ts';
 import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
 import { progressQuery } from '../../workflows/orphansweep/messages.ts';
 import { startControllersHere } from '../support/controllers.ts';
-import { installCrds } from '../support/crds.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';

@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
-import { installCrds } from '../support/crds.ts';
 import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
 

@@ -4,13 +4,13 @@ import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
-import { isActive, isAvailable } from '../../api/owner/view.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
 import { phaseOf } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { isLong } from '../support/long.ts';
+import { isActive, isAvailable } from '../support/machine-facts.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 

@@ -19,7 +19,7 @@ import {
 } from '../../kube/errors.ts';
 import { jsonPatch, mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { applyPatch } from '../support/apply-patch.ts';
+import { applyPatch } from '../../kube/patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 
 let client: KubeClient;

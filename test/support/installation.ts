@@ -8,6 +8,7 @@ import { labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
 import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
@@ -17,7 +18,6 @@ import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { recordHistories } from '../replay/record.ts';
-import { installCrds } from './crds.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
 import { until } from './until.ts';
 

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach } from '@jest/globals';
 import { applyPlan } from '../../activities/owner/apply.ts';
 import { createOwnerActivities, type OwnerActivities, type OwnerKind } from '../../activities/owner/index.ts';
+import { contextOf } from '../../activities/owner/step.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeploymentSpec } from '../../api/gardener/schema/machine-deployment.ts';
@@ -65,7 +66,7 @@ export function setUpOwners() {
     };
     return {
       ...createOwnerActivities(deps),
-      actOnOwner: (ref, kind, plan) => applyPlan({ deps, ref, kind, plan, signal }),
+      actOnOwner: (ref, kind, plan) => applyPlan({ ...contextOf(deps, ref, kind), plan, signal }),
     };
   }
 
@@ -97,7 +98,7 @@ export function setUpOwners() {
 
   /** What the workflow would do next. */
   const planFor = async (ref: ObjectRef, kind?: OwnerKind): Promise<OwnerPlan> => decide(await read(ref, kind));
-  const decide = (reading: OwnerSnapshot) => planOwner(reading, (set) => `${set}-${++machinesNamed}`);
+  const decide = (reading: OwnerSnapshot) => planOwner(reading, (prefix) => `${prefix}-${++machinesNamed}`);
 
   /** Steps until there is nothing to do; each is done twice, as after a crash. */
   async function settle(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<void> {

@@ -6,6 +6,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { drainTaskQueue, names, providerTaskQueue } from '../../api/names.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
@@ -16,7 +17,6 @@ import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { refreshSignal, retryNowSignal } from '../../workflows/messages.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { installCrds } from '../support/crds.ts';
 import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 
 let proxy: FaultProxy;

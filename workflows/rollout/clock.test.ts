@@ -1,27 +1,41 @@
 import { describe, expect, it } from '@jest/globals';
-import { rolloutComplete, rolloutLate } from '../../api/attention.ts';
 import type { OwnerView, SetView } from '../../api/model/owner.ts';
-import { afterOutage, isDue, isToldLate, tick, tickForward, toNewDeadline } from './clock.ts';
+import { afterOutage, isDue, isReportedLate, tick, tickForward, withNewDeadline } from './clock.ts';
 
 const set: SetView = {
-  ...{ name: 'new', uid: 'new', resourceVersion: '1', generation: 1, current: true, managed: true, deleting: false },
-  ...{ observed: true, annotated: true, closed: false, replicas: 3, total: 1, active: 1, available: 0 },
+  ...{
+    name: 'new',
+    uid: 'new',
+    resourceVersion: '1',
+    generation: 1,
+    isNew: true,
+    hasOurFinalizer: true,
+    deleting: false,
+  },
+  ...{ outdated: [], closed: false, replicas: 3, total: 1, active: 1, available: 0 },
   ...{ starting: 1, failed: 0, replacing: 0 },
 };
 const old: SetView = {
   ...set,
   name: 'old',
   uid: 'old',
-  current: false,
+  isNew: false,
   total: 3,
   active: 3,
   available: 3,
   starting: 0,
 };
 const rolling: OwnerView = {
-  ...{ kind: 'MachineDeployment', uid: 'owner', resourceVersion: '1', generation: 1, managed: true, deleting: false },
-  ...{ observed: true, paused: false, replicas: 3, strategy: 'RollingUpdate', maxSurge: 1, maxUnavailable: 0 },
-  ...{ progress: 'MachineSetUpdated', progressDeadlineSeconds: 10 },
+  ...{
+    kind: 'MachineDeployment',
+    uid: 'owner',
+    resourceVersion: '1',
+    generation: 1,
+    hasOurFinalizer: true,
+    deleting: false,
+  },
+  ...{ outdated: [], paused: false, replicas: 3, strategy: 'RollingUpdate', maxSurge: 1, maxUnavailable: 0 },
+  ...{ progress: 'updated', progressDeadlineSeconds: 10 },
   template: { setName: 'new', hash: '1' },
   sets: [old, set],
 };
@@ -51,9 +65,9 @@ describe('the clock of a rollout', () => {
   });
 
   it.each<[string, Partial<OwnerView>]>([
-    ['complete', { progress: rolloutComplete, sets: [{ ...set, total: 3, active: 2, available: 2 }] }],
+    ['complete', { progress: 'complete', sets: [{ ...set, total: 3, active: 2, available: 2 }] }],
     ['paused', { paused: true }],
-    ['an update in place', { strategy: 'InPlaceUpdate' }],
+    ['an update in place', { strategy: 'InPlace' }],
     ['not valid', { problem: 'spec.selector is missing' }],
     ['being deleted', { deleting: true }],
     ['of a set alone', { kind: 'MachineSet' }],
@@ -68,11 +82,11 @@ describe('the clock of a rollout', () => {
     expect([14_999, 15_000].map((now) => isDue(clock, rolling, now))).toEqual([false, true]);
     expect([904_999, 905_000].map((now) => isDue(clock, patient, now))).toEqual([false, true]);
     expect(isDue({ ...clock, isLate: true }, rolling, 99_000)).toBe(false);
-    expect([rolling, patient].map((view) => isToldLate({ ...clock, isLate: true }, view))).toEqual([true, false]);
+    expect([rolling, patient].map((view) => isReportedLate({ ...clock, isLate: true }, view))).toEqual([true, false]);
   });
 
   it('[mcm 80] is late until there is progress, also where only the status says so', () => {
-    const told = { ...rolling, progress: rolloutLate };
+    const told: OwnerView = { ...rolling, progress: 'late' };
     const late = after(told, told);
     expect(late).toMatchObject({ isLate: true });
     expect(tick(late, withNew({ available: 1 }), 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
@@ -81,17 +95,17 @@ describe('the clock of a rollout', () => {
   });
 
   it('is not late for a template that has no set yet, whatever the status says of the one before', () => {
-    const told = { ...rolling, progress: rolloutLate, sets: [old] };
+    const told: OwnerView = { ...rolling, progress: 'late', sets: [old] };
     expect(tick(undefined, told, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
   });
 
   it('begins anew when one that was late without a deadline gets one', () => {
     const late = { ...after(rolling)!, isLate: true };
     const { progressDeadlineSeconds: _, ...patient } = rolling;
-    expect(toNewDeadline(late, rolling, 7_000)).toEqual({ ...late, isLate: false, sinceMs: 7_000 });
-    expect(toNewDeadline(late, patient, 7_000)).toBe(late);
-    expect(toNewDeadline(late, { ...rolling, progress: rolloutLate }, 7_000)).toBe(late);
-    expect(toNewDeadline(after(rolling), rolling, 7_000)).toEqual(after(rolling));
+    expect(withNewDeadline(late, rolling, 7_000)).toEqual({ ...late, isLate: false, sinceMs: 7_000 });
+    expect(withNewDeadline(late, patient, 7_000)).toBe(late);
+    expect(withNewDeadline(late, { ...rolling, progress: 'late' }, 7_000)).toBe(late);
+    expect(withNewDeadline(after(rolling), rolling, 7_000)).toEqual(after(rolling));
   });
 
   it('[invariant 6] begins anew after an outage', () => {
@@ -103,7 +117,7 @@ describe('the clock of a rollout', () => {
     const clock = after(rolling);
     const before = { ...rolling, template: { setName: 'older', hash: '0' } };
     expect(tickForward(clock, before, 3_000)).toBe(clock);
-    expect(tickForward(clock, { ...rolling, progress: rolloutComplete, sets: [set] }, 3_000)).toBe(clock);
+    expect(tickForward(clock, { ...rolling, progress: 'complete', sets: [set] }, 3_000)).toBe(clock);
     expect(tickForward(clock, withNew({ available: 1 }), 3_000)).toMatchObject({ available: 1, sinceMs: 3_000 });
     expect(tickForward(undefined, rolling, 3_000)).toBeUndefined();
   });

@@ -1,12 +1,12 @@
 /** Signals, queries and failures of the workflows that own machines. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { OwnerNeed } from '../../api/attention.ts';
 import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
+import type { OwnerNeed } from '../../api/owner/needs.ts';
 import type { ProgressClock } from './clock.ts';
 
-/** A watcher saw something new about the owner, its sets or its machines. From a cache: it wakes, it does not decide. */
+/** A watcher saw a change of the owner, its sets or its machines. From a cache: it wakes the workflow, it decides nothing. */
 export const ownerObservedSignal = defineSignal<[OwnerView]>('observed');
 /** What the workflow of an owner is doing. */
 export const describeOwnerQuery = defineQuery<OwnerDescription>('describe');
@@ -17,7 +17,7 @@ export interface OwnerDescription {
   readonly since: string;
   /** Why the workflow is open. */
   readonly needs: readonly OwnerNeed[];
-  /** Machines of all sets: wanted, existing, active, available. */
+  /** Machines of all sets. */
   readonly replicas: {
     readonly desired: number;
     readonly total: number;
@@ -26,21 +26,21 @@ export interface OwnerDescription {
   };
   /** What has to happen before more can be done. */
   readonly waitsFor?: string;
-  /** While a rollout is under way: when it last got further, and when it has taken too long unless it does again. */
+  /** While a rollout is under way: its last progress, and its deadline without more. */
   readonly progressAt?: string;
   readonly deadline?: string;
-  /** Once it has taken too long, and until it gets further: what it waits for, and why. As it was when it was late. */
+  /** From the deadline until there is progress: what blocked the rollout when the deadline passed. */
   readonly blockedOn?: Blocker;
   readonly blockedBy?: RolloutBlockers;
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
-  /** The run that has failed and from which this one has taken over; none that was late. */
+  /** The failed run that this one has taken over from; left out for a late one. */
   readonly failedRun?: FailedRun;
 }
 
 /** Type of the failure of a run past its progress deadline; its first detail is a `RolloutState`. */
 export const progressDeadlineFailure = 'ProgressDeadlineExceeded';
 
-/** What a run leaves to the next one: to one that it continues as, or to the one that is opened when it fails. */
+/** What a run leaves to the next one, whether it continues as new or fails. */
 export interface RolloutState {
   readonly clock: ProgressClock;
   readonly blockedBy?: RolloutBlockers;

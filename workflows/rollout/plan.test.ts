@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ownerNeeds, rolloutComplete } from '../../api/attention.ts';
 import type { Candidate, OwnerPlan, OwnerSnapshot, OwnerView, SetView } from '../../api/model/owner.ts';
+import { ownerNeeds } from '../../api/owner/needs.ts';
 import { isEmpty, maxPerStep, planOwner } from './plan.ts';
 
 describe('planOwner', () => {
@@ -9,12 +9,11 @@ describe('planOwner', () => {
     uid: 'set-1',
     resourceVersion: '3',
     generation: 1,
-    annotated: true,
     closed: false,
-    current: true,
-    managed: true,
+    isNew: true,
+    hasOurFinalizer: true,
     deleting: false,
-    observed: true,
+    outdated: [],
     replicas: 3,
     total: 3,
     active: 3,
@@ -29,14 +28,14 @@ describe('planOwner', () => {
     resourceVersion: '2',
     generation: 4,
     paused: false,
-    managed: true,
+    hasOurFinalizer: true,
     deleting: false,
-    observed: true,
+    outdated: [],
     replicas: 3,
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
-    progress: rolloutComplete,
+    progress: 'complete',
     template: { setName: 'pool-1', hash: '42' },
     sets: [set],
   };
@@ -61,17 +60,19 @@ describe('planOwner', () => {
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
 
   it('[invariant 5] goes on with a creation that was begun, and only then takes other names', () => {
-    const pendingCreations = [{ set: 'pool-1', text: 'a,b,c', left: ['b', 'c'] }];
+    const pendingCreations = [{ set: 'pool-1', id: 'first', missing: ['b', 'c'] }];
     const lacking = (active: number) => ({ ...owner, sets: [{ ...set, total: active, active, available: active }] });
     expect(planFor(lacking(0), [], pendingCreations).create).toEqual([
-      { set: 'pool-1', uid: set.uid, names: ['b', 'c', 'pool-1-1'], after: 'a,b,c' },
+      { set: 'pool-1', uid: set.uid, id: 'creation-2', names: ['b', 'c', 'pool-1-1'], continues: 'first' },
     ]);
     expect(created(planFor(lacking(2), [], pendingCreations))).toEqual(['b']);
-    expect(planFor(lacking(2)).create).toEqual([{ set: 'pool-1', uid: set.uid, names: ['pool-1-1'] }]);
+    expect(planFor(lacking(2)).create).toEqual([
+      { set: 'pool-1', uid: set.uid, id: 'creation-2', names: ['pool-1-1'] },
+    ]);
   });
 
   it('[mcm 70] makes the set of a new deployment with all its replicas, finalizers and a report in one step', () => {
-    const plan = planFor({ ...unreported, managed: false, observed: false, sets: [] });
+    const plan = planFor({ ...unreported, hasOurFinalizer: false, outdated: ['status'], sets: [] });
     expect(plan).toEqual({
       generation: 4,
       sets: [],
@@ -82,13 +83,15 @@ describe('planOwner', () => {
       remove: [],
       releaseSets: [],
       release: false,
-      report: { progress: 'NewMachineSetCreated' },
+      report: { progress: 'created' },
     });
   });
 
   it('[mcm 59] creates as many machines as are missing, each with a name of its own', () => {
     const plan = planFor({ ...owner, sets: [empty] });
-    expect(plan.create).toEqual([{ set: 'pool-1', uid: 'set-1', names: ['pool-1-1', 'pool-1-2', 'pool-1-3'] }]);
+    expect(plan.create).toEqual([
+      { set: 'pool-1', uid: 'set-1', id: 'creation-4', names: ['pool-1-1', 'pool-1-2', 'pool-1-3'] },
+    ]);
   });
 
   it('[mcm 61] creates at most a hundred in one step', () => {
@@ -133,7 +136,7 @@ describe('planOwner', () => {
   });
 
   it('takes all that it may from older sets, and from the present one only what is more than the replicas', () => {
-    const sets = ['old', 'new'].map((name) => ({ ...set, name, uid: name, current: name === 'new' }));
+    const sets = ['old', 'new'].map((name) => ({ ...set, name, uid: name, isNew: name === 'new' }));
     const candidates = ['n1', 'o1', 'n2', 'o2', 'o3'].map((name) =>
       candidate(name, { set: name.startsWith('o') ? 'old' : 'new' }),
     );
@@ -147,7 +150,7 @@ describe('planOwner', () => {
 
   it('makes no machine of an older template: what fails there is replaced by one of the present template', () => {
     const sets = [
-      { ...set, name: 'old', current: false, active: 2, available: 2, replacing: 1 },
+      { ...set, name: 'old', isNew: false, active: 2, available: 2, replacing: 1 },
       { ...empty, replicas: 0 },
     ];
     const plan = planFor({ ...owner, sets });
@@ -159,14 +162,14 @@ describe('planOwner', () => {
   });
 
   describe('while machines of an older template make way', () => {
-    const old = { ...set, name: 'old', uid: 'old', current: false };
+    const old = { ...set, name: 'old', uid: 'old', isNew: false };
     const fresh = { ...set, name: 'new', uid: 'new' };
     /** A set with some machines that are available, some that start, and some that are neither. */
     const having = (of: SetView, available: number, starting = 0, unavailable = 0): SetView => {
       const total = available + starting + unavailable;
       return { ...of, replicas: total, total, active: total, available, starting };
     };
-    const three = { ...owner, replicas: 3, maxSurge: 1, progress: 'MachineSetUpdated' };
+    const three: OwnerView = { ...owner, replicas: 3, maxSurge: 1, progress: 'updated' };
     const sizes = (view: OwnerView) =>
       Object.fromEntries(planFor(view).sets.map(({ name, replicas }) => [name, replicas]));
 
@@ -230,8 +233,8 @@ describe('planOwner', () => {
         'the way back: the set of the older template grows again',
         { maxSurge: 0, maxUnavailable: 1 },
         [
-          { ...having(old, 1), current: true },
-          { ...having(fresh, 1), current: false },
+          { ...having(old, 1), isNew: true },
+          { ...having(fresh, 1), isNew: false },
         ],
         { old: 2, new: 1 },
       ],
@@ -240,31 +243,31 @@ describe('planOwner', () => {
       [
         '[invariant 7] as many marked machines of the new set as the replicas are fewer',
         { replicas: 2 },
-        [having(old, 2), { ...having(fresh, 2), marked: 2, told: 3 }],
+        [having(old, 2), { ...having(fresh, 2), marked: 2, announcedReplicas: 3 }],
         { old: 1, new: 1 },
       ],
       [
         '[invariant 7] marked machines of the new set that a step before has asked for',
         { replicas: 2 },
-        [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, told: 2 }],
+        [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, announcedReplicas: 2 }],
         { old: 1, new: 1 },
       ],
       [
         '[invariant 7] no marked machine that a step before has asked for once the replicas are as they were',
         {},
-        [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, told: 2 }],
+        [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, announcedReplicas: 2 }],
         { old: 1, new: 3 },
       ],
       [
         '[invariant 7] no marked machine of the new set while the replicas are as they were',
         {},
-        [having(old, 3), { ...having(fresh, 1), marked: 1, told: 3 }],
+        [having(old, 3), { ...having(fresh, 1), marked: 1, announcedReplicas: 3 }],
         { old: 2, new: 1 },
       ],
       [
         '[invariant 5] no marked machine of the new set while too few are available',
         { replicas: 2 },
-        [having(old, 1, 0, 1), { ...having(fresh, 1), marked: 1, told: 3 }],
+        [having(old, 1, 0, 1), { ...having(fresh, 1), marked: 1, announcedReplicas: 3 }],
         { old: 1, new: 1 },
       ],
       [
@@ -278,13 +281,13 @@ describe('planOwner', () => {
     });
 
     it('[invariant 7] tells the new set what fewer replicas have asked for, as far as too few are available now', () => {
-      const wishing = { ...having(fresh, 2), annotated: false, marked: 2, told: 5 };
+      const wishing: SetView = { ...having(fresh, 2), outdated: ['annotations'], marked: 2, announcedReplicas: 5 };
       const asked = (gone: number) =>
         planFor({ ...three, sets: [having(old, 2 - gone, 0, gone), wishing] }).scale.find(
           (scale) => scale.set === 'new',
         );
-      expect(asked(0)).toEqual({ set: 'new', replicas: 1, told: 4 });
-      expect(asked(1)).toEqual({ set: 'new', replicas: 2, told: 5 });
+      expect(asked(0)).toEqual({ set: 'new', replicas: 1, announcedReplicas: 4 });
+      expect(asked(1)).toEqual({ set: 'new', replicas: 2, announcedReplicas: 5 });
     });
 
     it('[mcm 77] makes the set of a new template when the last old machine is gone, to recreate', () => {
@@ -338,12 +341,12 @@ describe('planOwner', () => {
       [
         'no surge once the replicas are others',
         { replicas: 5 },
-        [{ ...having(old, 4), annotated: false }, having(fresh, 2)],
+        [{ ...having(old, 4), outdated: ['annotations'] }, having(fresh, 2)],
         { old: 3, new: 2 },
       ],
     ])('[mcm 78] asks for %s while paused', (_name, change, sets, expected) => {
       expect(sizes({ ...three, paused: true, ...change, sets })).toEqual(expected);
-      expect(sizes({ ...three, strategy: 'InPlaceUpdate', ...change, sets })).toEqual(expected);
+      expect(sizes({ ...three, strategy: 'InPlace', ...change, sets })).toEqual(expected);
     });
 
     it('[mcm 78] replaces a machine in its own set while paused', () => {
@@ -354,7 +357,7 @@ describe('planOwner', () => {
   });
 
   it('[invariant 3] creates nothing in a set that lacks our finalizer', () => {
-    const plan = planFor({ ...owner, sets: [{ ...empty, managed: false }] });
+    const plan = planFor({ ...owner, sets: [{ ...empty, hasOurFinalizer: false }] });
     expect(plan).toMatchObject({ addFinalizers: true, create: [] });
   });
 
@@ -380,9 +383,9 @@ describe('planOwner', () => {
   });
 
   it('is at rest once a deleted owner is released, although others still hold it back', () => {
-    const released = { ...empty, managed: false, deleting: true };
+    const released = { ...empty, hasOurFinalizer: false, deleting: true };
     for (const view of [owner, lone]) {
-      expect(isEmpty(planFor({ ...view, deleting: true, managed: false, sets: [released] }))).toBe(true);
+      expect(isEmpty(planFor({ ...view, deleting: true, hasOurFinalizer: false, sets: [released] }))).toBe(true);
     }
   });
 
@@ -391,11 +394,14 @@ describe('planOwner', () => {
       ...empty,
       name: 'pool-2',
       uid: 'set-2',
-      current: false,
-      managed: false,
+      isNew: false,
+      hasOurFinalizer: false,
       deleting: true,
     };
-    const view: OwnerView = { ...owner, sets: [set, { ...released, orphans: true, observed: false, generation: 2 }] };
+    const view: OwnerView = {
+      ...owner,
+      sets: [set, { ...released, orphans: true, outdated: ['status'], generation: 2 }],
+    };
     expect(ownerNeeds(view)).toEqual([]);
     expect(isEmpty(planFor(view))).toBe(true);
   });
@@ -421,19 +427,25 @@ describe('planOwner', () => {
 
   it('says once what is wrong with an owner, and does nothing else but delete it', () => {
     const problem = 'spec.selector is missing';
-    const wrong = { ...unreported, problem, managed: false, observed: false, sets: [{ ...set, failed: 1 }] };
+    const wrong: OwnerView = {
+      ...unreported,
+      problem,
+      hasOurFinalizer: false,
+      outdated: ['status'],
+      sets: [{ ...set, failed: 1 }],
+    };
     const plan = planFor(wrong, [candidate('bad', { failed: true })]);
     expect(plan.report).toEqual({ problem });
     const { report: _report, ...rest } = plan;
     expect(isEmpty(rest)).toBe(true);
-    const told = { ...wrong, observed: true };
-    expect([isEmpty(planFor(told)), ownerNeeds(told)]).toEqual([true, []]);
-    expect(removed(planFor({ ...told, deleting: true }, [candidate('a')]))).toEqual(['a']);
+    const reported: OwnerView = { ...wrong, outdated: [] };
+    expect([isEmpty(planFor(reported)), ownerNeeds(reported)]).toEqual([true, []]);
+    expect(removed(planFor({ ...reported, deleting: true }, [candidate('a')]))).toEqual(['a']);
   });
 
   it('makes no set for a new template while paused, and scales the newest', () => {
-    const older = { ...set, name: 'old', uid: 'old', current: false };
-    const newest = { ...set, current: false, total: 2, active: 2, available: 2, replicas: 2 };
+    const older = { ...set, name: 'old', uid: 'old', isNew: false };
+    const newest = { ...set, isNew: false, total: 2, active: 2, available: 2, replicas: 2 };
     const plan = planFor({ ...owner, paused: true, replicas: 9, sets: [older, newest] });
     expect(plan).not.toHaveProperty('createSet');
     expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 6 }]);
@@ -441,7 +453,7 @@ describe('planOwner', () => {
   });
 
   it('tells sets what their deployment asks for, without another change', () => {
-    const plan = planFor({ ...owner, sets: [{ ...set, annotated: false }] });
+    const plan = planFor({ ...owner, sets: [{ ...set, outdated: ['annotations'] }] });
     expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 3 }]);
   });
 
@@ -455,54 +467,50 @@ describe('planOwner', () => {
 
   it('neither makes sets for nor reports progress of a set without a deployment', () => {
     expect(isEmpty(planFor(lone))).toBe(true);
-    const plan = planFor({ ...lone, observed: false, replicas: 5, sets: [{ ...set, replicas: 5 }] });
+    const plan = planFor({ ...lone, outdated: ['status'], replicas: 5, sets: [{ ...set, replicas: 5 }] });
     expect(created(plan)).toHaveLength(2);
     expect(plan).toMatchObject({ scale: [], report: {} });
     expect(plan).not.toHaveProperty('createSet');
   });
 
   it.each<[string, OwnerView, string | undefined]>([
-    ['complete when all machines of the template run', { ...owner, progress: 'FoundNewMachineSet' }, rolloutComplete],
+    ['complete when all machines of the template run', { ...owner, progress: 'found' }, 'complete'],
     [
       'complete when there are none to run',
       { ...unreported, replicas: 0, sets: [{ ...empty, replicas: 0 }] },
-      rolloutComplete,
+      'complete',
     ],
-    [
-      'not complete with a machine that does not run',
-      { ...unreported, sets: [{ ...set, available: 2 }] },
-      'FoundNewMachineSet',
-    ],
-    ['not complete with one that is leaving', { ...unreported, sets: [{ ...set, total: 4 }] }, 'FoundNewMachineSet'],
+    ['not complete with a machine that does not run', { ...unreported, sets: [{ ...set, available: 2 }] }, 'found'],
+    ['not complete with one that is leaving', { ...unreported, sets: [{ ...set, total: 4 }] }, 'found'],
     ['still complete when a machine fails later', { ...owner, sets: [{ ...set, available: 2 }] }, undefined],
     ['still complete while it is scaled', { ...owner, replicas: 9 }, undefined],
-    ['under way again with a new template', { ...owner, sets: [{ ...set, current: false }] }, 'NewMachineSetCreated'],
+    ['under way again with a new template', { ...owner, sets: [{ ...set, isNew: false }] }, 'created'],
     [
       'under way with machines of an older template',
       {
         ...owner,
         sets: [
-          { ...set, name: 'old', current: false },
+          { ...set, name: 'old', isNew: false },
           { ...empty, replicas: 0 },
         ],
       },
-      'FoundNewMachineSet',
+      'found',
     ],
     [
       'moving on with the first machine',
-      { ...owner, progress: 'NewMachineSetCreated', sets: [{ ...set, available: 0 }] },
-      'MachineSetUpdated',
+      { ...owner, progress: 'created', sets: [{ ...set, available: 0 }] },
+      'updated',
     ],
-    ['[mcm 78] paused', { ...owner, paused: true }, 'DeploymentPaused'],
-    ['paused, once', { ...owner, paused: true, progress: 'DeploymentPaused' }, undefined],
-    ['late though it is paused', { ...owner, paused: true, progress: 'ProgressDeadlineExceeded' }, undefined],
-    ['[mcm 78] resumed', { ...owner, progress: 'DeploymentPaused' }, 'DeploymentResumed'],
-    ['complete after it was resumed', { ...owner, progress: 'DeploymentResumed' }, rolloutComplete],
-    ['complete after it was late', { ...owner, progress: 'ProgressDeadlineExceeded' }, rolloutComplete],
+    ['[mcm 78] paused', { ...owner, paused: true }, 'paused'],
+    ['paused, once', { ...owner, paused: true, progress: 'paused' }, undefined],
+    ['late though it is paused', { ...owner, paused: true, progress: 'late' }, undefined],
+    ['[mcm 78] resumed', { ...owner, progress: 'paused' }, 'resumed'],
+    ['complete after it was resumed', { ...owner, progress: 'resumed' }, 'complete'],
+    ['complete after it was late', { ...owner, progress: 'late' }, 'complete'],
     [
       '[mcm 80] moving on again after it was late',
-      { ...owner, progress: 'ProgressDeadlineExceeded', sets: [{ ...set, available: 1 }] },
-      'MachineSetUpdated',
+      { ...owner, progress: 'late', sets: [{ ...set, available: 1 }] },
+      'updated',
     ],
   ])('says that a rollout is %s', (_name, view, progress) => {
     expect(planFor(view).report).toEqual(progress === undefined ? undefined : { progress });

@@ -1,54 +1,92 @@
 /** What people see of the workflow of an owner: the query `describe`, the details in the Temporal UI, why it failed. */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { ApplicationFailure, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
-import { toTasks } from '../../api/attention.ts';
+import { ApplicationFailure, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
+import { ownerNeeds, toTasks } from '../../api/owner/needs.ts';
+import { sumOf } from '../../api/owner/set-counts.ts';
+import { waitsOf } from '../../api/owner/waits.ts';
 import { failedRunText } from '../failed-run.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
+import type { OwnerRun } from './state.ts';
 
 const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, SearchAttributeType.KEYWORD);
 
-/** Sets the search attribute of what a workflow waits for: one event. */
-export function showBlocker(blockedOn: Blocker | undefined): void {
-  upsertSearchAttributes([{ key: blockedOnKey, value: blockedOn ?? null }]);
+/** Describes a run by its newest reading. */
+export function report(run: OwnerRun, view: OwnerView, doing: string): void {
+  const { clock, blockedBy, description } = run;
+  const { failedRun } = description;
+  const waitsFor = waitsOf(view);
+  run.description = {
+    doing,
+    since: doing === description.doing ? description.since : new Date().toISOString(),
+    needs: ownerNeeds(view),
+    replicas: {
+      desired: view.replicas,
+      total: sumOf(view.sets, (set) => set.total),
+      active: sumOf(view.sets, (set) => set.active),
+      available: sumOf(view.sets, (set) => set.available),
+    },
+    ...(waitsFor !== undefined && { waitsFor }),
+    ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + run.deadlineMs) }),
+    ...(blockedBy && { blockedOn: blockedBy.blockedOn, blockedBy }),
+    ...(failedRun && { failedRun }),
+  };
+  setCurrentDetails(toMarkdown(run.description));
 }
 
-/** The failure of a run past its progress deadline, which names the machines that hold it up and says why. */
+/** Describes a run whose last request was refused or not answered. */
+export function reportError(
+  run: OwnerRun,
+  { code, message }: { readonly code: string; readonly message: string },
+): void {
+  const lastError = { code, message, at: new Date().toISOString() };
+  run.description = { ...run.description, doing: 'waiting for the Kubernetes API', lastError };
+  setCurrentDetails(toMarkdown(run.description));
+}
+
+function timeOf(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** Sets the search attribute of what the workflow waits for: one event, and only when it changes. */
+export function blockOn(run: OwnerRun, blocker: Blocker | undefined): void {
+  if (run.shownBlocker === blocker) return;
+  run.shownBlocker = blocker;
+  upsertSearchAttributes([{ key: blockedOnKey, value: blocker ?? null }]);
+}
+
+/** The failure of a run past its progress deadline, with the machines that block it and why. */
 export function toLateFailure({ namespace, name }: ObjectRef, state: RolloutState, deadlineMs: number): Error {
-  const heldUp = state.blockedBy === undefined ? [] : toLines(state.blockedBy);
   const { taskQueue: installation } = workflowInfo();
   const other = installation === namespace ? '' : ` --installation ${installation}`;
   const message = [
     `the rollout of MachineDeployment ${namespace}/${name} has made no progress for ${deadlineMs / 1_000} s`,
-    ...heldUp,
-    `it goes on in the next run; once the cause is away: millwright rollout retry ${name} -n ${namespace}${other}`,
+    ...toLines(state.blockedBy),
+    `the next run continues it; once the cause is fixed: millwright rollout retry ${name} -n ${namespace}${other}`,
   ].join('\n');
-  // However often it was late, the next run opens as soon.
+  // The next run opens at once, however many runs were late.
   return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state], nextRetryDelay: '1s' });
 }
 
 /** The same as one line, for an Event. */
 export function toLateNote({ progressDeadlineSeconds }: OwnerView, blockedBy: RolloutBlockers | undefined): string {
-  const heldUp = blockedBy === undefined ? [] : toLines(blockedBy);
-  return [`no progress for ${progressDeadlineSeconds} s`, ...heldUp].join('; ').replace(/:;/g, ':');
+  return [`no progress for ${progressDeadlineSeconds} s`, ...toLines(blockedBy)].join('; ').replace(/:;/g, ':');
 }
 
-/** What a reading says, for people. */
+/** What an owner is doing, for people. @param isIdle whether the plan is empty */
 export function doingOf({ problem, paused, deleting, orphans }: OwnerView, isIdle: boolean): string {
-  if (orphans) return 'waiting for the garbage collector of Kubernetes';
-  if (problem !== undefined && !deleting) return `nothing, for it is not valid: ${problem}`;
+  if (orphans) return 'waiting for the Kubernetes garbage collector';
+  if (problem !== undefined && !deleting) return `nothing: the spec is invalid (${problem})`;
   if (!isIdle) return 'changing its machines';
-  return paused
-    ? 'waiting for its machines; a change of its template waits, for it is paused'
-    : 'waiting for its machines';
+  return paused ? 'waiting for its machines; template changes are on hold while paused' : 'waiting for its machines';
 }
 
 /** The description as Markdown. */
-export function toMarkdown(described: OwnerDescription): string {
-  const { doing, since, needs, replicas, waitsFor, progressAt, deadline, blockedOn, blockedBy, lastError, failedRun } =
-    described;
+export function toMarkdown(description: OwnerDescription): string {
+  const { doing, since, needs, replicas, waitsFor, progressAt, deadline } = description;
+  const { blockedOn, blockedBy, lastError, failedRun } = description;
   const { desired, total, active, available } = replicas;
   const lines = [
     `- **Doing**: ${doing}, since ${since}`,
@@ -57,21 +95,23 @@ export function toMarkdown(described: OwnerDescription): string {
   ];
   if (waitsFor !== undefined) lines.push(`- **Waiting for**: ${waitsFor}`);
   if (progressAt !== undefined && deadline !== undefined) {
-    lines.push(`- **Progress**: last at ${progressAt}; too late from ${deadline} on`);
+    lines.push(`- **Progress**: last at ${progressAt}; deadline ${deadline}`);
   }
   if (blockedOn !== undefined) lines.push(`- **Blocked on**: ${blockedOn}: ${blockers[blockedOn]}`);
-  if (blockedBy !== undefined) lines.push(...toLines(blockedBy).map((line) => `- ${line}`));
+  lines.push(...toLines(blockedBy).map((line) => `- ${line}`));
   if (lastError !== undefined)
     lines.push(`- **Last error**: ${lastError.code} at ${lastError.at}: ${lastError.message}`);
   if (failedRun !== undefined) lines.push(`- **Last failed run**: ${failedRunText(failedRun)}`);
   return lines.join('\n');
 }
 
-function toLines({ count, machines, problem }: RolloutBlockers): string[] {
+function toLines(blockedBy: RolloutBlockers | undefined): string[] {
+  if (blockedBy === undefined) return [];
+  const { count, machines, problem } = blockedBy;
   const more = count - machines.length;
   return [
     ...(problem === undefined ? [] : [problem]),
-    count === 1 ? '1 machine holds it up:' : `${count} machines hold it up${count === 0 ? '' : ':'}`,
+    ...(count === 0 ? ['no machine blocks it'] : [`blocked by ${count === 1 ? '1 machine' : `${count} machines`}:`]),
     ...machines.map(({ name, reason }) => `${name}: ${reason}`),
     ...(more > 0 ? [`and ${more} more`] : []),
   ];

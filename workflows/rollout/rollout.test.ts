@@ -8,7 +8,6 @@ import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/commo
 import type { NativeConnection } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import type { OwnerActivities } from '../../activities/owner/index.ts';
-import { rolloutComplete, rolloutLate, rolloutPaused } from '../../api/attention.ts';
 import type { OwnerPlan, OwnerSnapshot, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
@@ -24,11 +23,10 @@ const set: SetView = {
   uid: 'set-1',
   resourceVersion: '1',
   generation: 1,
-  current: true,
-  managed: true,
+  isNew: true,
+  hasOurFinalizer: true,
   deleting: false,
-  observed: true,
-  annotated: true,
+  outdated: [],
   closed: false,
   replicas: 3,
   total: 3,
@@ -43,15 +41,15 @@ const atRest: OwnerView = {
   uid: 'owner-1',
   resourceVersion: '1',
   generation: 1,
-  managed: true,
+  hasOurFinalizer: true,
   deleting: false,
-  observed: true,
+  outdated: [],
   paused: false,
   replicas: 3,
   strategy: 'RollingUpdate',
   maxSurge: 0,
   maxUnavailable: 0,
-  progress: rolloutComplete,
+  progress: 'complete',
   template: { setName: 'pool-1', hash: '1' },
   sets: [set],
 };
@@ -178,7 +176,7 @@ describe('the workflow of an owner', () => {
     const orphaning: OwnerView = { ...deleted, orphans: true };
     view = orphaning;
     await handle.signal(ownerObservedSignal, orphaning);
-    await eventually(async () => (await doing()) === 'waiting for the garbage collector of Kubernetes');
+    await eventually(async () => (await doing()) === 'waiting for the Kubernetes garbage collector');
     expect((await handle.query(describeOwnerQuery)).waitsFor).toContain('after a deletion with --cascade=orphan');
 
     const released: OwnerView = { ...deleted, sets: [] };
@@ -193,8 +191,7 @@ describe('the workflow of an owner', () => {
 
   it('[invariant 5] reads again after a step that failed, and goes on with the creation that it has begun', async () => {
     act = (plan) => {
-      const left = namesOf(plan).slice(1);
-      pendingCreations = [{ set: 'pool-1', text: namesOf(plan).join(), left }];
+      pendingCreations = [{ set: 'pool-1', id: plan.create[0]?.id ?? '', missing: namesOf(plan).slice(1) }];
       view = { ...atRest, sets: [{ ...set, total: 1, active: 1, available: 1 }] };
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
     };
@@ -224,10 +221,10 @@ describe('the workflow of an owner', () => {
     act = () => {
       view = { ...lacking, problem };
     };
-    await start({ ...lacking, problem, observed: false });
+    await start({ ...lacking, problem, outdated: ['status'] });
     await handle.result();
     expect(plans).toMatchObject([{ report: { problem }, create: [] }]);
-    expect(await doing()).toBe(`nothing, for it is not valid: ${problem}`);
+    expect(await doing()).toBe(`nothing: the spec is invalid (${problem})`);
   });
 
   it('begins a new run for a new template, before it does anything for that', async () => {
@@ -264,7 +261,7 @@ describe('the workflow of an owner', () => {
 
 describe('a rollout with a progress deadline', () => {
   /** One machine of three is missing, and its place is not free. */
-  const stuck: OwnerView = { ...waiting, progress: 'MachineSetUpdated', progressDeadlineSeconds: 2 };
+  const stuck: OwnerView = { ...waiting, progress: 'updated', progressDeadlineSeconds: 2 };
   const blockedOn = async (of: WorkflowHandle) => (await of.describe()).typedSearchAttributes.get(blockedOnKey);
   const current = () => client.workflow.getHandle(handle.workflowId);
   const reported = () => plans.flatMap(({ report }) => report?.progress ?? []);
@@ -290,19 +287,19 @@ describe('a rollout with a progress deadline', () => {
 
     const failed = client.workflow.getHandle(handle.workflowId, first);
     expect(await blockedOn(failed)).toBe('CloudCapacity');
-    expect(reported()).toEqual([rolloutLate]);
+    expect(reported()).toEqual(['late']);
     await eventually(async () => (await current().describe()).runId !== first, 60_000);
     const { runId: second } = await current().describe();
     const history = await failed.fetchHistory();
     const { failure } = history.events?.at(-1)?.workflowExecutionFailedEventAttributes ?? {};
-    expect(failure?.applicationFailureInfo?.type).toBe(rolloutLate);
+    expect(failure?.applicationFailureInfo?.type).toBe('late');
     expect(failure?.message).toMatch(
-      /n\/pool has made no progress for 2 s\n2 machines hold it up:\npool-1-aaaaa: Crash/,
+      /n\/pool has made no progress for 2 s\nblocked by 2 machines:\npool-1-aaaaa: Crash/,
     );
     expect(failure?.message).toContain('pool-1-bbbbb: Terminating: draining');
     expect(failure?.message).toContain(`: millwright rollout retry pool -n n --installation ${taskQueue}`);
     expect(plans.flatMap(({ report }) => report?.late ?? [])).toEqual([
-      'no progress for 2 s; 2 machines hold it up: pool-1-aaaaa: CrashLoopBackOff, ResourceExhausted: no capacity; pool-1-bbbbb: Terminating: draining',
+      'no progress for 2 s; blocked by 2 machines: pool-1-aaaaa: CrashLoopBackOff, ResourceExhausted: no capacity; pool-1-bbbbb: Terminating: draining',
     ]);
 
     // Looks of the next run, past another deadline, fail nothing.
@@ -314,17 +311,17 @@ describe('a rollout with a progress deadline', () => {
     }, 60_000);
     expect((await describeNow()).blockedBy).toEqual(blockedBy);
     expect((await current().describe()).runId).toBe(second);
-    expect(reported()).toEqual([rolloutLate]);
+    expect(reported()).toEqual(['late']);
 
     // A machine more is progress, and the condition recovers; after that it may fail again.
-    view = { ...stuck, progress: rolloutLate, sets: [{ ...set, available: 2 }] };
+    view = { ...stuck, progress: 'late', sets: [{ ...set, available: 2 }] };
     await current().signal(ownerObservedSignal, view);
-    await eventually(() => reported().includes('MachineSetUpdated'), 60_000);
+    await eventually(() => reported().includes('updated'), 60_000);
     await eventually(async () => (await current().describe()).runId !== second, 90_000);
-    view = { ...atRest, progressDeadlineSeconds: 2, progress: rolloutLate };
+    view = { ...atRest, progressDeadlineSeconds: 2, progress: 'late' };
     await current().signal(retryNowSignal);
     await current().result();
-    expect(reported()).toEqual([rolloutLate, 'MachineSetUpdated', rolloutLate, rolloutComplete]);
+    expect(reported()).toEqual(['late', 'updated', 'late', 'complete']);
   }, 300_000);
 
   it('[mcm 80] has a successor after another template has begun another run, too', async () => {
@@ -350,7 +347,7 @@ describe('a rollout with a progress deadline', () => {
     const { events } = await client.workflow.getHandle(handle.workflowId, fourth).fetchHistory();
     const started = events?.[0]?.workflowExecutionStartedEventAttributes;
     expect([started?.attempt, started?.continuedFailure]).toEqual([1, null]);
-    expect(reported()).toEqual([rolloutLate, rolloutLate]);
+    expect(reported()).toEqual(['late', 'late']);
     await eventually(async () => (await current().describe()).runId !== fourth, 60_000);
     view = atRest;
     await current().signal(retryNowSignal);
@@ -359,7 +356,7 @@ describe('a rollout with a progress deadline', () => {
 
   it('is looked after again when a watcher sees it get further after it was late', async () => {
     const { progressDeadlineSeconds: _, ...patient } = stuck;
-    const reached = { about: '1/3', updated: 2, available: 1, others: 0 };
+    const reached = { about: '1/3', updated: 2, available: 1, old: 0 };
     const lateSince = { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true };
     const one = { ...patient, sets: [{ ...set, active: 2, available: 1 }] };
     await start(one, { clock: lateSince, blockedBy });
@@ -378,7 +375,7 @@ describe('a rollout with a progress deadline', () => {
   });
 
   it('shows no more what the run before it was blocked on, once that is over', async () => {
-    const reached = { about: '1/3', updated: 2, available: 2, others: 0 };
+    const reached = { about: '1/3', updated: 2, available: 2, old: 0 };
     await start(stuck, { clock: { ...reached, sinceMs: Date.now(), isLate: false }, blockedBy });
     await eventually(async () => (await blockedOn(handle)) === undefined);
   });
@@ -388,18 +385,18 @@ describe('a rollout with a progress deadline', () => {
     await start({ ...stuck, progressDeadlineSeconds: 2_147_483_647 });
     await eventually(async () => (await doing()) === 'waiting for its machines');
     const { runId } = await handle.describe();
-    view = { ...stuck, observed: false };
+    view = { ...stuck, outdated: ['status'] };
     act = ({ report }) => {
-      view = { ...stuck, progress: report?.progress ?? 'MachineSetUpdated' };
+      view = { ...stuck, progress: report?.progress ?? 'updated' };
     };
     await handle.signal(refreshSignal);
     await untilFailed(runId);
-    expect(reported()).toContain(rolloutLate);
+    expect(reported()).toContain('late');
   }, 120_000);
 
   it.each<[string, Partial<OwnerView>]>([
     ['gets further', { sets: [{ ...set, available: 2 }] }],
-    ['is paused', { paused: true, progress: rolloutPaused, generation: 2 }],
+    ['is paused', { paused: true, progress: 'paused', generation: 2 }],
   ])(
     'does not fail when it %s while it is found out what holds it up',
     async (_name, change) => {
@@ -423,19 +420,15 @@ describe('a rollout with a progress deadline', () => {
 
   it('is a red run, too, when it gets a deadline after it was late without one', async () => {
     believe();
-    const reached = { about: '1/3', updated: 2, available: 2, others: 0 };
+    const reached = { about: '1/3', updated: 2, available: 2, old: 0 };
     await start(stuck, { clock: { ...reached, sinceMs: Date.now() - 3_600_000, isLate: true }, blockedBy });
     await untilFailed((await handle.describe()).runId);
-    expect(reported()).toEqual([rolloutLate]);
+    expect(reported()).toEqual(['late']);
   }, 120_000);
 
   it.each<[string, string, Partial<OwnerView>]>([
     ['Unauthenticated', 'when it is due', {}],
-    [
-      'Unavailable',
-      'when its lost workflow knew that it was late',
-      { progress: rolloutLate, progressDeadlineSeconds: 600 },
-    ],
+    ['Unavailable', 'when its lost workflow knew that it was late', { progress: 'late', progressDeadlineSeconds: 600 }],
   ])(
     '[invariant 6] makes and takes machines although nobody can tell what holds it up (%s, %s)',
     async (type, _when, change) => {
@@ -467,7 +460,7 @@ describe('a rollout with a progress deadline', () => {
       await handle.signal(refreshSignal);
       return Date.now() > lateMs;
     }, 60_000);
-    expect([(await current().describe()).runId, reported()]).toEqual([runId, [rolloutPaused]]);
+    expect([(await current().describe()).runId, reported()]).toEqual([runId, ['paused']]);
     expect(await describeNow()).not.toHaveProperty('deadline');
   }, 120_000);
 
@@ -493,7 +486,7 @@ describe('a rollout with a progress deadline', () => {
   }, 120_000);
 
   it('does not wait on a timer while it is paused or at rest', async () => {
-    await start({ ...stuck, paused: true, progress: rolloutPaused, sets: [{ ...set, active: 2 }] });
+    await start({ ...stuck, paused: true, progress: 'paused', sets: [{ ...set, active: 2 }] });
     await eventually(async () => (await doing()).startsWith('waiting for its machines'));
     const { events } = await handle.fetchHistory();
     expect(events?.some((event) => event.timerStartedEventAttributes)).toBe(false);

@@ -41,6 +41,11 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
   };
 }
 
+/** How far a Machine is by its phase. */
+export function stageOf({ status }: Machine): MachineStage {
+  return stages[toPhase(status?.currentStatus?.phase)];
+}
+
 /** The stage of each phase. */
 export const stages: Readonly<Record<MachinePhase, MachineStage>> = {
   '': 'new',

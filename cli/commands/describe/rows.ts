@@ -1,20 +1,25 @@
 /** The rows that `millwright describe` prints. */
-import { rolloutLate, toTasks } from '../../../api/attention.ts';
-import { labels } from '../../../api/gardener/names.ts';
-import type { Machine } from '../../../api/gardener/schema/machine.ts';
-import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
+import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import { blockers } from '../../../api/names.ts';
-import { operationText } from '../../../api/owner/blockers.ts';
+import type { KubeObject } from '../../../api/objects.ts';
+import { toTasks } from '../../../api/owner/needs.ts';
+import type { OwnerSet } from '../../../api/owner/objects.ts';
 import type { Retry } from '../../../temporal/describe.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { columns } from '../../columns.ts';
 import type { RawFlags } from '../../command.ts';
+import { dialect } from '../../dialect.ts';
 import { blockerLines, countsOf, type OwnerState } from '../../owner-state.ts';
 import { type RolloutAction, rolloutCommandLine } from '../rollout/actions.ts';
 
 export type Rows = readonly (readonly [name: string, value: string | undefined])[];
+
+/** The counts of a set that all APIs of machines have in common with Kubernetes. */
+interface SetCounts {
+  readonly replicas?: number;
+  readonly availableReplicas?: number;
+}
 
 type LastError = NonNullable<(MachineDescription | OwnerDescription)['lastError']>;
 
@@ -63,19 +68,17 @@ export function retryRows(retries: readonly Retry[]): Rows {
 }
 
 /** A Machine whose workflow does not answer. */
-export function machineRows({ metadata, spec, status }: Machine): Rows {
-  const { lastOperation: last, currentStatus } = status ?? {};
+export function machineRows(machine: KubeObject, { providerID, nodeName }: MachineSnapshot): Rows {
   return [
-    ['Phase', `${currentStatus?.phase || '(new)'}${sinceText(currentStatus?.lastUpdateTime)}`],
-    ['Deleted', metadata.deletionTimestamp],
-    ['Last operation', last && `${last.type} ${last.state}${sinceText(last.lastUpdateTime)}: ${last.description}`],
-    ['Provider ID', spec?.providerID],
-    ['Node', metadata.labels?.[labels.node]],
+    ...(dialect.describe?.machineRows(machine) ?? []),
+    ['Deleted', machine.metadata.deletionTimestamp],
+    ['Provider ID', providerID],
+    ['Node', nodeName],
   ];
 }
 
 /** An owner whose workflow does not answer. */
-export function ownerRows({ metadata }: MachineDeployment | MachineSet, { view, needs }: OwnerState): Rows {
+export function ownerRows({ metadata }: KubeObject, { view, needs }: OwnerState): Rows {
   return [
     ['Deleted', metadata.deletionTimestamp],
     ['Invalid', view.problem],
@@ -84,7 +87,7 @@ export function ownerRows({ metadata }: MachineDeployment | MachineSet, { view, 
 }
 
 /** Machines of an owner now, what it waits for and what would help. */
-export function stateRows(owner: MachineDeployment | MachineSet, state: OwnerState, rawFlags: RawFlags): Rows {
+export function stateRows(owner: KubeObject, state: OwnerState, rawFlags: RawFlags): Rows {
   const { view, needs, waitsFor, blockedBy } = state;
   const { namespace = '', name } = owner.metadata;
   const { total, older, active, available } = countsOf(state);
@@ -92,7 +95,7 @@ export function stateRows(owner: MachineDeployment | MachineSet, state: OwnerSta
   const isWaiting = needs.length > 0 || blockedBy !== undefined || (view.paused && older > 0);
   const lineOf = (action: RolloutAction) => rolloutCommandLine(action, { namespace, name }, rawFlags);
   const resume = view.paused && older > 0 ? lineOf('resume') : undefined;
-  const retry = view.progress === rolloutLate ? `once the cause is fixed: ${lineOf('retry')}` : undefined;
+  const retry = view.progress === 'late' ? `once the cause is fixed: ${lineOf('retry')}` : undefined;
   const blocked = blockedBy === undefined ? [] : blockerLines(blockedBy);
   const named = new Set(blockedBy?.machines.map((machine) => machine.name));
   return [
@@ -105,7 +108,7 @@ export function stateRows(owner: MachineDeployment | MachineSet, state: OwnerSta
 }
 
 /** A set of a deployment; the workflow of the deployment does not answer. */
-export function ownedSetRows({ metadata, spec, status }: MachineSet): Rows {
+export function ownedSetRows({ metadata, spec, status }: OwnerSet & { readonly status?: SetCounts }): Rows {
   const { replicas = 0, availableReplicas = 0 } = status ?? {};
   return [
     ['Deleted', metadata.deletionTimestamp],
@@ -114,19 +117,12 @@ export function ownedSetRows({ metadata, spec, status }: MachineSet): Rows {
 }
 
 /** Failed machines in the status of an owner. @param except names of machines that other rows have */
-export function failedRows(
-  { status }: MachineDeployment | MachineSet,
-  except: ReadonlySet<string | undefined> = new Set(),
-): Rows {
-  const failed = (status?.failedMachines ?? []).filter(({ name }) => !except.has(name));
-  return failed.map(({ name, lastOperation = {} }) => ['Failed', `${name}: ${operationText(lastOperation)}`]);
+export function failedRows(owner: KubeObject, except: ReadonlySet<string> = new Set()): Rows {
+  const failed = (dialect.describe?.failedMachinesOf(owner) ?? []).filter(({ name }) => !except.has(name));
+  return failed.map(({ name, reason }) => ['Failed', `${name}: ${reason}`]);
 }
 
 function errorText({ code, message, at, ...rest }: LastError): string {
   const often = 'times' in rest && rest.times > 1 ? ` (${rest.times} times since ${rest.since})` : '';
   return `${code} at ${at}${often}: ${message}`;
-}
-
-function sinceText(time: string | undefined): string {
-  return time === undefined ? '' : `, since ${time}`;
 }

@@ -1,18 +1,16 @@
 /** `millwright describe`: what the workflow of an object answers, and what the object itself says. */
 import { Client } from '@temporalio/client';
 import { attention } from '../../../api/attention.ts';
-import { toMachineSnapshot } from '../../../api/gardener/machine/snapshot.ts';
-import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
-import type { Machine } from '../../../api/gardener/schema/machine.ts';
-import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
+import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
+import type { KubeObject } from '../../../api/objects.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { describeWorkflow, openOnly, type WorkflowAnswer } from '../../../temporal/describe.ts';
 import { type MachineDescription } from '../../../workflows/machine/messages.ts';
 import { type OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { type WorkflowKind, workflowId } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
+import { dialect, dialectName } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
@@ -33,10 +31,11 @@ import {
 type DescribeOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
-type Owner = MachineDeployment | MachineSet;
+const { kinds } = dialect;
+
 /** An object and its rows. */
 interface Described {
-  readonly object: Machine | Owner;
+  readonly object: KubeObject & { readonly status?: unknown };
   /** Printed when its workflow does not answer. */
   readonly fallback: Rows;
   /** Printed in any case: the workflow does not report it, or reports older values. */
@@ -101,24 +100,29 @@ async function find(
   rawFlags: RawFlags,
 ): Promise<Described | undefined> {
   if (kind === 'Machine') {
-    const machine = await control.find(machines, key);
-    return machine && { object: machine, fallback: machineRows(machine), live: [], whyNone: whyNoneOf(machine) };
+    const machine = await control.find(kinds.machine, key);
+    if (machine === undefined) return undefined;
+    const snapshot = dialect.machine.toSnapshot(machine, noLimits);
+    return { object: machine, fallback: machineRows(machine, snapshot), live: [], whyNone: whyNoneOf(snapshot) };
   }
-  const ofOwner = (object: Owner, state: OwnerState): Described => {
+  const ofOwner = (object: KubeObject, state: OwnerState): Described => {
     const fallback = ownerRows(object, state);
     return { object, fallback, live: stateRows(object, state, rawFlags), whyNone: whyNoneOfOwner(state), state };
   };
   if (kind === 'MachineDeployment') {
-    const deployment = await control.find(machineDeployments, key);
+    const deployment = await control.find(kinds.deployment, key);
     if (deployment === undefined) return undefined;
     return ofOwner(deployment, toDeploymentState(deployment, await readOwned(control, key.namespace)));
   }
-  const set = await control.find(machineSets, key);
+  const set = await control.find(kinds.set, key);
   if (set === undefined) return undefined;
   if (deploymentOf(set)) return { object: set, fallback: ownedSetRows(set), live: failedRows(set), whyNone: atRest };
-  const { items } = await control.list(machines, { namespace: key.namespace });
+  const { items } = await control.list(kinds.machine, { namespace: key.namespace });
   return ofOwner(set, toLoneSetState(set, items));
 }
+
+/** The flags of the workers are not known here, and nothing here depends on them. */
+const noLimits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
 
 const atRest = 'there is nothing to do';
 /** Nobody has started the workflow yet, or somebody has terminated it. */
@@ -130,17 +134,16 @@ function whyNoneOfOwner({ needs, view }: OwnerState): string {
 }
 
 /** The workflow of a Machine at rest may have been terminated: nothing starts it before it is needed. */
-function whyNoneOf(machine: Machine): string {
-  const noLimits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
-  const isAtRest = attention(toMachineSnapshot(machine, noLimits), { state: 'unknown' }).length === 0;
+function whyNoneOf(machine: MachineSnapshot): string {
+  const isAtRest = attention(machine, { state: 'unknown' }).length === 0;
   return isAtRest ? 'the Machine is at rest, and the controllers start it when there is something to do' : isDue;
 }
 
 /** A set of a deployment has no workflow of its own: that of the deployment manages it. */
-function workflowIdOf(kind: WorkflowKind, { metadata }: Machine | Owner, options: DescribeOptions): string {
+function workflowIdOf(kind: WorkflowKind, { metadata }: KubeObject, options: DescribeOptions): string {
   const { namespace, installation = namespace } = options;
   const ref = ({ name, uid }: { name: string; uid: string }): ObjectRef => ({
-    dialect: 'gardener',
+    dialect: dialectName,
     namespace,
     name,
     uid,
@@ -150,8 +153,8 @@ function workflowIdOf(kind: WorkflowKind, { metadata }: Machine | Owner, options
   return workflowId(installation, kind, ref(metadata));
 }
 
-function deploymentOf({ metadata }: Pick<Machine | Owner, 'metadata'>) {
-  return metadata.ownerReferences?.find((owner) => owner.kind === 'MachineDeployment' && owner.controller);
+function deploymentOf({ metadata }: Pick<KubeObject, 'metadata'>) {
+  return metadata.ownerReferences?.find((owner) => owner.kind === kinds.deployment.kind && owner.controller);
 }
 
 type Answer =

@@ -1,19 +1,19 @@
 /** `millwright rollout history`: the revisions of a deployment. */
-import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
+import type { OwnerDeployment, OwnerSet } from '../../../api/owner/objects.ts';
 import { revisionOf } from '../../../api/owner/revision.ts';
-import { currentSetOf } from '../../../api/owner/view.ts';
+import { newSetAmong } from '../../../api/owner/view.ts';
 import { columns } from '../../columns.ts';
+import { dialect } from '../../dialect.ts';
 
 /** The revisions of a deployment as a table. @param sets those of the deployment, in the order of the rows */
-export function toHistory(deployment: MachineDeployment, sets: readonly MachineSet[]): string {
+export function toHistory(deployment: OwnerDeployment, sets: readonly OwnerSet[]): string {
   if (sets.length === 0) return 'there are no revisions yet';
-  const current = currentSetOf(deployment, sets);
+  const current = newSetAmong(dialect, deployment, sets);
   const rows = sets.map((set) => [
-    `${revisionOf(set)}${set === current ? ' (current)' : ''}`,
+    `${revisionOf(dialect, set)}${set === current ? ' (current)' : ''}`,
     set.metadata.name,
     String(set.spec?.replicas ?? 0),
-    set.spec?.template?.spec?.class?.name ?? '',
+    dialect.source.nameOf(set) ?? '',
     Object.entries(set.spec?.template?.metadata?.annotations ?? {})
       .map(([key, value]) => `${key}=${value}`)
       .join(' '),

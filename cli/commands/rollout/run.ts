@@ -1,17 +1,15 @@
 /** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
-import { toTasks } from '../../../api/attention.ts';
-import { labels } from '../../../api/gardener/names.ts';
-import { machineDeployments, machineSets } from '../../../api/gardener/resources.ts';
-import type { MachineTemplate } from '../../../api/gardener/schema/machine.ts';
-import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
-import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { names } from '../../../api/names.ts';
+import { isActive, isAvailable } from '../../../api/owner/machines.ts';
+import { toTasks } from '../../../api/owner/needs.ts';
+import type { OwnerDeployment, OwnerSet, OwnerTemplate } from '../../../api/owner/objects.ts';
 import { revisionOf } from '../../../api/owner/revision.ts';
 import { templatesEqual } from '../../../api/owner/template.ts';
-import { controllerOf, groupByController, isActive, isAvailable } from '../../../api/owner/view.ts';
+import { controllerOf, groupByController } from '../../../api/owner/view.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
 import { retryNow } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
+import { dialect } from '../../dialect.ts';
 import { withInstallation } from '../../installation.ts';
 import { readOwned, toDeploymentState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
@@ -28,11 +26,13 @@ import {
   refuseDeleted,
 } from './target.ts';
 
+const { kinds, owner } = dialect;
+
 interface Action {
   /** Whether it changes the deployment. Deployments that are being deleted are not changed. */
   readonly isChange: boolean;
   /** Returns the text to print. */
-  run(target: RolloutTarget, deployment: MachineDeployment): Promise<string>;
+  run(target: RolloutTarget, deployment: OwnerDeployment): Promise<string>;
 }
 
 const actions: Record<RolloutAction, Action> = {
@@ -67,33 +67,35 @@ export async function rollout(
   }
 }
 
-async function setsOf({ control, key }: RolloutTarget, deployment: MachineDeployment): Promise<MachineSet[]> {
-  const { items } = await control.list(machineSets, { namespace: key.namespace });
+async function setsOf({ control, key }: RolloutTarget, deployment: OwnerDeployment): Promise<OwnerSet[]> {
+  const { items } = await control.list(kinds.set, { namespace: key.namespace });
   return ownSets(deployment, items);
 }
 
 /** By revision, the oldest first. */
-function ownSets({ metadata }: MachineDeployment, sets: readonly MachineSet[]): MachineSet[] {
-  return sets.filter((set) => controllerOf(set) === metadata.uid).toSorted((a, b) => revisionOf(a) - revisionOf(b));
+function ownSets({ metadata }: OwnerDeployment, sets: readonly OwnerSet[]): OwnerSet[] {
+  return sets
+    .filter((set) => controllerOf(set) === metadata.uid)
+    .toSorted((a, b) => revisionOf(dialect, a) - revisionOf(dialect, b));
 }
 
-async function setPaused(target: RolloutTarget, { spec }: MachineDeployment, paused: boolean): Promise<string> {
+async function setPaused(target: RolloutTarget, { spec }: OwnerDeployment, paused: boolean): Promise<string> {
   const name = nameOf(target);
   if ((spec?.paused === true) === paused) {
     const [state, other] = paused ? (['already paused', 'resume'] as const) : (['not paused', 'pause'] as const);
     throw new Error(`${name} is ${state}; to ${other} it: ${commandLineOf(other, target)}`);
   }
-  await target.control.patch(machineDeployments, target.key, mergePatch({ spec: { paused } }));
+  await target.control.patch(kinds.deployment, target.key, mergePatch({ spec: { paused } }));
   return `${name}: ${paused ? 'paused' : 'resumed'}`;
 }
 
 /** As kubectl does: a change that would have no effect before the deployment is resumed is refused. */
-function refusePaused(target: RolloutTarget, { spec }: MachineDeployment): void {
+function refusePaused(target: RolloutTarget, { spec }: OwnerDeployment): void {
   if (spec?.paused !== true) return;
   throw new Error(`${nameOf(target)} is paused: resume it first with ${commandLineOf('resume', target)}`);
 }
 
-async function undo(target: RolloutTarget, deployment: MachineDeployment): Promise<string> {
+async function undo(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   refusePaused(target, deployment);
   const name = nameOf(target);
   const current = deployment.spec?.template;
@@ -101,26 +103,26 @@ async function undo(target: RolloutTarget, deployment: MachineDeployment): Promi
   const { toRevision } = target.options;
   const set =
     toRevision === 0
-      ? sets.findLast(({ spec }) => !templatesEqual(spec?.template, current))
-      : sets.find((each) => revisionOf(each) === toRevision);
+      ? sets.findLast(({ spec }) => !templatesEqual(dialect, spec?.template, current))
+      : sets.find((each) => revisionOf(dialect, each) === toRevision);
   if (set?.spec?.template === undefined) {
     const missing = toRevision === 0 ? 'revision with another template' : `revision ${toRevision}`;
-    const known = sets.map(revisionOf).join(', ') || 'none';
+    const known = sets.map((each) => revisionOf(dialect, each)).join(', ') || 'none';
     throw new Error(`${name} has no ${missing}; revisions: ${known}; see ${commandLineOf('history', target)}`);
   }
   const template = withoutHash(set.spec.template);
-  if (templatesEqual(template, current)) {
-    return `${name}: nothing to do, revision ${revisionOf(set)} has the current template`;
+  if (templatesEqual(dialect, template, current)) {
+    return `${name}: nothing to do, revision ${revisionOf(dialect, set)} has the current template`;
   }
   await replaceTemplate(target, deployment, template);
-  return `${name}: rolled back to the template of revision ${revisionOf(set)}`;
+  return `${name}: rolled back to the template of revision ${revisionOf(dialect, set)}`;
 }
 
 /** Replaces the template as a whole, unless the spec has changed since it was read. Changes of the status are no conflict. */
 async function replaceTemplate(
   target: RolloutTarget,
-  { metadata }: MachineDeployment,
-  template: MachineTemplate,
+  { metadata }: OwnerDeployment,
+  template: OwnerTemplate,
 ): Promise<void> {
   const operations: JsonPatchOperation[] = [
     { op: 'test', path: '/metadata/uid', value: metadata.uid },
@@ -128,7 +130,7 @@ async function replaceTemplate(
     { op: 'replace', path: '/spec/template', value: template },
   ];
   try {
-    await target.control.patch(machineDeployments, target.key, jsonPatch(operations));
+    await target.control.patch(kinds.deployment, target.key, jsonPatch(operations));
   } catch (cause) {
     const now = await readDeployment(target);
     if (now.metadata.generation === metadata.generation && now.metadata.uid === metadata.uid) throw cause;
@@ -137,26 +139,26 @@ async function replaceTemplate(
 }
 
 /** The template of a set has its hash as a label, the template of a deployment has not. */
-function withoutHash(template: MachineTemplate): MachineTemplate {
-  const { [labels.templateHash]: _, ...own } = template.metadata?.labels ?? {};
+function withoutHash(template: OwnerTemplate): OwnerTemplate {
+  const { [owner.keys.templateHash]: _, ...own } = template.metadata?.labels ?? {};
   return { ...template, metadata: { ...template.metadata, labels: own } };
 }
 
-async function restart(target: RolloutTarget, deployment: MachineDeployment): Promise<string> {
+async function restart(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   refusePaused(target, deployment);
   const annotations = { [names.restartedAt]: new Date().toISOString() };
   const patch = mergePatch({ spec: { template: { metadata: { annotations } } } });
-  await target.control.patch(machineDeployments, target.key, patch);
+  await target.control.patch(kinds.deployment, target.key, patch);
   return `${nameOf(target)}: restarted, all machines will be replaced`;
 }
 
 /** Signals the workflows of the deployment and of each machine that is not available or is being deleted. */
-async function retry(target: RolloutTarget, deployment: MachineDeployment): Promise<string> {
+async function retry(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   const owned = await readOwned(target.control, target.key.namespace);
   const bySet = groupByController(owned.machines);
   const unavailable = ownSets(deployment, owned.sets)
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
-    .filter((machine) => !isActive(machine) || !isAvailable(machine));
+    .filter((machine) => !isActive(dialect, machine) || !isAvailable(dialect, machine));
   return withInstallation(target.options, async (to) => {
     let signalled = 0;
     for (const machine of unavailable) if (await retryNow(to, 'Machine', refOf(target, machine))) signalled++;

@@ -1,7 +1,6 @@
 /** `millwright rollout status`: the progress of a rollout, until it is complete or late. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rolloutComplete, rolloutLate } from '../../../api/attention.ts';
-import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
+import type { OwnerDeployment } from '../../../api/owner/objects.ts';
 import { findRetry } from '../../../temporal/workflows.ts';
 import { withInstallation } from '../../installation.ts';
 import {
@@ -20,7 +19,7 @@ const pollMs = 1_000;
 const stuckMs = 10_000;
 
 /** Resolves when the rollout is complete, or at once with --watch false; throws an Error when it is late. */
-export async function status(target: RolloutTarget, first: MachineDeployment): Promise<string> {
+export async function status(target: RolloutTarget, first: OwnerDeployment): Promise<string> {
   const { control, key } = target;
   const report = progressReporter(target);
   const answer = await report(first, await readOwned(control, key.namespace));
@@ -42,7 +41,7 @@ function progressReporter(target: RolloutTarget) {
   let printed = { text: '', blockers: '' };
   let changedAt = 0;
   let retry: Retry | undefined;
-  return async (deployment: MachineDeployment, owned: OwnedObjects): Promise<string | undefined> => {
+  return async (deployment: OwnerDeployment, owned: OwnedObjects): Promise<string | undefined> => {
     refuseDeleted(target, deployment);
     const progress = toProgress(target, deployment, toDeploymentState(deployment, owned));
     const isLate = progress.outcome === 'late';
@@ -71,7 +70,7 @@ interface Progress {
   readonly blockers: readonly string[];
 }
 
-function toProgress(target: RolloutTarget, { metadata, status = {} }: MachineDeployment, state: OwnerState): Progress {
+function toProgress(target: RolloutTarget, { metadata, status = {} }: OwnerDeployment, state: OwnerState): Progress {
   const { view, needs, waitsFor, blockedBy } = state;
   const { total, older, available } = countsOf(state);
   const name = nameOf(target);
@@ -86,12 +85,12 @@ function toProgress(target: RolloutTarget, { metadata, status = {} }: MachineDep
   const counts = `${updated} of ${view.replicas} machines updated, ${older} old, ${available} available`;
   const resume = view.paused ? `; it is paused, to resume: ${commandLineOf('resume', target)}` : '';
   const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
-  if (isDone && (view.progress === rolloutComplete || view.paused)) {
+  if (isDone && (view.progress === 'complete' || view.paused)) {
     return { text: `${name}: complete, ${counts}${resume}`, outcome: 'complete', blockers: [] };
   }
   const blockers = blockedBy === undefined ? [] : blockerLines(blockedBy);
   const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
-  if (view.progress === rolloutLate) {
+  if (view.progress === 'late') {
     return { text: `${name}: the progress deadline has passed: ${counts}${waits}`, outcome: 'late', blockers };
   }
   const text = `${name}: ${counts}${waits}${needs.length === 0 ? resume : ''}`;
@@ -112,7 +111,7 @@ function isOver({ until }: Retry): boolean {
  * The status says late until there is progress. A late run fails, so a signal to its successor came later than that.
  * Prints the error and returns undefined when Temporal does not answer.
  */
-async function findOpenRetry(target: RolloutTarget, deployment: MachineDeployment): Promise<Retry | undefined> {
+async function findOpenRetry(target: RolloutTarget, deployment: OwnerDeployment): Promise<Retry | undefined> {
   try {
     const ref = refOf(target, deployment);
     const at = await withInstallation(target.options, (to) => findRetry(to, 'MachineDeployment', ref));

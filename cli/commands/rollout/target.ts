@@ -1,10 +1,10 @@
 /** The MachineDeployment that `millwright rollout` acts on, and where it is. */
-import { machineDeployments } from '../../../api/gardener/resources.ts';
-import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
+import type { OwnerDeployment } from '../../../api/owner/objects.ts';
 import { isOrphaning } from '../../../api/owner/view.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import type { RawFlags } from '../../command.ts';
+import { dialect, dialectName } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import type { Options } from '../../options.ts';
 import { type RolloutAction, rolloutCommandLine } from './actions.ts';
@@ -31,14 +31,14 @@ export function nameOf({ key }: RolloutTarget): string {
 }
 
 /** Throws an Error when the deployment does not exist. */
-export async function readDeployment(target: RolloutTarget): Promise<MachineDeployment> {
-  const deployment = await target.control.find(machineDeployments, target.key);
+export async function readDeployment(target: RolloutTarget): Promise<OwnerDeployment> {
+  const deployment = await target.control.find(dialect.kinds.deployment, target.key);
   if (deployment !== undefined) return deployment;
   throw new Error(`${nameOf(target)} does not exist in the control cluster: correct the name or --namespace`);
 }
 
 /** Throws an Error when the deployment is being deleted. */
-export function refuseDeleted(target: RolloutTarget, deployment: MachineDeployment): void {
+export function refuseDeleted(target: RolloutTarget, deployment: OwnerDeployment): void {
   const { metadata } = deployment;
   if (metadata.deletionTimestamp === undefined) return;
   const [how, advice] = isOrphaning(deployment)
@@ -52,5 +52,5 @@ export function refOf(
   { key }: RolloutTarget,
   { metadata: { name, uid } }: { readonly metadata: { readonly name: string; readonly uid: string } },
 ): ObjectRef {
-  return { dialect: 'gardener', namespace: key.namespace, name, uid };
+  return { dialect: dialectName, namespace: key.namespace, name, uid };
 }

@@ -6,6 +6,7 @@ import { type SweepProgress, type SweepReport } from '../../../workflows/orphans
 import type { Installation } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
+import { dialectName } from '../../dialect.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
@@ -25,7 +26,7 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
       const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
-    const id = await startSweep(to, { dialect: 'gardener', namespace, dryRun }, 'person');
+    const id = await startSweep(to, { dialect: dialectName, namespace, dryRun }, 'person');
     console.error(`sweep ${id}: it continues when this command ends`);
     const print = progressPrinter(id, installation, server);
     const report = await followSweep(to.client, id, (progress) => {

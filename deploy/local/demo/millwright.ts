@@ -1,4 +1,4 @@
-/** `millwright run` as a process of its own, so that it can be killed. */
+/** `millwright run` as a separate process, which the user may kill. */
 import { once } from 'node:events';
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,32 +10,32 @@ import { logTail, spawnGuarded } from '../process.ts';
 
 const main = fileURLToPath(new URL('../../../cli/main.ts', import.meta.url));
 
-/** How long it stays away, so that a person can see it missing, ms. */
+/** Pause before a restart, long enough to be seen, ms. */
 const pauseMs = 1_000;
 const readyWithinMs = 120_000;
 
 export interface MillwrightOptions {
-  /** Gets `millwright.log`, and `millwright.pid` with the present process. */
+  /** Folder of `millwright.log`, and of `millwright.pid` with the current process. */
   readonly dir: string;
   readonly kubeconfig: string;
   readonly temporalAddress: string;
-  /** Called with a sentence whenever it ends, or is ready again. */
-  readonly tell: (line: string) => void;
+  /** Called with a line when Millwright has ended, and when it is ready again. */
+  readonly print: (line: string) => void;
 }
 
-/** Millwright, started again whenever it ends, as a cluster would. */
+/** Millwright, restarted whenever it ends, as a Deployment would do. */
 export interface Millwright {
   readonly logFile: string;
-  /** How often it was started. */
+  /** Number of starts. */
   readonly starts: number;
-  /** Whether the present process is ready. */
+  /** Whether the current process is ready. */
   readonly isReady: boolean;
-  /** Ends it for good; SIGKILL when SIGTERM takes more than 10 s. */
+  /** Stops Millwright and does not restart it. SIGKILL follows SIGTERM after 10 s. */
   stop(): Promise<void>;
 }
 
-/** Resolves when it is ready. Throws with the end of its log when it ends before, or takes more than 2 minutes. */
-export async function startMillwright({ dir, tell, ...addresses }: MillwrightOptions): Promise<Millwright> {
+/** Resolves when Millwright is ready. Throws with the end of its log when it ends before, or is not ready after 2 minutes. */
+export async function startMillwright({ dir, print, ...addresses }: MillwrightOptions): Promise<Millwright> {
   const logFile = join(dir, 'millwright.log');
   const port = await freePort();
   let starts = 0;
@@ -65,19 +65,18 @@ export async function startMillwright({ dir, tell, ...addresses }: MillwrightOpt
   }
 
   let run = start();
-  /** As long as Millwright shall run. */
   async function supervise(): Promise<void> {
     for (;;) {
       const how = await run.exited;
       isReady = false;
       if (stopping.signal.aborted) return;
-      tell(`Millwright has ended (${how}): it is started again`);
+      print(`Millwright has ended (${how}) and is restarted`);
       await sleep(pauseMs, undefined, { signal: stopping.signal }).catch(() => undefined);
       if (stopping.signal.aborted) return;
       run = start();
       untilReady(run.exited).then(
-        () => tell('Millwright is back'),
-        () => undefined, // the loop tells
+        () => print('Millwright is ready again'),
+        () => undefined, // the loop reports it
       );
     }
   }
@@ -104,10 +103,10 @@ export async function startMillwright({ dir, tell, ...addresses }: MillwrightOpt
 function launch(
   logFile: string,
   port: number,
-  { kubeconfig, temporalAddress }: Omit<MillwrightOptions, 'dir' | 'tell'>,
+  { kubeconfig, temporalAddress }: Omit<MillwrightOptions, 'dir' | 'print'>,
 ) {
   const log = openSync(logFile, 'a');
-  // What the person has set for another cluster or server must not reach into the demo.
+  // Settings of the user for other servers must not affect the demo.
   const env = Object.entries(process.env).filter(([name]) => !/^(MILLWRIGHT|TEMPORAL)_/.test(name));
   const child = spawnGuarded(
     'KILL',
@@ -115,7 +114,7 @@ function launch(
     [
       ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', kubeconfig],
       ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', `${port}`],
-      // There is one process: when it was killed, the next one need not wait until its Leases have expired.
+      // There is only one process: after a kill the next one need not wait until the Leases have expired.
       ...['--leader-elect', 'false'],
     ],
     { stdio: ['ignore', log, log], env: Object.fromEntries(env), detached: true }, // Ctrl-C reaches only us

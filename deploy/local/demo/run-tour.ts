@@ -1,4 +1,4 @@
-/** Goes through the tour without a person. */
+/** Runs the tour without a user. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,12 +6,12 @@ import type { Screen } from './screen.ts';
 import { type Demo, timed } from './set-up.ts';
 import type { Stop } from './tour.ts';
 
-/** Generous, as the machine may be busy with other tests. */
+/** Long, because the machine may be busy with other tests, ms. */
 const timeoutMs = 120_000;
-/** Lines of an output that are shown, at its beginning and at its end. */
+/** Lines shown of the beginning and of the end of an output. */
 const shownLines = 7;
 
-/** Runs each command as printed and waits until it has brought about what it should. Throws for the first that does not. */
+/** Runs each command as printed and waits for its effect. Throws for the first command without its effect. */
 export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]): Promise<void> {
   for (const stop of stops) {
     screen.print(`\n$ ${stop.command}`);
@@ -23,7 +23,7 @@ export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]
   }
 }
 
-/** What a command prints. Throws with it when the command fails. */
+/** Output of a command. Throws with the output when the command fails. */
 async function runCommand(dir: string, command: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const script = `. "$0"\n${command}`;

@@ -1,10 +1,10 @@
-/** What is printed: lines that stay and, on a terminal, a part below them that is painted anew. */
+/** The output: lines that stay and, on a terminal, a part below them that is repainted. */
 export interface Screen {
   readonly isTerminal: boolean;
   print(text: string): void;
-  /** Replaces the part below, at most as many lines as the terminal has. Without a terminal nothing. */
+  /** Replaces the part below, up to the height of the terminal. Does nothing without a terminal. */
   paint(lines: readonly string[]): void;
-  /** Removes the part below. Nothing more is printed. */
+  /** Removes the part below and ignores later calls. */
   close(): void;
 }
 
@@ -12,7 +12,7 @@ export function createScreen(out: NodeJS.WriteStream): Screen {
   let painted: readonly string[] = [];
   let isClosed = false;
 
-  /** Goes back to where the painted part begins, and removes it. */
+  /** Escape sequences that remove the painted part. */
   const erased = () => (painted.length === 0 ? '' : `\x1b[${painted.length}A\x1b[0J`);
 
   return {

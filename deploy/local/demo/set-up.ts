@@ -1,4 +1,4 @@
-/** Everything that the demo consists of, on free ports and in one folder. */
+/** Starts the parts of the demo on free ports, with one folder for all of them. */
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,12 +15,12 @@ import type { Screen } from './screen.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const example = join(root, 'deploy/examples/simulated.yaml');
-/** What the example has in the place of the cloud's address. */
+/** Address of the cloud in the example. */
 const endpointOfExample = 'http://127.0.0.1:8081';
 
 /** The running demo. */
 export interface Demo {
-  /** Has the logs, and `env`: what a shell reads for the commands of the tour. */
+  /** Has the logs, and `env`, which a shell reads before the commands of the tour. */
   readonly dir: string;
   readonly kube: KubeClient;
   readonly temporal: Client;
@@ -29,13 +29,13 @@ export interface Demo {
   readonly millwright: Millwright;
 }
 
-/** As they are when no flag says anything else. */
+/** The defaults of the flags. */
 export const namespace = 'default';
 export const installation = namespace;
 
 /**
- * Starts everything, and says with ticks how far it is. `ending` gets what stops it, to be called from last to first.
- * Throws with the end of the log of a part that does not start; the others are there to be stopped then.
+ * Starts all parts and prints a tick for each. Appends to `ending` the functions that stop them, to be called in reverse
+ * order. Throws with the end of the log of a part that does not start; `ending` then stops the others.
  */
 export async function setUp(dir: string, screen: Screen, ending: (() => Promise<void>)[]): Promise<Demo> {
   const programs = await findServers(['etcd', 'kube-apiserver', 'temporal', 'kubectl']);
@@ -47,13 +47,13 @@ export async function setUp(dir: string, screen: Screen, ending: (() => Promise<
   });
   const { kubeconfig, temporalAddress, uiUrl } = stack;
   const cloud = await timed(screen, 'a simulated cloud', async () => {
-    // Slow enough to be watched, and for Millwright to be killed in between.
+    // Slow enough to watch, and to kill Millwright in between.
     const cloud = await startSimulatedCloud({ dir: join(dir, 'cloud'), kubeconfig, bootMs: 1_000, joinMs: 2_000 });
     ending.push(() => cloud.stop());
     return cloud;
   });
   const millwright = await timed(screen, 'Millwright', async () => {
-    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, tell: (line) => screen.print(line) });
+    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, print: (line) => screen.print(line) });
     ending.push(() => millwright.stop());
     return millwright;
   });
@@ -67,7 +67,7 @@ export async function setUp(dir: string, screen: Screen, ending: (() => Promise<
   return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
 }
 
-/** Does something and prints a tick with the seconds that it took. */
+/** Runs `act` and prints a tick with its duration. */
 export async function timed<T>(screen: Screen, what: string, act: () => Promise<T>): Promise<T> {
   const since = Date.now();
   const seconds = () => `${((Date.now() - since) / 1000).toFixed(1)} s`;
@@ -84,11 +84,11 @@ export async function timed<T>(screen: Screen, what: string, act: () => Promise<
 /** The example, with the address of this cloud. */
 async function writeManifest(dir: string, cloudUrl: string): Promise<void> {
   const text = await readFile(example, 'utf8');
-  if (!text.includes(endpointOfExample)) throw new Error(`${example} has no endpoint ${endpointOfExample} any more`);
+  if (!text.includes(endpointOfExample)) throw new Error(`${example} does not contain endpoint ${endpointOfExample}`);
   await writeFile(join(dir, 'machines.yaml'), text.replace(endpointOfExample, cloudUrl));
 }
 
-/** What a shell needs: addresses, and the programs under their usual names. */
+/** `env` for a shell: addresses, and the programs under their usual names. */
 async function writeEnvironment(
   dir: string,
   { kubeconfig, temporalAddress, uiUrl }: Stack,
@@ -115,7 +115,7 @@ async function writeEnvironment(
     CLOUD: cloudUrl,
   };
   const lines = [
-    // What the person has set for another server must not reach into the demo.
+    // Settings of the user for other servers must not affect the demo.
     "unset DEMO $(env | cut -d= -f1 | grep -E '^(MILLWRIGHT|TEMPORAL)_')",
     ...Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`),
     'export PATH="$DEMO/bin:$PATH"',

@@ -1,18 +1,17 @@
-/** The commands that the demo shows, in the order in which they make sense, and what has to be true after each. */
-
+/** The commands of the demo, in order, and the effect of each. */
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import { nodes } from '../../../kube/core.ts';
 import { type Demo, installation, namespace } from './set-up.ts';
 
 /** A command to paste, and its effect. */
 export interface Stop {
-  /** What it brings about. */
+  /** Effect of the command. */
   readonly title: string;
-  /** For a POSIX shell that has read `env` of the demo. */
+  /** For a POSIX shell that has read `env`. */
   readonly command: string;
   /**
-   * What is missing in the end, undefined when nothing is; asked again until then. Throws when waiting is of no use.
-   * @param output - What the command has printed.
+   * The part of the effect that is missing. Called until it returns undefined. Throws when waiting does not help.
+   * @param output - Output of the command.
    */
   missing(demo: Demo, output: string): Promise<string | undefined>;
 }
@@ -45,24 +44,24 @@ export const tour: readonly Stop[] = [
     },
   },
   {
-    title: 'Kill Millwright at once, while it creates machines: it is started again, and makes no VM twice',
+    title: 'Kill Millwright while it creates machines: it is restarted and makes no VM twice',
     command: 'kill -9 "$(cat "$DEMO/millwright.pid")"',
     missing: async (demo) => {
       if (demo.millwright.starts === 1) {
         const running = await runningMachines(demo);
         if (running === 5) throw new Error('all machines were Running before Millwright was killed');
-        return 'Millwright has not been started again';
+        return 'Millwright has not been restarted';
       }
       return missingOf(demo, { machines: 5, vmsEver: 5 });
     },
   },
   {
-    title: 'What Kubernetes knows of a machine',
+    title: 'Describe a machine in Kubernetes',
     command: `kubectl describe machine ${firstMachine}`,
     missing: async (_, output) => expectIn(output, 'Provider ID', 'Last Operation', 'Running'),
   },
   {
-    title: 'What its workflow says',
+    title: 'Ask its workflow',
     command: `millwright describe machine ${firstMachine}`,
     missing: async (_, output) => expectIn(output, 'Running', 'simulated:///'),
   },
@@ -72,27 +71,27 @@ export const tour: readonly Stop[] = [
     missing: (demo) => missingOf(demo, { machines: 5, vmsEver: 6 }),
   },
   {
-    title: 'A new template: every machine is replaced, none before its successor is there',
+    title: 'Change the template: every machine is replaced, each after its replacement is running',
     command: `kubectl patch machinedeployment workers --type merge --patch '${newTemplate}'`,
     missing: async (demo) => (await missingOf(demo, { machines: 5, vmsEver: 11 })) ?? missingOfRollout(demo),
   },
   {
-    title: 'How far the rollout is',
+    title: 'Watch the rollout',
     command: 'millwright rollout status workers',
     missing: async (_, output) => expectIn(output, 'complete'),
   },
   {
-    title: 'What a sweep would delete',
+    title: 'Show what a sweep would delete',
     command: 'millwright sweep --dry-run',
     missing: async (_, output) => expectIn(output, 'nothing'),
   },
   {
-    title: 'The cloud has no capacity any more',
+    title: 'Let the cloud run out of capacity',
     command: `curl -sS -X PUT "$CLOUD/faults" -d '{"faults": [{"kind": "capacity"}]}'`,
     missing: async ({ cloud }) => ((await cloud.faults()).length === 1 ? undefined : 'the fault is not on'),
   },
   {
-    title: 'One machine too many',
+    title: 'Ask for one more machine',
     command: 'kubectl scale machinedeployment workers --replicas 6',
     missing: async ({ temporal }) => {
       const { count } = await temporal.workflow.count(stuck);
@@ -100,13 +99,12 @@ export const tour: readonly Stop[] = [
     },
   },
   {
-    title: 'Every machine that is stuck on that, in Temporal',
+    title: 'List the machines that wait for capacity, in Temporal',
     command: `temporal workflow list --query "${stuck}"`,
     missing: async (_, output) => expectIn(output, `${installation}/machine/${namespace}/workers-`),
   },
   {
-    title:
-      'Open this in a browser: the same list, and behind it what the machine waits for and all that happened to it',
+    title: 'Open this in a browser: the same list, with the state and history of each machine',
     command: `echo "$TEMPORAL_UI${stuckPage}"`,
     missing: async ({ uiUrl }, output) => {
       const page = await fetch(output);
@@ -116,17 +114,17 @@ export const tour: readonly Stop[] = [
     },
   },
   {
-    title: 'There is capacity again',
+    title: 'Give the cloud capacity again',
     command: `curl -sS -X PUT "$CLOUD/faults" -d '{"faults": []}'`,
     missing: async ({ cloud }) => ((await cloud.faults()).length === 0 ? undefined : 'the fault is still on'),
   },
   {
-    title: 'Tell all that wait for it',
+    title: 'Signal all of them to retry now',
     command: `temporal workflow signal --name retryNow --reason 'more capacity' --query "${stuck}" --yes`,
     missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 12 }),
   },
   {
-    title: 'Delete everything: no Machine, Node, VM or open workflow is left',
+    title: 'Delete the deployment: no Machine, Node, VM or open workflow is left',
     command: 'kubectl delete machinedeployment workers',
     missing: async (demo) => {
       const { items: sets } = await demo.kube.list(machineSets, { namespace });
@@ -139,7 +137,7 @@ export const tour: readonly Stop[] = [
   },
 ];
 
-/** So many machines exist, are Running and have a node and a VM each, and no VM was made besides. */
+/** Missing until `machines` machines are Running, each with a node and a VM, and `vmsEver` VMs were made. */
 async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number }): Promise<string | undefined> {
   const [{ items }, running, { items: nodesNow }, { vmsNow, vmsEver }] = await Promise.all([
     demo.kube.list(machines, { namespace }),
@@ -154,7 +152,7 @@ async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number
   return vmsEver === wanted.vmsEver ? undefined : `${vmsEver} VMs were made instead of ${wanted.vmsEver}`;
 }
 
-/** The deployment says that all its machines have the template that it has now. */
+/** Missing until all machines of the deployment have its current template. */
 async function missingOfRollout({ kube }: Demo): Promise<string | undefined> {
   const { spec, status } = await kube.get(machineDeployments, { namespace, name: 'workers' });
   const { updatedReplicas = 0, availableReplicas = 0 } = status ?? {};

@@ -1,27 +1,28 @@
-/** Shows the machines while they change. */
+/** Shows the machines of the demo while they change. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { machines } from '../../../api/gardener/resources.ts';
 import type { Machine } from '../../../api/gardener/schema/machine.ts';
+import { columns } from '../../../cli/columns.ts';
 import { describeWorkflow } from '../../../temporal/describe.ts';
+import { type MachineDescription } from '../../../workflows/machine/messages.ts';
 import { workflowId } from '../../../temporal/workflows.ts';
-import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { Screen } from './screen.ts';
 import { type Demo, installation, namespace } from './set-up.ts';
 
-/** One machine, in words. */
+/** One machine as it is shown. */
 interface Row {
   readonly name: string;
   readonly phase: string;
   readonly node: string;
-  /** What its workflow says that it is doing. */
+  /** `doing` of its workflow. */
   readonly doing: string;
 }
 
 const everyMs = 400;
-/** More machines than this are counted instead. */
+/** Machines in the table; the others are only counted. */
 const maxRows = 12;
 
-/** Watches until the returned function is called: a table on a terminal, else a line for each change. */
+/** Shows a table on a terminal, else one line per change, until the returned function is called. */
 export function watchMachines(demo: Demo, screen: Screen): () => Promise<void> {
   const since = Date.now();
   const stopping = new AbortController();
@@ -29,7 +30,7 @@ export function watchMachines(demo: Demo, screen: Screen): () => Promise<void> {
   const asking = new Set<string>();
   let before: readonly Row[] = [];
 
-  /** In the background, as an answer may take seconds when Millwright has just been killed. */
+  /** In the background: right after Millwright was killed an answer may take seconds. */
   async function ask(machine: Machine): Promise<void> {
     const { name, uid } = machine.metadata;
     if (asking.has(name) || !demo.millwright.isReady) return;
@@ -62,7 +63,7 @@ export function watchMachines(demo: Demo, screen: Screen): () => Promise<void> {
 
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
-      await show().catch(() => undefined); // a server that is busy is asked again
+      await show().catch(() => undefined); // a busy server is asked again
       await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined);
     }
   }
@@ -88,14 +89,11 @@ async function summary({ cloud, millwright }: Demo, rows: readonly Row[]): Promi
 
 function toTable(rows: readonly Row[], title: string): string[] {
   const cells = rows.slice(0, maxRows).map(({ name, phase, node, doing }) => [name, phase, node || '-', doing]);
-  const lines = [['MACHINE', 'PHASE', 'NODE', 'WHAT IT IS DOING'], ...cells];
-  const width = (column: number) => Math.max(...lines.map((line) => line[column]?.length ?? 0));
-  const widths = [width(0), width(1), width(2)];
   return [
     '',
     title,
     '',
-    ...lines.map((line) => line.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')),
+    ...columns([['MACHINE', 'PHASE', 'NODE', 'DOING'], ...cells]),
     ...(rows.length > maxRows ? [`and ${rows.length - maxRows} more`] : []),
   ];
 }

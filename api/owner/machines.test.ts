@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { gardener as api } from '../gardener/index.ts';
 import { annotations as keys } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
-import { byDeletionOrder, isPreserved } from './deletion-order.ts';
+import { byDeletionOrder } from './machines.ts';
+
+const { isPreserved } = api.owner.machines;
 
 const now = Date.parse('2026-08-19T12:00:00Z');
 const past = '2026-08-19T11:00:00Z';
@@ -60,7 +63,7 @@ const anyTraits: fc.Arbitrary<Traits> = fc.record(
 function order(...machines: Traits[]): (string | undefined)[] {
   return machines
     .map(machine)
-    .toSorted(byDeletionOrder(now))
+    .toSorted(byDeletionOrder(api, now))
     .map(({ metadata }) => metadata.name);
 }
 
@@ -93,8 +96,8 @@ describe('byDeletionOrder', () => {
     ['the name at last, so that every reader sees one order', { name: 'a' }, { name: 'b' }],
   ])('puts first %s', (_, first, second) => {
     const [a, b] = [machine({ name: 'x', ...first }), machine({ name: 'y', ...second })];
-    expect(byDeletionOrder(now)(a, b)).toBeLessThan(0);
-    expect(byDeletionOrder(now)(b, a)).toBeGreaterThan(0);
+    expect(byDeletionOrder(api, now)(a, b)).toBeLessThan(0);
+    expect(byDeletionOrder(api, now)(b, a)).toBeGreaterThan(0);
   });
 
   it('[mcm 64] goes from the worst phase to the best, and an unknown phase goes before all', () => {
@@ -111,7 +114,7 @@ describe('byDeletionOrder', () => {
   });
 
   it('is a total order', () => {
-    const compare = byDeletionOrder(now);
+    const compare = byDeletionOrder(api, now);
     fc.assert(
       fc.property(anyTraits, anyTraits, anyTraits, (x, y, z) => {
         const [a, b, c] = [machine(x), machine(y), machine(z)];

@@ -1,0 +1,206 @@
+/**
+ * MachineDeployments and MachineSets of machine-controller-manager (MCM), for the owner engine: what they have besides
+ * the fields of Kubernetes' Deployment. The sentences and the order of deletion are MCM's.
+ */
+import type { OwnedMachineDialect, OwnerDialect, ProgressCondition, TemplateDialect } from '../dialect.ts';
+import type { RolloutProgress } from '../model/owner.ts';
+import type { KubeObject } from '../objects.ts';
+import type { OwnerSet } from '../owner/objects.ts';
+import { stageOf } from './machine/snapshot.ts';
+import {
+  annotations,
+  annotationsNotCopied,
+  labels,
+  type MachineDeploymentConditionReason,
+  orchestrationTypes,
+  preserveValues,
+  priorities,
+} from './names.ts';
+import type { LastOperation } from './schema/common.ts';
+import type { Machine, MachineSpec } from './schema/machine.ts';
+import type { MachineDeploymentStrategy } from './schema/machine-deployment.ts';
+
+const template: TemplateDialect = {
+  /** nodeTemplate, the timeouts and other knobs, and class.kind change no machine that exists. */
+  identityOf(spec: MachineSpec = {}) {
+    return { class: { apiGroup: spec.class?.apiGroup, name: spec.class?.name }, providerID: spec.providerID };
+  },
+  problemOf(spec: MachineSpec = {}) {
+    const { kind, name } = spec.class ?? {};
+    if (!kind) return 'spec.template.spec.class.kind is missing: set it to MachineClass';
+    if (!name) return 'spec.template.spec.class.name is missing: set it to the name of a MachineClass';
+    return undefined;
+  },
+  toMachine({ metadata, spec }: OwnerSet) {
+    const ofTemplate = spec?.template?.metadata?.annotations;
+    const creationTimeout = metadata.annotations?.[annotations.effectiveCreationTimeout];
+    return {
+      annotations: {
+        ...ofTemplate,
+        [annotations.priority]: ofTemplate?.[annotations.priority] ?? priorities.default,
+        ...(creationTimeout !== undefined && { [annotations.effectiveCreationTimeout]: creationTimeout }),
+      },
+      spec: { ...spec?.template?.spec, ...(creationTimeout !== undefined && { creationTimeout }) },
+    };
+  },
+};
+
+/** Of phases that differ the earlier is deleted first; a phase that is not here ranks as Terminating. */
+const phaseOrder = ['Terminating', 'Failed', 'CrashLoopBackOff', 'Unknown', 'Pending', 'Available', 'Running'];
+
+const ofMachines: OwnedMachineDialect = {
+  stageOf,
+  phaseOf: ({ status }: Machine) => status?.currentStatus?.phase ?? '',
+  hasVm: ({ spec }: Machine) => spec?.providerID !== undefined,
+  operationOf: ({ status }: Machine) => {
+    const operation = status?.lastOperation ?? {};
+    const code = codeOf(operation);
+    return { ...(code !== undefined && { code }), text: operationText(operation) };
+  },
+  /** Preserved until a time to come, or asked for by annotation. */
+  isPreserved({ metadata, status }: Machine, nowMs) {
+    if (status?.currentStatus?.preserveExpiryTime != null) return expiryMsOf({ status }) > nowMs;
+    const value = metadata.annotations?.[annotations.preserve];
+    return value !== undefined && value !== 'false' && Object.hasOwn(preserveValues, value);
+  },
+  isMarked: (machine: Machine, nowMs) =>
+    priorityOf(machine) < Number(priorities.default) && !(expiryMsOf(machine) > nowMs),
+  /**
+   * Not preserved before auto-preserved before preserved, earlier expiry, lower priority, marked for deletion (earlier
+   * mark first), worse phase.
+   */
+  deletionRank(machine: Machine, nowMs) {
+    const isPreserved = expiryMsOf(machine) > nowMs;
+    const isAutomatic = machine.metadata.annotations?.[annotations.preserve] === 'auto-preserved';
+    return [
+      isPreserved ? (isAutomatic ? 1 : 2) : 0,
+      isPreserved ? expiryMsOf(machine) : 0,
+      priorityOf(machine),
+      markedMsOf(machine),
+      Math.max(0, phaseOrder.indexOf(machine.status?.currentStatus?.phase ?? '')),
+    ];
+  },
+};
+
+/** End of the preservation, ms since the epoch; NaN for a machine that is not preserved. */
+function expiryMsOf({ status }: Pick<Machine, 'status'>): number {
+  return Date.parse(status?.currentStatus?.preserveExpiryTime ?? '');
+}
+
+function priorityOf({ metadata }: KubeObject): number {
+  const text = metadata.annotations?.[annotations.priority];
+  return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : Number(priorities.default);
+}
+
+/** Infinity for a machine without a mark: it is deleted after all that have one. */
+function markedMsOf({ metadata }: KubeObject): number {
+  const ms = Date.parse(metadata.annotations?.[annotations.markedForDeletionTime] ?? '');
+  return Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms;
+}
+
+/** A refusal of a cloud in the words of MCM. */
+const refusal = /(?:Cloud provider message - )?machine codes error: code = \[(\w+)\] message = \[(.*)\]/s;
+
+/** What an operation of a machine says, on one line: `<code>: <words>` where it was refused, and the code once. */
+export function operationText(operation: LastOperation): string {
+  const { description = '' } = operation;
+  const words = description.replace(refusal, (_all, _code, message: string) => message).replaceAll(/\s+/g, ' ');
+  return [codeOf(operation), words].filter(Boolean).join(': ');
+}
+
+/** Code of an operation that was refused. A deletion has its code in its description alone. */
+function codeOf({ description = '', errorCode, state }: LastOperation): string | undefined {
+  return state === 'Failed' ? errorCode || refusal.exec(description)?.[1] : undefined;
+}
+
+const progressReasons: Record<Exclude<RolloutProgress, 'other'>, MachineDeploymentConditionReason> = {
+  created: 'NewMachineSetCreated',
+  found: 'FoundNewMachineSet',
+  updated: 'MachineSetUpdated',
+  complete: 'NewMachineSetAvailable',
+  late: 'ProgressDeadlineExceeded',
+  paused: 'DeploymentPaused',
+  resumed: 'DeploymentResumed',
+};
+
+function toProgress(reason: string): RolloutProgress {
+  const found = Object.entries(progressReasons).find(([, known]) => known === reason);
+  return (found?.[0] as RolloutProgress | undefined) ?? 'other';
+}
+
+function toProgressCondition(
+  progress: RolloutProgress,
+  deploymentName: string,
+  setName: string | undefined,
+): ProgressCondition | undefined {
+  if (progress === 'other') return undefined;
+  const isUnknown = progress === 'paused' || progress === 'resumed';
+  const status = progress === 'late' ? 'False' : isUnknown ? 'Unknown' : 'True';
+  return { status, reason: progressReasons[progress], message: progressMessage(progress, deploymentName, setName) };
+}
+
+function progressMessage(progress: RolloutProgress, deploymentName: string, setName: string | undefined): string {
+  if (setName !== undefined && progress === 'created') return `Created new machine set "${setName}"`;
+  if (setName !== undefined && progress === 'found') return `Found new machine set "${setName}"`;
+  const subject = setName === undefined ? `Machine Deployment "${deploymentName}"` : `MachineSet "${setName}"`;
+  switch (progress) {
+    case 'complete':
+      return `${subject} has successfully progressed.`;
+    case 'late':
+      return `${subject} has timed out progressing.`;
+    case 'paused':
+      return 'Deployment is paused';
+    case 'resumed':
+      return 'Deployment is resumed';
+    default:
+      return `${subject} is progressing.`;
+  }
+}
+
+/** Machines whose last operation failed, as the cluster autoscaler and people look for them. */
+function toFailedMachines(all: readonly Machine[], setNames: ReadonlyMap<string, string>, nowMs: number) {
+  const failedMachines = all
+    .filter((machine) => machine.status?.lastOperation?.state === 'Failed' && !ofMachines.isPreserved(machine, nowMs))
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+    .map(({ metadata, spec, status }) => ({
+      name: metadata.name,
+      ...(spec?.providerID !== undefined && { providerID: spec.providerID }),
+      lastOperation: status?.lastOperation,
+      ownerRef: setNames.get(metadata.ownerReferences?.find(({ controller }) => controller)?.uid ?? '') ?? '',
+    }));
+  return { failedMachines };
+}
+
+export const ownerDialect: OwnerDialect = {
+  keys: {
+    templateHash: labels.templateHash,
+    revision: annotations.revision,
+    revisionHistory: annotations.revisionHistory,
+    desiredReplicas: annotations.desiredReplicas,
+    maxReplicas: annotations.maxReplicas,
+  },
+  annotationsNotCopied,
+  copiedSpecFields: ['minReadySeconds', 'autoPreserveFailedMachineMax'],
+  strategies: {
+    RollingUpdate: { strategy: 'RollingUpdate', bounds: 'rollingUpdate' },
+    Recreate: { strategy: 'Recreate' },
+    InPlaceUpdate: { strategy: 'InPlace', bounds: 'inPlaceUpdate' },
+  },
+  setConditions: 'machineSetCondition',
+  template,
+  machines: ofMachines,
+  problemOfStrategy({ type, inPlaceUpdate }: MachineDeploymentStrategy) {
+    const orchestration = inPlaceUpdate?.orchestrationType ?? '';
+    if (type !== 'InPlaceUpdate' || Object.hasOwn(orchestrationTypes, orchestration)) return undefined;
+    const known = Object.keys(orchestrationTypes).join(', ');
+    return `spec.strategy.inPlaceUpdate.orchestrationType is '${orchestration}': set it to one of ${known}`;
+  },
+  /** Frozen itself or with its deployment, or an old set of an update in place. */
+  isClosed(set, deployment) {
+    const isFrozen = [set, deployment].some((owner) => owner?.metadata.labels?.[labels.freeze] === 'True');
+    return isFrozen || set.metadata.labels?.[labels.scaleUpDisabled] !== undefined;
+  },
+  toProgressCondition,
+  toProgress,
+  toFailedMachines,
+};

@@ -1,0 +1,53 @@
+/** Machines as their owner counts and orders them: pure. */
+import type { OwnerApi } from '../dialect.ts';
+import type { KubeObject } from '../objects.ts';
+
+/** Whether a machine is not being deleted. */
+export function isActive({ owner }: OwnerApi, machine: KubeObject): boolean {
+  return machine.metadata.deletionTimestamp === undefined && owner.machines.stageOf(machine) !== 'deleting';
+}
+
+/** Whether a machine does its work: it is Running, or Available without a target cluster. */
+export function isAvailable({ owner }: OwnerApi, machine: KubeObject): boolean {
+  const stage = owner.machines.stageOf(machine);
+  return stage === 'running' || stage === 'available';
+}
+
+/** Whether a machine has not been available yet. */
+export function isStarting({ owner }: OwnerApi, machine: KubeObject): boolean {
+  return ['new', 'creating', 'joining'].includes(owner.machines.stageOf(machine));
+}
+
+/** Whether a machine has Failed and is not preserved. */
+export function isToBeReplaced({ owner }: OwnerApi, machine: KubeObject): boolean {
+  return owner.machines.stageOf(machine) === 'failed' && !owner.machines.isPreserved(machine, Date.now());
+}
+
+/** Whether the autoscaler or a person wants a machine deleted before others of its set. */
+export function isMarked({ owner }: OwnerApi, machine: KubeObject): boolean {
+  return owner.machines.isMarked(machine, Date.now());
+}
+
+/**
+ * Compares two machines for deletion: by the rank of their API, then older first. The name breaks ties, so that every
+ * reader sees one order.
+ */
+export function byDeletionOrder({ owner }: OwnerApi, nowMs: number): (a: KubeObject, b: KubeObject) => number {
+  return (a, b) =>
+    compareLists(owner.machines.deletionRank(a, nowMs), owner.machines.deletionRank(b, nowMs)) ||
+    compare(Date.parse(a.metadata.creationTimestamp), Date.parse(b.metadata.creationTimestamp)) ||
+    compare(a.metadata.name, b.metadata.name);
+}
+
+function compareLists(a: readonly number[], b: readonly number[]): number {
+  for (const [i, number] of a.entries()) {
+    const order = compare(number, b[i] ?? 0);
+    if (order !== 0) return order;
+  }
+  return 0;
+}
+
+/** Strings by code unit: the same order on every machine, whatever its locale. */
+function compare<T extends number | string>(a: T, b: T): number {
+  return a < b ? -1 : Number(a > b);
+}

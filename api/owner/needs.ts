@@ -1,0 +1,58 @@
+/**
+ * Why an owner of machines needs its workflow. Watchers start and signal the workflow while there is a need, the workflow
+ * completes when there is none. Plain code: workflow code imports this file.
+ */
+import type { OwnerView, SetView } from '../model/owner.ts';
+import { desiredReplicas } from './replicas.ts';
+
+/** What has to be done for an owner, in words for people. */
+const needTexts = {
+  /** Our finalizer is missing on the owner or on one of its sets. */
+  finalizer: 'add the finalizer',
+  /** The owner, or one of its sets, is being deleted. */
+  deletion: 'finish a deletion',
+  /** No set has the current template. */
+  template: 'create the MachineSet of the current template',
+  /** A set, or the number of its machines, differs from the desired replicas. */
+  replicas: 'scale to spec.replicas',
+  /** A Failed machine has to be replaced. */
+  failed: 'replace Failed machines',
+  /** A generation, a problem or annotations are not recorded yet. */
+  status: 'update the status',
+  /** The rollout of the current template is not complete, or the status does not say that it is paused. */
+  progress: 'complete the rollout',
+} as const;
+export type OwnerNeed = keyof typeof needTexts;
+
+/** The needs as one line: 'add the finalizer, scale to spec.replicas'; 'nothing' without needs. */
+export function toTasks(needs: readonly OwnerNeed[]): string {
+  return needs.length === 0 ? 'nothing' : needs.map((need) => needTexts[need]).join(', ');
+}
+
+/** What has to be done for the owner, or waited for. An invalid owner needs only that its status says so. */
+export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
+  const { sets, outdated } = owner;
+  const isOurs = owner.hasOurFinalizer || sets.some((set) => set.hasOurFinalizer);
+  if (owner.deleting) return isOurs ? ['deletion'] : [];
+  if (owner.problem !== undefined) return outdated.length > 0 ? ['status'] : [];
+
+  const staying = sets.filter((set) => !set.deleting);
+  const desired = desiredReplicas(owner);
+  const isOff = (set: SetView) => set.replicas !== desired.get(set.name) || set.active !== set.replicas;
+  const isDeleting = (set: SetView) => set.deleting && (set.hasOurFinalizer || set.total > 0);
+  const found: Record<OwnerNeed, boolean> = {
+    finalizer: [owner, ...staying].some((object) => !object.hasOurFinalizer),
+    deletion: sets.some(isDeleting),
+    template: !owner.paused && !staying.some((set) => set.isNew),
+    replicas: staying.some(isOff),
+    failed: staying.some((set) => set.failed > 0),
+    status: [owner, ...staying].some((object) => object.outdated.length > 0),
+    progress: owner.kind === 'MachineDeployment' && isRolling(owner),
+  };
+  return (Object.keys(found) as OwnerNeed[]).filter((need) => found[need]);
+}
+
+function isRolling({ paused, progress, sets }: OwnerView): boolean {
+  if (paused) return progress !== 'paused' && progress !== 'late';
+  return progress !== 'complete' || sets.some((set) => !set.isNew && set.total > 0);
+}

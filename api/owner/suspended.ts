@@ -1,0 +1,76 @@
+/**
+ * Replicas of the sets of a deployment that scales and does not roll: it is paused, or its machines are updated in place.
+ * Kubernetes calls this proportional scaling. Pure.
+ *
+ * Example: an old set of 6 and a new set of 2, all available, maxSurge 0, maxUnavailable 1.
+ *
+ * | spec.replicas | old wanted | new wanted | because |
+ * |---|---|---|---|
+ * | 8 | 6 | 2 | the sum is right |
+ * | 10 | 6 | 4 | the new set gets what is missing |
+ * | 4 | 3 | 1 | both lose in proportion to their size |
+ * | 7, one new machine marked | 6 | 1 | a marked machine goes first |
+ */
+import type { OwnerView, SetView } from '../model/owner.ts';
+import { countKept, countNeeded, sumOf } from './set-counts.ts';
+
+/**
+ * Sets keep what they have, and lose machines only as far as enough others stay available that are not marked: a step that
+ * was about to delete machines may have been lost, or have ended with the pause, and others are available now.
+ * @param sets those of the view that are not being deleted
+ */
+export function suspendedReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+  const desired = targetReplicas(view, sets);
+  let spare = Math.max(0, sumOf(sets, countNeeded) - (view.replicas - view.maxUnavailable));
+  for (const set of sets) {
+    const unneeded = countKept(set) - countNeeded(set);
+    const excess = countKept(set) - (desired.get(set.name) ?? 0);
+    const taken = Math.min(excess, unneeded + spare);
+    if (taken < excess) desired.set(set.name, countKept(set) - taken);
+    spare -= Math.max(0, taken - unneeded);
+  }
+  return desired;
+}
+
+/**
+ * A set that is alone follows spec.replicas. Of several the new one, or else the newest, gets what is missing; all lose in
+ * proportion to their size. A surge that was there before stays until the replicas are changed.
+ */
+function targetReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+  const { replicas, maxSurge } = view;
+  const desired = new Map(sets.map((set) => [set.name, set.replicas]));
+  const filled = sets.filter((set) => set.replicas > 0);
+  const total = sumOf(filled, (set) => set.replicas);
+  const isAnnounced = filled.every((set) => !set.outdated.includes('annotations'));
+  const isSurge = filled.length > 1 && total <= replicas + maxSurge && isAnnounced;
+  if (total < replicas) {
+    const growing = growingSet(sets, filled);
+    return desired.set(growing?.name ?? '', (growing?.replicas ?? 0) + replicas - total);
+  }
+  if (!isSurge) shrink(view, desired, filled, total);
+  return desired;
+}
+
+function growingSet(sets: readonly SetView[], filled: readonly SetView[]): SetView | undefined {
+  if (filled.length === 1) return filled[0];
+  return sets.find((set) => set.isNew) ?? filled.at(-1) ?? sets.at(-1);
+}
+
+/** Lowers the sets to spec.replicas in all: marked machines, then the largest sets first, while enough stay available. */
+function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly SetView[], total: number): void {
+  const bySize = filled.toSorted((a, b) => b.replicas - a.replicas);
+  const needed = sumOf(filled, (set) => Math.min(countNeeded(set), set.replicas));
+  let spare = Math.max(0, needed - (view.replicas - view.maxUnavailable));
+  let rest = total - view.replicas;
+  const take = (set: SetView, most: number) => {
+    const before = desired.get(set.name) ?? 0;
+    const unneeded = Math.max(0, before - countNeeded(set));
+    const taken = Math.min(rest, most, before, unneeded + spare);
+    desired.set(set.name, before - taken);
+    rest -= taken;
+    spare -= Math.max(0, taken - unneeded);
+  };
+  for (const set of bySize) take(set, set.marked ?? 0);
+  for (const set of bySize) take(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
+  for (const set of bySize) take(set, rest);
+}

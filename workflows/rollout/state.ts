@@ -1,0 +1,70 @@
+/** What the run of an owner knows, and what it leaves to the next run. */
+import type { OwnerKind } from '../../activities/owner/index.ts';
+import type { OwnerSnapshot, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import type { Blocker } from '../../api/names.ts';
+import type { ProgressClock } from './clock.ts';
+import type { OwnerDescription, RolloutState } from './messages.ts';
+
+export interface OwnerRun {
+  readonly ref: ObjectRef;
+  readonly kind: OwnerKind;
+  /** The newest view of a watcher since the last reading. */
+  observed?: OwnerView;
+  /** Hash of the template that this run rolls out, from its first reading on. */
+  hash?: string;
+  /** A signal asks for the next reading at once. */
+  refreshNow: boolean;
+  /** When the next step may start, ms since the epoch. */
+  nextStepMs: number;
+  /** By set, the id of the last creation that this run has completed. */
+  readonly created: Map<string, string>;
+  /** Steps in a row that Kubernetes has refused. */
+  refusals: number;
+  /** Only while a rollout is under way. */
+  clock: ProgressClock | undefined;
+  /** How long the rollout may take to make progress, ms. */
+  deadlineMs: number;
+  /** Whether `watchDeadline` runs. */
+  isDeadlineWatched: boolean;
+  /** What the rollout waits for; only while it is late. */
+  blockedBy: RolloutBlockers | undefined;
+  /** Value of the search attribute, as far as this run can know. */
+  shownBlocker: Blocker | 'unknown' | undefined;
+  description: OwnerDescription;
+}
+
+export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutState | undefined): OwnerRun {
+  return {
+    ref,
+    kind,
+    refreshNow: false,
+    nextStepMs: 0,
+    created: new Map(),
+    refusals: 0,
+    clock: before?.clock,
+    deadlineMs: 0,
+    isDeadlineWatched: false,
+    blockedBy: before?.blockedBy,
+    shownBlocker: before?.blockedBy === undefined ? undefined : 'unknown',
+    description: {
+      doing: 'starting',
+      since: new Date().toISOString(),
+      needs: [],
+      replicas: { desired: 0, total: 0, active: 0, available: 0 },
+    },
+  };
+}
+
+/** What the next run continues with. */
+export function toRolloutState({ clock, blockedBy }: OwnerRun): RolloutState | undefined {
+  return clock && { clock, ...(blockedBy !== undefined && { blockedBy }) };
+}
+
+/** Creations of this run are over: names of machines that are gone since then are not used again. */
+export function withoutCreated({ created }: Pick<OwnerRun, 'created'>, reading: OwnerSnapshot): OwnerSnapshot {
+  const pendingCreations = reading.pendingCreations.map((pending) =>
+    created.get(pending.set) === pending.id ? { ...pending, missing: [] } : pending,
+  );
+  return { ...reading, pendingCreations };
+}
