@@ -179,7 +179,7 @@ export interface TemplateDialect {
 /** Machines as their owner sees them. */
 export interface OwnedMachineDialect {
   stageOf(machine: KubeObject): MachineStage;
-  /** The API's own word for the stage, for people; empty for a new machine. */
+  /** The API's own word for where the machine is, a deletion included, for people; empty for a new machine. */
   phaseOf(machine: KubeObject): string;
   hasVm(machine: KubeObject): boolean;
   /** What the machine says of its last operation, on one line, and the code if it was refused. */

@@ -13,7 +13,7 @@ import { contextOf, type OwnerContext, type OwnerDeps, type OwnerKind, readOwner
 export type { OwnerDeps, OwnerKind };
 export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
 
-/** Candidates that one reading brings at most: more than a step deletes would only fill the history. */
+/** Most candidates of one reading: more than a step deletes would only fill the history. */
 const maxCandidates = 100;
 
 export function createOwnerActivities(deps: OwnerDeps) {
@@ -21,13 +21,13 @@ export function createOwnerActivities(deps: OwnerDeps) {
 
   return {
     /**
-     * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is made meanwhile
-     * may be missed but never one that was there before. null: the owner is gone, or it is a set that has an owner.
+     * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is created meanwhile
+     * may be missed, but never one that existed before. null: the owner is gone, or it is a set of a deployment.
      *
-     * Machines are an owner's by their controller reference alone, so all of the namespace are listed: a label selector
-     * would pass over those whose labels somebody changed, and each reading would ask for others in their place.
-     * @param notBeforeMs when to read, ms since the epoch, at most a second from now: what happens until then is in one
-     *   reading. A timer of the workflow would take a second, whatever is asked for.
+     * Only the controller reference says whose a machine is, so all machines of the namespace are listed. A label selector
+     * would miss machines whose labels were edited, and every reading would create others for them.
+     * @param notBeforeMs when to read, ms since the epoch, at most a second from now: changes until then are in one
+     *   reading. A timer of the workflow takes at least a second.
      */
     async observeOwner(ref: ObjectRef, kind: OwnerKind, notBeforeMs: number): Promise<OwnerSnapshot | null> {
       await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
@@ -36,7 +36,7 @@ export function createOwnerActivities(deps: OwnerDeps) {
 
     /**
      * Reads live what the rollout of a deployment waits for. null: the deployment is gone. Fails while one of the API
-     * servers does not answer, as then it is that which the rollout waits for.
+     * servers does not answer: then the rollout waits for that server.
      */
     async listBlockers(ref: ObjectRef): Promise<RolloutBlockers | null> {
       const context = contextOf(deps, ref, 'MachineDeployment');
@@ -56,7 +56,7 @@ export function createOwnerActivities(deps: OwnerDeps) {
   };
 }
 
-/** @param maxCandidates machines that one reading names at most */
+/** The body of `observeOwner`. @param maxCandidates most candidates of one reading */
 export async function snapshotOwner(context: OwnerContext, maxCandidates: number): Promise<OwnerSnapshot | null> {
   const { deps, api, ref } = context;
   const { namespace } = ref;

@@ -50,7 +50,8 @@ const phaseOrder = ['Terminating', 'Failed', 'CrashLoopBackOff', 'Unknown', 'Pen
 
 const ofMachines: OwnedMachineDialect = {
   stageOf,
-  phaseOf: ({ status }: Machine) => status?.currentStatus?.phase ?? '',
+  phaseOf: ({ metadata, status }: Machine) =>
+    metadata.deletionTimestamp === undefined ? (status?.currentStatus?.phase ?? '') : 'Terminating',
   hasVm: ({ spec }: Machine) => spec?.providerID !== undefined,
   operationOf: ({ status }: Machine) => {
     const operation = status?.lastOperation ?? {};

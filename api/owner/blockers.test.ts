@@ -66,7 +66,7 @@ describe('what a rollout waits for', () => {
     expect(found[0]?.machines).toEqual([{ name: 'a', reason: 'Terminating, Unauthenticated: no' }]);
   });
 
-  it('tells the code of a refusal once', () => {
+  it('names the code of a refusal once', () => {
     const description = 'Cloud provider message - machine codes error: code = [ResourceExhausted] message = [no\nroom]';
     const refusedTwice = { ...refused, description };
     const { machines } = findBlockers(api, deployment, [set], [machine('a', 'CrashLoopBackOff', refusedTwice)]);

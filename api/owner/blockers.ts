@@ -40,8 +40,7 @@ export function findBlockers(
 }
 
 function reasonOf({ owner }: OwnerApi, machine: KubeObject): string {
-  const isDeleting = machine.metadata.deletionTimestamp !== undefined;
-  const phase = isDeleting ? 'Terminating' : owner.machines.phaseOf(machine) || 'new';
+  const phase = owner.machines.phaseOf(machine) || 'new';
   const { code, text } = owner.machines.operationOf(machine);
   const reason = text === '' ? phase : `${phase}${code === undefined ? ': ' : ', '}${text}`;
   return reason.length > maxReasonLength ? `${reason.slice(0, maxReasonLength - 1)}…` : reason;

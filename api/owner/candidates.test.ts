@@ -68,7 +68,7 @@ describe('toCandidates', () => {
   const namesOf = (view: OwnerView, machines: readonly Machine[] = three) =>
     toCandidates(api, view, machines, 100).map(({ name }) => name);
 
-  it('brings as many as are to go: none, the surplus, or all of a deleted owner or set', () => {
+  it('are as many as will be deleted: none, the excess, or all of a deleted owner or set', () => {
     expect(namesOf(owner(3, [full]))).toEqual([]);
     expect(namesOf(owner(9, [full]))).toEqual([]);
     expect(namesOf(owner(1, [full]))).toEqual(['a', 'b']);

@@ -97,9 +97,9 @@ describe('ownerNeeds', () => {
     ['a machine too many', { ...owner, sets: [{ ...set, total: 4, active: 4 }] }, ['replicas']],
     ['a failed machine', { ...owner, sets: [{ ...set, available: 2, failed: 1 }] }, ['failed']],
     ['a new generation', { ...owner, outdated: ['status'] }, ['status']],
-    ['what is wrong with it and not told', { ...owner, problem: 'x', outdated: ['status'], sets: [] }, ['status']],
+    ['a problem that is not reported', { ...owner, problem: 'x', outdated: ['status'], sets: [] }, ['status']],
     [
-      'a set that is not told what is asked for',
+      'a set that does not announce the replicas of its deployment',
       { ...owner, sets: [{ ...set, outdated: ['annotations'] }] },
       ['status'],
     ],

@@ -120,7 +120,7 @@ describe('toDeploymentView', () => {
     ]);
   });
 
-  it('counts the machines of each set that somebody has marked, and the available ones beside them', () => {
+  it('counts the marked machines of each set, and the available ones without a mark', () => {
     const marked = { annotations: { [annotations.priority]: '1' } };
     const machines = [
       machine('a', 'pool-1', 'Running', marked),

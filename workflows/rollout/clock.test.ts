@@ -99,7 +99,7 @@ describe('the clock of a rollout', () => {
     expect(tick(undefined, told, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
   });
 
-  it('begins anew when one that was late without a deadline gets one', () => {
+  it('starts again when a rollout that was late without a deadline gets one', () => {
     const late = { ...after(rolling)!, isLate: true };
     const { progressDeadlineSeconds: _, ...patient } = rolling;
     expect(withNewDeadline(late, rolling, 7_000)).toEqual({ ...late, isLate: false, sinceMs: 7_000 });
@@ -108,7 +108,7 @@ describe('the clock of a rollout', () => {
     expect(withNewDeadline(after(rolling), rolling, 7_000)).toEqual(after(rolling));
   });
 
-  it('[invariant 6] begins anew after an outage', () => {
+  it('[invariant 6] starts again after an outage', () => {
     expect(afterOutage(after(rolling), 8_000)).toEqual({ ...after(rolling), sinceMs: 8_000 });
     expect(afterOutage(undefined, 8_000)).toBeUndefined();
   });

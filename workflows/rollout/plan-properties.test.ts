@@ -79,7 +79,7 @@ const start: fc.Arbitrary<Start> = fc.record({
   strategy: fc.constantFrom('RollingUpdate', 'RollingUpdate', 'Recreate'),
   maxSurge: fc.nat(2),
   maxUnavailable: fc.nat(2),
-  /** Candidates of one reading: no fewer than there are sets, but fewer than machines. None may be left out for ever. */
+  /** Candidates of one reading: no fewer than there are sets, but fewer than machines. None may be left out forever. */
   limit: fc.constantFrom(5, 100),
   /** Sets that machine-controller-manager left behind. */
   before: fc.array(
@@ -208,16 +208,16 @@ function expectSafeSizes({ view }: Look, { sets }: OwnerPlan): void {
   expect(sum(missing)).toBeLessThanOrEqual(Math.max(0, creationHeadroom(view)));
 }
 
-/** No waves: while machines make way, nothing waits that one of the bounds allows. */
+/** No waves: while machines are replaced, nothing waits that one of the bounds allows. */
 function expectBoundsUsed({ view }: Look): void {
-  const current = view.sets.find((set) => set.isNew && !set.deleting);
+  const newSet = view.sets.find((set) => set.isNew && !set.deleting);
   const old = view.sets.filter((set) => !set.isNew && !set.deleting && set.active > 0);
-  if (view.deleting || view.paused || current === undefined || current.closed || old.length === 0) return;
+  if (view.deleting || view.paused || newSet === undefined || newSet.closed || old.length === 0) return;
   expect(sum(old.map((set) => set.starting + set.failed))).toBe(0);
   if (view.strategy === 'Recreate') throw new Error('machines of an older template are still there');
   const total = sum(view.sets.map((set) => set.total - set.replacing));
-  if (current.active < view.replicas) expect(total).toBeGreaterThanOrEqual(view.replicas + view.maxSurge);
-  const available = sum([...old, current].map((set) => set.available));
+  if (newSet.active < view.replicas) expect(total).toBeGreaterThanOrEqual(view.replicas + view.maxSurge);
+  const available = sum([...old, newSet].map((set) => set.available));
   if (old.some((set) => set.available > 0)) expect(available).toBeLessThanOrEqual(view.replicas - view.maxUnavailable);
 }
 

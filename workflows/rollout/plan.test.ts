@@ -59,7 +59,7 @@ describe('planOwner', () => {
   const created = (plan: OwnerPlan) => plan.create.flatMap(({ names: machines }) => machines);
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
 
-  it('[invariant 5] goes on with a creation that was begun, and only then takes other names', () => {
+  it('[invariant 5] continues a pending creation, and only then uses new names', () => {
     const pendingCreations = [{ set: 'pool-1', id: 'first', missing: ['b', 'c'] }];
     const lacking = (active: number) => ({ ...owner, sets: [{ ...set, total: active, active, available: active }] });
     expect(planFor(lacking(0), [], pendingCreations).create).toEqual([
@@ -100,42 +100,42 @@ describe('planOwner', () => {
     expect(new Set(created(plan)).size).toBe(maxPerStep);
   });
 
-  it('[invariant 5] waits for machines that are on their way out', () => {
+  it('[invariant 5] waits for machines that are being deleted', () => {
     const leaving = { ...set, total: 3, active: 1, available: 1 };
     expect(created(planFor({ ...owner, sets: [leaving] }))).toEqual([]);
     expect(created(planFor({ ...owner, maxSurge: 1, sets: [leaving] }))).toHaveLength(1);
     expect(created(planFor({ ...owner, maxSurge: 9, sets: [leaving] }))).toHaveLength(2);
   });
 
-  it('[mcm 63] replaces Failed machines at once, also while they are on their way out', () => {
+  it('[mcm 63] replaces Failed machines at once, also while they are being deleted', () => {
     const view = { ...owner, sets: [{ ...set, available: 2, failed: 1 }] };
     expect(removed(planFor(view, [candidate('bad', { failed: true }), candidate('good')]))).toEqual(['bad']);
     const leaving = { ...owner, sets: [{ ...set, active: 2, available: 2, replacing: 1 }] };
     expect(created(planFor(leaving))).toHaveLength(1);
   });
 
-  it('takes Failed machines for the surplus before any other', () => {
+  it('counts Failed machines towards the excess before any other', () => {
     const view = { ...owner, replicas: 2, sets: [{ ...set, available: 2, failed: 1 }] };
     expect(removed(planFor(view, [candidate('bad', { failed: true }), candidate('a'), candidate('b')]))).toEqual([
       'bad',
     ]);
   });
 
-  it('[invariant 7] takes what is marked for the surplus before it takes Failed machines for it', () => {
+  it('[invariant 7] deletes marked machines of the excess besides the Failed ones', () => {
     const view = { ...owner, replicas: 2, sets: [{ ...set, available: 2, failed: 1, marked: 1, unmarked: 1 }] };
     const candidates = [candidate('bad', { failed: true }), candidate('marked'), candidate('good')];
     expect(removed(planFor(view, candidates))).toEqual(['bad', 'marked']);
     expect(removed(planFor({ ...view, replicas: 3 }, candidates))).toEqual(['bad']);
   });
 
-  it('[mcm 64] deletes the surplus in the order of the candidates', () => {
+  it('[mcm 64] deletes the excess in the order of the candidates', () => {
     const candidates = ['a', 'b', 'c'].map((name) => candidate(name));
     const plan = planFor({ ...owner, replicas: 1 }, candidates);
     expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 1 }]);
     expect(removed(plan)).toEqual(['a', 'b']);
   });
 
-  it('takes all that it may from older sets, and from the present one only what is more than the replicas', () => {
+  it('deletes all that it may from old sets, and from the new one only what is more than the replicas', () => {
     const sets = ['old', 'new'].map((name) => ({ ...set, name, uid: name, isNew: name === 'new' }));
     const candidates = ['n1', 'o1', 'n2', 'o2', 'o3'].map((name) =>
       candidate(name, { set: name.startsWith('o') ? 'old' : 'new' }),
@@ -148,7 +148,7 @@ describe('planOwner', () => {
     expect(removed(plan)).toEqual(['n1', 'o1', 'o2', 'o3']);
   });
 
-  it('makes no machine of an older template: what fails there is replaced by one of the present template', () => {
+  it('creates no machine in an old set: what fails there is replaced in the new set', () => {
     const sets = [
       { ...set, name: 'old', isNew: false, active: 2, available: 2, replacing: 1 },
       { ...empty, replicas: 0 },
@@ -161,7 +161,7 @@ describe('planOwner', () => {
     ]);
   });
 
-  describe('while machines of an older template make way', () => {
+  describe('while machines of an old set are replaced', () => {
     const old = { ...set, name: 'old', uid: 'old', isNew: false };
     const fresh = { ...set, name: 'new', uid: 'new' };
     /** A set with some machines that are available, some that start, and some that are neither. */
@@ -179,7 +179,7 @@ describe('planOwner', () => {
       expect(planFor({ ...three, maxSurge: 0, sets: [old] }).createSet).toMatchObject({ replicas: 0 });
     });
 
-    it('gives no machine away for a set that does not exist yet', () => {
+    it('deletes no machine for a set that does not exist yet', () => {
       expect(sizes({ ...three, maxUnavailable: 3, sets: [old] })).toEqual({ old: 3 });
     });
 
@@ -280,7 +280,7 @@ describe('planOwner', () => {
       expect(sizes({ ...three, ...change, sets })).toEqual(expected);
     });
 
-    it('[invariant 7] tells the new set what fewer replicas have asked for, as far as too few are available now', () => {
+    it('[invariant 7] announces on the new set the scale-down that has to wait because too few are available now', () => {
       const wishing: SetView = { ...having(fresh, 2), outdated: ['annotations'], marked: 2, announcedReplicas: 5 };
       const asked = (gone: number) =>
         planFor({ ...three, sets: [having(old, 2 - gone, 0, gone), wishing] }).scale.find(
@@ -333,7 +333,7 @@ describe('planOwner', () => {
         { old: 3, new: 1 },
       ],
       [
-        '[invariant 7] what is marked, whatever is available, and no available machine beside it while too few are',
+        '[invariant 7] what is marked, whatever is available, and no other available machine while too few are',
         { replicas: 8 },
         [having(old, 6), { ...having(fresh, 4, 2), marked: 3, unmarked: 1 }],
         { old: 6, new: 2 },
@@ -361,14 +361,14 @@ describe('planOwner', () => {
     expect(plan).toMatchObject({ addFinalizers: true, create: [] });
   });
 
-  it('[mcm 69] deletes all machines of a deleted owner, then lets everything go', () => {
+  it('[mcm 69] deletes all machines of a deleted owner, then releases everything', () => {
     const candidates = [candidate('a'), candidate('b')];
     expect(planFor({ ...owner, deleting: true }, candidates)).toMatchObject({ remove: candidates, release: false });
     expect(planFor({ ...owner, deleting: true, sets: [empty] })).toMatchObject({ remove: [], release: true });
     expect(planFor({ ...lone, deleting: true, sets: [empty] })).toMatchObject({ remove: [], release: true });
   });
 
-  it('waits until all is released of an owner that is deleted with --cascade=orphan, and then lets it go', () => {
+  it('waits for the garbage collector with an owner that is deleted with --cascade=orphan, and then releases it', () => {
     for (const view of [owner, lone]) {
       const kept: OwnerView = { ...view, deleting: true, orphans: true };
       expect([isEmpty(planFor(kept)), ownerNeeds(kept)]).toEqual([true, ['deletion']]);
@@ -406,7 +406,7 @@ describe('planOwner', () => {
     expect(isEmpty(planFor(view))).toBe(true);
   });
 
-  it('empties a set that somebody deleted and lets it go before there is another one of its name', () => {
+  it('empties and releases a set that somebody deleted before another set gets its name', () => {
     const deleted = { ...owner, sets: [{ ...set, deleting: true }] };
     const plan = planFor(deleted, [candidate('a'), candidate('b'), candidate('c')]);
     expect(removed(plan)).toEqual(['a', 'b', 'c']);
@@ -425,7 +425,7 @@ describe('planOwner', () => {
     expect(created(planFor({ ...owner, ...change, sets: [{ ...set, ...setChange }] }))).toEqual([]);
   });
 
-  it('says once what is wrong with an owner, and does nothing else but delete it', () => {
+  it('reports a problem of an owner once, and does nothing else but delete it', () => {
     const problem = 'spec.selector is missing';
     const wrong: OwnerView = {
       ...unreported,
@@ -452,7 +452,7 @@ describe('planOwner', () => {
     expect(planFor({ ...owner, paused: true, sets: [] })).toMatchObject({ scale: [], create: [] });
   });
 
-  it('tells sets what their deployment asks for, without another change', () => {
+  it('announces the replicas of the deployment on its sets, without another change', () => {
     const plan = planFor({ ...owner, sets: [{ ...set, outdated: ['annotations'] }] });
     expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 3 }]);
   });
