@@ -122,6 +122,7 @@ export interface OwnerSnapshot {
 export interface PendingCreation {
   readonly set: string;
   readonly id: string;
+  readonly names: readonly string[];
   /** Names of the machines that do not exist. */
   readonly missing: readonly string[];
 }

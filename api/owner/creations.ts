@@ -47,6 +47,6 @@ export function toPendingCreations(
     const set = sets.find(({ metadata }) => metadata.uid === uid);
     const recorded = set && recordedCreation(set);
     if (recorded === undefined) return [];
-    return [{ set: name, id: recorded.id, missing: recorded.names.filter((machine) => !existing.has(machine)) }];
+    return [{ set: name, ...recorded, missing: recorded.names.filter((machine) => !existing.has(machine)) }];
   });
 }

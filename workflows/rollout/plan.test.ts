@@ -60,12 +60,14 @@ describe('planOwner', () => {
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
 
   it('[invariant 5] continues a pending creation, and only then uses new names', () => {
-    const pendingCreations = [{ set: 'pool-1', id: 'first', missing: ['b', 'c'] }];
+    const pendingCreations = [{ set: 'pool-1', id: 'first', names: ['a', 'b', 'c'], missing: ['b', 'c'] }];
     const lacking = (active: number) => ({ ...owner, sets: [{ ...set, total: active, active, available: active }] });
     expect(planFor(lacking(0), [], pendingCreations).create).toEqual([
       { set: 'pool-1', uid: set.uid, id: 'creation-2', names: ['b', 'c', 'pool-1-1'], continues: 'first' },
     ]);
     expect(created(planFor(lacking(2), [], pendingCreations))).toEqual(['b']);
+    const refused = [{ set: 'pool-1', id: 'first', names: ['b', 'c'], missing: ['b', 'c'] }];
+    expect(planFor(lacking(1), [], refused).create).toMatchObject([{ id: 'first', names: ['b', 'c'] }]);
     expect(planFor(lacking(2)).create).toEqual([
       { set: 'pool-1', uid: set.uid, id: 'creation-2', names: ['pool-1-1'] },
     ]);

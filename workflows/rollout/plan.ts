@@ -125,8 +125,10 @@ function planCreation(
     headroom -= count;
     const pending = pendingCreations.find((creation) => creation.set === set.name);
     const names = Array.from({ length: count }, (_, i) => pending?.missing[i] ?? newName(set.name));
-    const continues = pending && { continues: pending.id };
-    create.push({ set: set.name, uid: set.uid, id: newName('creation'), names, ...continues });
+    // The same machines are the same creation: a step that is refused again and again changes no set.
+    const isSame = pending !== undefined && pending.names.join() === names.join();
+    const id = isSame ? pending.id : newName('creation');
+    create.push({ set: set.name, uid: set.uid, id, names, ...(pending && { continues: pending.id }) });
   }
   return create;
 }
