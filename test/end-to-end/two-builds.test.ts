@@ -24,7 +24,8 @@ const changes = {
     ['return await phase(state);', 'await kubernetes.observeMachine(state.ref);\n    return await phase(state);'],
   ],
   'workflows/rollout/rollout.ts': [
-    ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listHoldups(ref);'],
+    ['import { actOnOwner, observeOwner }', 'import { actOnOwner, listBlockers, observeOwner }'],
+    ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(ref);'],
   ],
   'workflows/orphansweep/sweep.ts': [
     ["show(sweep, { doing: 'reading the sources' });", 'await kubernetes.readSweepScope(input);'],
