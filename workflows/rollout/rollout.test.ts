@@ -191,8 +191,8 @@ describe('the workflow of an owner', () => {
 
   it('[invariant 5] reads again after a step that failed, and goes on with the creation that it has begun', async () => {
     act = (plan) => {
-      const [{ id = '', names = [] } = {}] = plan.create;
-      pendingCreations = [{ set: 'pool-1', id, names, missing: names.slice(1) }];
+      const creation = plan.create[0]!;
+      pendingCreations = [{ ...creation, missing: creation.names.slice(1) }];
       view = { ...atRest, sets: [{ ...set, total: 1, active: 1, available: 1 }] };
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
     };
