@@ -105,7 +105,7 @@ function written(seen: MachineSnapshot, view: NodeView): { machine: MachineSnaps
 }
 
 describe('attention', () => {
-  it('is nothing for a machine at rest, [invariant 11] so a restart costs it nothing', () => {
+  it('is nothing for a machine at rest, [invariant 11 partly] so a restart costs it nothing', () => {
     expect(attention(machine, node)).toEqual([]);
   });
 
@@ -143,7 +143,7 @@ describe('attention', () => {
     expect(attention(nameless, absent)).toEqual(['nodeMissing']);
   });
 
-  it('[invariant 6] sees nothing in an unknown node that it would not see in a good one', () => {
+  it('[invariant 6 partly] sees nothing in an unknown node that it would not see in a good one', () => {
     fc.assert(
       fc.property(anyMachine, (seen) => {
         const good = { ...node, conditions: seen.conditions };
@@ -191,11 +191,11 @@ describe('attention', () => {
 });
 
 describe('phaseByNode', () => {
-  it('[invariant 6] changes nothing that nobody can see', () => {
+  it('[invariant 6 partly] changes nothing that nobody can see', () => {
     fc.assert(fc.property(anyMachine, (seen) => expect(phaseByNode(seen, unknown)).toBe(seen.phase)));
   });
 
-  it('[mcm 31] [mcm 33] makes only Running Unknown, and Running what has a healthy node', () => {
+  it('[mcm 31 partly] [mcm 33 partly] makes only Running Unknown, and Running what has a healthy node', () => {
     fc.assert(
       fc.property(anyMachine, fc.oneof(fc.constant(absent), anyPresent), (seen, view) => {
         fc.pre(!inPlace.includes(seen.phase));
@@ -237,11 +237,11 @@ describe('isHealthy', () => {
     [{ Ready: 'True', DiskPressure: 'True' }, false],
     [{ Ready: 'True', DiskPressure: 'Unknown' }, false],
     [{ Ready: 'True', Other: 'True' }, true],
-  ])('[mcm 31] judges %p as %p', (conditions, healthy) => {
+  ])('[mcm 31 partly] judges %p as %p', (conditions, healthy) => {
     expect(isHealthy({ conditions }, watched)).toBe(healthy);
   });
 
-  it('[mcm 32] looks only at the conditions that it is given', () => {
+  it('[mcm 32 partly] looks only at the conditions that it is given', () => {
     expect(isHealthy({ conditions: { Ready: 'True', DiskPressure: 'True' } }, [])).toBe(true);
     expect(isHealthy({ conditions: { Ready: 'True', Other: 'True' } }, ['Other'])).toBe(false);
   });

@@ -114,7 +114,7 @@ describe('withReport', () => {
     });
   });
 
-  it('[mcm 68] tells a failure beside all else, and takes it back', () => {
+  it('[mcm 68 partly] tells a failure beside all else, and takes it back', () => {
     const before = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
     const failure = { reason: 'FailedCreate', message: 'quota' };
     const patch = withReport(before, { failure }, undefined, now) as { status: MachineDeployment['status'] };
@@ -137,7 +137,7 @@ describe('withFailure', () => {
   const failure = { reason: 'FailedCreate', message: 'quota' };
   const condition = { type: 'ReplicaFailure', status: 'True', ...failure };
 
-  it('[mcm 68] tells a failure beside the conditions of others, once, and takes it back', () => {
+  it('[mcm 68 partly] tells a failure beside the conditions of others, once, and takes it back', () => {
     const before = { ...set, status: { observedGeneration: 4, machineSetCondition: [frozen] } };
     const patch = withFailure(before, failure, 4, now) as { status: MachineSet['status'] };
     expect(patch.status?.machineSetCondition).toEqual([

@@ -68,7 +68,9 @@ describe('npm run acceptance', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^passing {2}mcm 11 {10}One new Machine/m);
     expect(stdout).toMatch(/^none {5}mcm 10 {10}Deleting a Node/m);
-    expect(stdout).toContain('Test run of 2026-11-21T08:00:00.000Z\nmcm         2 passing, 1 partly, 0 failing, 111 none\n');
+    expect(stdout).toContain(
+      'Test run of 2026-11-21T08:00:00.000Z\nmcm         2 passing, 1 partly, 0 failing, 111 none\n',
+    );
     expect(stdout).not.toContain('capi');
     expect(stderr).toBe('/checkout/b.test.ts could not be run: nothing is known of the rows of its tests\n');
   });

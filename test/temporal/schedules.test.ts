@@ -49,7 +49,7 @@ describe('ensureSweepSchedule', () => {
     });
   });
 
-  it('[invariant 9] changes nothing that is as wanted', async () => {
+  it('[invariant 9 partly] changes nothing that is as wanted', async () => {
     await ensure(900);
     await ensure(900);
 

@@ -200,7 +200,7 @@ describe('startWorkers', () => {
       startToCloseTimeout: '10 seconds',
     });
 
-    expect(verdict).toBeDefined();
+    expect(verdict).toMatchObject({ problems: [] });
   });
 
   it('refuses a call to a cloud for another cluster, and takes one that says nothing of a cluster', async () => {

@@ -123,7 +123,7 @@ describe('toMachineSnapshot', () => {
     expect(limits).toMatchObject({ creationSeconds: 365 * 24 * 3600, drainSeconds: 0 });
   });
 
-  it('[mcm 32] watches no condition when the Machine says so', () => {
+  it('[mcm 32 partly] watches no condition when the Machine says so', () => {
     const { limits } = toMachineSnapshot({ metadata, spec: { nodeConditions: '' } }, defaults);
     expect(limits.nodeConditions.filter((type) => type !== '')).toEqual([]);
   });
@@ -267,7 +267,7 @@ describe('toKubernetesTime', () => {
 describe('secretRefsOf', () => {
   const machineClass: MachineClass = { metadata: { ...metadata, namespace: 'shoot' }, providerSpec: {} };
 
-  it('[mcm 6] names secretRef first, so that the keys of credentialsSecretRef win', () => {
+  it('[mcm 6 partly] names secretRef first, so that the keys of credentialsSecretRef win', () => {
     const refs = secretRefsOf({
       ...machineClass,
       credentialsSecretRef: { name: 'credentials', namespace: 'other' },
