@@ -68,7 +68,7 @@ async function createClass(name: string, metadata: object = {}) {
 const protectedClass = (name: string) => createClass(name, { finalizers: [finalizers.machine, 'example.com/other'] });
 
 describe('findOwnerless', () => {
-  it('[mcm 88] gives a resource to the Machine of its UID, its provider ID or, without either, its name', async () => {
+  it('[mcm 88 partly] gives a resource to the Machine of its UID, its provider ID or, without either, its name', async () => {
     const uid = await createMachine('by-uid');
     await createMachine('named', { providerID: 'cloud:///1' });
     await createMachine('unnamed');
@@ -93,7 +93,7 @@ describe('findOwnerless', () => {
     expect(adopted).toEqual([]);
   });
 
-  it('[invariant 4] tells the old UID of a Machine that was made again from a backup', async () => {
+  it('[invariant 4 partly] tells the old UID of a Machine that was made again from a backup', async () => {
     await createMachine('restored', { providerID: 'cloud:///1' });
 
     const vm: ResourceKey = { kind: 'vm', id: 'cloud:///1', uid: 'from-before', name: 'restored' };
@@ -115,7 +115,7 @@ describe('findOwnerless', () => {
     expect(isNewer(after.resourceVersion, before.resourceVersion)).toBe(true);
   });
 
-  it('[invariant 4] gives a VM to the Machine that spells its provider ID otherwise', async () => {
+  it('[invariant 4 partly] gives a VM to the Machine that spells its provider ID otherwise', async () => {
     await createMachine('spelled', { providerID: 'azure:///West/VM-1' });
     await createMachine('restored', { providerID: 'aws:///eu-west-1/i-2' });
     const spelled: ResourceKey = { kind: 'vm', id: 'azure:///subscriptions/s/west-2/vm-1', name: 'a' };
@@ -130,7 +130,7 @@ describe('findOwnerless', () => {
     });
   });
 
-  it('[invariant 4] gives a VM to the Machine whose Node names it', async () => {
+  it('[invariant 4 partly] gives a VM to the Machine whose Node names it', async () => {
     const [named, other] = [`node-of-${namespace}`, `other-node-of-${namespace}`];
     await createNode(named, 'cloud:///zone-a/VM-1');
     await createNode(other, 'cloud:///zone-a/vm-2');
@@ -145,7 +145,7 @@ describe('findOwnerless', () => {
     await Promise.all([named, other].map((name) => client.delete(nodes, { name })));
   });
 
-  it('[mcm 90] [invariant 4] calls a VM surplus that carries the UID of a Machine which has joined and names another', async () => {
+  it('[mcm 90 partly] [invariant 4 partly] calls a VM surplus that carries the UID of a Machine which has joined and names another', async () => {
     const node = `surplus-node-of-${namespace}`;
     await createNode(node, 'cloud:///zone-a/of-node');
     const uid = await createMachine('joined', { providerID: 'cloud:///zone-a/own' }, 'Running', node);
@@ -173,7 +173,7 @@ describe('findOwnerless', () => {
     await client.delete(nodes, { name: node });
   });
 
-  it('[invariant 4] [invariant 6] fails where it cannot read Machines or Nodes, and answers nothing', async () => {
+  it('[invariant 4 partly] [invariant 6 partly] fails where it cannot read Machines or Nodes, and answers nothing', async () => {
     const away = testClient(nowhere);
     const asked: ResourceKey[] = [{ kind: 'vm', id: 'cloud:///1', name: '' }];
     for (const clusters of [
@@ -219,7 +219,7 @@ describe('releaseSources', () => {
     return { name, uid, generation };
   }
 
-  it('[mcm 8] takes our finalizer, and no other, off a deleted class that nobody uses', async () => {
+  it('[mcm 8 partly] takes our finalizer, and no other, off a deleted class that nobody uses', async () => {
     const leaving = await leavingClass('leaving');
 
     expect(await activities.releaseSources(input, [leaving])).toEqual(['leaving']);
@@ -248,7 +248,7 @@ describe('releaseSources', () => {
     await proxy.close();
   });
 
-  it('[mcm 8] leaves one that is used, that stays, that was changed or that is another by now', async () => {
+  it('[mcm 8 partly] leaves one that is used, that stays, that was changed or that is another by now', async () => {
     const spec = (name: string) => ({ class: { kind: 'MachineClass', name } });
     const template = (name: string) => ({ metadata: { labels: { a: 'b' } }, spec: spec(name) });
     const selector = { matchLabels: { a: 'b' } };

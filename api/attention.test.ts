@@ -97,7 +97,7 @@ function written(seen: MachineSnapshot, view: NodeView): { machine: MachineSnaps
 }
 
 describe('attention', () => {
-  it('is nothing for a machine at rest, [invariant 11] so a restart costs it nothing', () => {
+  it('is nothing for a machine at rest, [invariant 11 partly] so a restart costs it nothing', () => {
     expect(attention(machine, node)).toEqual([]);
   });
 
@@ -146,7 +146,7 @@ describe('attention', () => {
     expect(attention(nameless, absent)).toEqual(['nodeMissing']);
   });
 
-  it('[invariant 6] sees nothing in an unknown node that it would not see in a good one', () => {
+  it('[invariant 6 partly] sees nothing in an unknown node that it would not see in a good one', () => {
     fc.assert(
       fc.property(anyMachine, (seen) => {
         const good = { ...node, conditions: seen.conditions };
@@ -194,11 +194,11 @@ describe('attention', () => {
 });
 
 describe('stageByNode', () => {
-  it('[invariant 6] changes nothing while the Node is unknown', () => {
+  it('[invariant 6 partly] changes nothing while the Node is unknown', () => {
     fc.assert(fc.property(anyMachine, (seen) => expect(stageByNode(seen, unknown)).toBe(seen.stage)));
   });
 
-  it('[mcm 31] [mcm 33] makes only a running machine unhealthy, and any with a healthy node running', () => {
+  it('[mcm 31 partly] [mcm 33 partly] makes only a running machine unhealthy, and any with a healthy node running', () => {
     fc.assert(
       fc.property(anyMachine, fc.oneof(fc.constant(absent), anyPresent), (seen, view) => {
         fc.pre(seen.stage !== 'updating');
@@ -240,11 +240,11 @@ describe('isHealthy', () => {
     [{ Ready: 'True', DiskPressure: 'True' }, false],
     [{ Ready: 'True', DiskPressure: 'Unknown' }, false],
     [{ Ready: 'True', Other: 'True' }, true],
-  ])('[mcm 31] judges %p as %p', (conditions, healthy) => {
+  ])('[mcm 31 partly] judges %p as %p', (conditions, healthy) => {
     expect(isHealthy({ conditions }, watched)).toBe(healthy);
   });
 
-  it('[mcm 32] looks only at the conditions that it is given', () => {
+  it('[mcm 32 partly] looks only at the conditions that it is given', () => {
     expect(isHealthy({ conditions: { Ready: 'True', DiskPressure: 'True' } }, [])).toBe(true);
     expect(isHealthy({ conditions: { Ready: 'True', Other: 'True' } }, ['Other'])).toBe(false);
   });

@@ -51,7 +51,7 @@ function newMetadata() {
   return { namespace, name: `object-${made}` };
 }
 
-describe('the four kinds', () => {
+describe('[mcm 1] the four kinds', () => {
   // The table of machine-controller-manager: names, subresources, and columns as name=path, in their order.
   it.each([
     { plural: 'machineclasses', kind: 'MachineClass', shortName: 'mcc', subresources: [], columns: [] },
@@ -93,7 +93,7 @@ describe('the four kinds', () => {
       ],
     },
   ])(
-    '[mcm 1] $kind has the names, subresources and columns of the original',
+    '$kind has the names, subresources and columns of the original',
     async ({ plural, kind, shortName, subresources, columns }) => {
       const { spec, status } = await client.get(customResourceDefinitions, { name: `${plural}.machine.sapcloud.io` });
       const [version, ...others] = spec.versions;
@@ -118,7 +118,7 @@ describe('the four kinds', () => {
     },
   );
 
-  it('[mcm 1] kubectl prints the columns for a short name', async () => {
+  it('are printed by kubectl with their columns, for a short name', async () => {
     const metadata = newMetadata();
     const labels = { node: 'node-1' };
     await client.create(machines, { metadata: { ...metadata, labels }, spec: { providerID: 'sim:///vm-1' } });
@@ -130,9 +130,7 @@ describe('the four kinds', () => {
     expect(table).toMatch(/^NAME +STATUS +AGE +NODE +PROVIDERID\n/);
     expect(table).toMatch(/^object-\d+ +Running +\d+s +node-1 +sim:\/\/\/vm-1\n$/m);
   });
-});
 
-describe('every field that the original knows', () => {
   /** Paths of all fields below a value or a schema; lists and maps do not count as a level. */
   function pathsOf(schema: StructuralSchema, path: string): string[] {
     const element = schema.items ?? schema.additionalProperties;
@@ -158,28 +156,28 @@ describe('every field that the original knows', () => {
       schema: MachineDeployment,
       object: { spec: maximalDeploymentSpec, status: maximalDeploymentStatus },
     },
-  ])('is in the $kind that these tests send', ({ schema, object }) => {
+  ])('are sent by these tests with every field that the original knows ($kind)', ({ schema, object }) => {
     const missing = pathsOf(toStructuralSchema(schema), '').filter((path) => !has(object, path.split('.').slice(1)));
 
     expect(missing).toEqual([]);
   });
 
-  it('[mcm 1] survives in a MachineClass', async () => {
+  it('keep every field of a MachineClass', async () => {
     const metadata = newMetadata();
     await client.create(machineClasses, { metadata, ...maximalClass }, { fieldValidation: 'Strict' });
 
     expect(await client.get(machineClasses, metadata)).toMatchObject(maximalClass);
   });
 
-  it('[mcm 1] survives in a Machine', async () => {
+  it('keep every field of a Machine', async () => {
     await survives(machines, { spec: maximalMachineSpec }, maximalMachineStatus);
   });
 
-  it('[mcm 1] survives in a MachineSet', async () => {
+  it('keep every field of a MachineSet', async () => {
     await survives(machineSets, { spec: maximalSetSpec }, maximalSetStatus);
   });
 
-  it('[mcm 1] survives in a MachineDeployment', async () => {
+  it('keep every field of a MachineDeployment', async () => {
     await survives(machineDeployments, { spec: maximalDeploymentSpec }, maximalDeploymentStatus);
   });
 
@@ -205,7 +203,7 @@ describe('every field that the original knows', () => {
     expect(written).toEqual(status);
   }
 
-  it('[mcm 1] may be null or empty, as the Go client of the original writes what is not set', async () => {
+  it('may have null or empty fields, as the Go client of the original writes what is not set', async () => {
     const metadata = newMetadata();
     const object = {
       apiVersion: 'machine.sapcloud.io/v1alpha1',

@@ -86,11 +86,11 @@ describe('what the controllers of the original only log is refused with field, v
     },
   ];
 
-  it.each(cases)('[mcm 4] MachineSet: $what', async ({ wrong, says }) => {
+  it.each(cases)('[mcm 4 partly] MachineSet: $what', async ({ wrong, says }) => {
     expect(await refusal(machineSets, { ...validSetSpec, ...wrong })).toEqual([says]);
   });
 
-  it.each(cases)('[mcm 4] MachineDeployment: $what', async ({ wrong, says }) => {
+  it.each(cases)('[mcm 4 partly] MachineDeployment: $what', async ({ wrong, says }) => {
     expect(await refusal(machineDeployments, { ...validDeploymentSpec, ...wrong })).toEqual([says]);
   });
 
@@ -131,11 +131,11 @@ describe('what the controllers of the original only log is refused with field, v
       strategy: { type: 'InPlaceUpdate', inPlaceUpdate: { maxSurge: 0, maxUnavailable: 1, orchestrationType: 'auto' } },
       says: `inPlaceUpdate.orchestrationType: Invalid value: "object": must be one of Auto, Manual (for type InPlaceUpdate), not 'auto'`,
     },
-  ])('[mcm 4] strategy: $what', async ({ strategy, says }) => {
+  ])('[mcm 4 partly] strategy: $what', async ({ strategy, says }) => {
     expect(await refusal(machineDeployments, { ...validDeploymentSpec, strategy })).toEqual([`spec.strategy.${says}`]);
   });
 
-  it('[mcm 4] strategy: none, or without the block of its type', async () => {
+  it('[mcm 4 partly] strategy: none, or without the block of its type', async () => {
     const { strategy: _, ...without } = validDeploymentSpec;
 
     expect(await refusal(machineDeployments, without)).toEqual([
@@ -145,7 +145,7 @@ describe('what the controllers of the original only log is refused with field, v
     expect(await refusal(machineDeployments, { ...without, strategy: { type: 'InPlaceUpdate' } })).toHaveLength(3);
   });
 
-  it('[mcm 4] no spec at all', async () => {
+  it('[mcm 4 partly] no spec at all', async () => {
     const says = ['spec: Required value: set spec.selector, spec.template and spec.replicas'];
 
     expect(await refusal(machineSets)).toEqual(says);

@@ -143,7 +143,7 @@ describe('observeMachine', () => {
 });
 
 describe('addFinalizer', () => {
-  it('[mcm 7] [invariant 3] adds ours beside those of others', async () => {
+  it('[mcm 7 partly] [invariant 3 partly] adds ours beside those of others', async () => {
     const machine = await newMachine({ finalizers: ['example.com/other'] });
     const after = await activities.addFinalizer(refOf(machine), snapshotOf(machine));
     expect(after).toMatchObject({ managed: true, finalizers: ['example.com/other', finalizers.machine] });
@@ -176,7 +176,7 @@ describe('addFinalizer', () => {
 });
 
 describe('storeIdentity', () => {
-  it('[mcm 14] stores provider ID, node name and priority in one write', async () => {
+  it('[mcm 14 partly] stores provider ID, node name and priority in one write', async () => {
     const ref = refOf(await newMachine({ labels: { pool: 'a' } }));
     const identity = { providerID: 'simulated://1', nodeName: 'node-1' };
     const after = await activities.storeIdentity(ref, { hasPriority: false }, identity);
@@ -201,7 +201,7 @@ describe('storeIdentity', () => {
 const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 
 describe('writeStatus', () => {
-  it('[mcm 20] writes phase and operation, with an Event', async () => {
+  it('[mcm 20 partly] writes phase and operation, with an Event', async () => {
     const ref = refOf(await newMachine());
     const change: MachineReport = {
       stage: 'joining',
@@ -292,7 +292,7 @@ describe('syncNode', () => {
     return { node, machine, ref: refOf(machine), seen: snapshotOf(machine) };
   }
 
-  it('[mcm 21] [mcm 38] marks the node, copies its conditions and makes the Machine Running', async () => {
+  it('[mcm 21 partly] [mcm 38] marks the node, copies its conditions and makes the Machine Running', async () => {
     const { node, ref, seen } = await pair([ready], { labels: { zone: 'a' }, finalizers: ['example.com/other'] });
     const after = await activities.syncNode(ref, seen, running);
     expect(after).toMatchObject({
@@ -312,7 +312,7 @@ describe('syncNode', () => {
     expect((await client.get(nodes, node.metadata)).metadata.finalizers).toEqual([finalizers.node]);
   });
 
-  it('[mcm 31] refuses Running while the node says otherwise by now, and copies its conditions all the same', async () => {
+  it('[mcm 31 partly] refuses Running while the node says otherwise by now, and copies its conditions all the same', async () => {
     const { ref, seen } = await pair([{ ...ready, status: 'False' }]);
     const after = await activities.syncNode(ref, seen, running);
     expect(after).toMatchObject({ machine: { phase: '', conditions: { Ready: 'False' } } });
@@ -336,7 +336,7 @@ describe('syncNode', () => {
     expect(after).toMatchObject({ machine: { phase: 'Running' }, node: { state: 'absent' } });
   });
 
-  it('[mcm 33] writes Unknown for a node that is gone and keeps the conditions that were', async () => {
+  it('[mcm 33 partly] writes Unknown for a node that is gone and keeps the conditions that were', async () => {
     const { node, ref, seen } = await pair([ready]);
     const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');
@@ -364,7 +364,7 @@ describe('syncNode', () => {
     expect(after?.machine.conditions).toEqual({ Ready: 'True', Other: 'False' });
   });
 
-  it('[mcm 10] answers for a node that is being deleted without our finalizer, where none can be added', async () => {
+  it('[mcm 10 partly] answers for a node that is being deleted without our finalizer, where none can be added', async () => {
     const { node, ref, seen } = await pair([ready], { finalizers: ['example.com/other'] });
     await client.delete(nodes, node.metadata);
     expect(await activities.syncNode(ref, seen, running)).toMatchObject({ node: { state: 'present', deleting: true } });
@@ -378,7 +378,7 @@ describe('syncNode', () => {
 });
 
 describe('deleteMachine', () => {
-  it('[mcm 10] deletes it and tells since when', async () => {
+  it('[mcm 10 partly] deletes it and tells since when', async () => {
     const machine = await newMachine({ finalizers: [finalizers.machine] });
     const after = await activities.deleteMachine(refOf(machine));
     expect(after?.deletingSince).toEqual(expect.any(String));
@@ -386,7 +386,7 @@ describe('deleteMachine', () => {
   });
 });
 
-describe('[mcm 19] isNodeTaken', () => {
+describe('[mcm 19 partly] isNodeTaken', () => {
   it.each([
     { of: 'a node with the provider ID of another VM', providerID: 'cloud:///theirs', machine: 'self', taken: true },
     { of: 'a node with that of this VM', providerID: 'cloud:///ours', machine: 'other', taken: false },
@@ -459,7 +459,7 @@ describe('removeNode', () => {
 });
 
 describe('removeFinalizer', () => {
-  it('[mcm 7] [invariant 2] removes ours alone, and the Machine goes with the last one', async () => {
+  it('[mcm 7 partly] [invariant 2 partly] removes ours alone, and the Machine goes with the last one', async () => {
     const machine = await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] });
     const ref = refOf(machine);
     await client.delete(machines, ref);

@@ -63,14 +63,14 @@ describe('readSource', () => {
   });
 
   it.each(['a <<BOOTSTRAP_TOKEN>> b', '<<MACHINE_NAME>>', '%3C%3CBOOTSTRAP_TOKEN%3E%3E', 'x%3C%3CMACHINE_NAME%3E%3E'])(
-    '[mcm 18] takes user data %p as personal',
+    '[mcm 18 partly] takes user data %p as personal',
     async (userData) => {
       const name = await newClass({ secretRef: named(await newSecret({ userData })) });
       expect((await readSource(ref, name)).userData?.personal).toBe(true);
     },
   );
 
-  it('[mcm 6] takes user data and credentials from credentialsSecretRef before secretRef', async () => {
+  it('[mcm 6 partly] takes user data and credentials from credentialsSecretRef before secretRef', async () => {
     const first = await newSecret({ userData: 'first' });
     const second = await newSecret({ userData: 'second <<MACHINE_NAME>>' });
     const third = await newSecret({ token: 'x' });
@@ -115,39 +115,43 @@ describe('a class that no VM can be made from', () => {
   it.each<[string, object, string]>([
     ['names no provider', { provider: '' }, 'provider is empty: set it to the name of a provider'],
     [
-      '[mcm 5] lacks cpu',
+      '[mcm 5 partly] lacks cpu',
       { nodeTemplate: { ...template, capacity: { gpu: 0, memory: 1 } } },
       'nodeTemplate.capacity lacks cpu: add',
     ],
     [
-      '[mcm 5] lacks gpu',
+      '[mcm 5 partly] lacks gpu',
       { nodeTemplate: { ...template, capacity: { cpu: 1, memory: 1 } } },
       'nodeTemplate.capacity lacks gpu: add',
     ],
     [
-      '[mcm 5] lacks memory',
+      '[mcm 5 partly] lacks memory',
       { nodeTemplate: { ...template, capacity: { gpu: 0, cpu: 1 } } },
       'nodeTemplate.capacity lacks memory: add',
     ],
     [
-      '[mcm 5] lacks all three',
+      '[mcm 5 partly] lacks all three',
       { nodeTemplate: { ...template, capacity: {} } },
       'nodeTemplate.capacity lacks cpu and gpu and memory: add',
     ],
     [
-      '[mcm 5] has no instance type',
+      '[mcm 5 partly] has no instance type',
       { nodeTemplate: { ...template, instanceType: '' } },
       'nodeTemplate.instanceType is empty: set it',
     ],
-    ['[mcm 5] has no region', { nodeTemplate: { ...template, region: '' } }, 'nodeTemplate.region is empty: set it'],
-    ['[mcm 5] has no zone', { nodeTemplate: { ...template, zone: '' } }, 'nodeTemplate.zone is empty: set it'],
+    [
+      '[mcm 5 partly] has no region',
+      { nodeTemplate: { ...template, region: '' } },
+      'nodeTemplate.region is empty: set it',
+    ],
+    ['[mcm 5 partly] has no zone', { nodeTemplate: { ...template, zone: '' } }, 'nodeTemplate.zone is empty: set it'],
   ])('%s', async (_, fields, problem) => {
     const name = await newClass({ secretRef: named(await newSecret({ userData: 'x' })), ...fields });
     const reading = await readSource(ref, name);
     expect(reading.problem).toContain(`MachineClass "${name}": ${problem}`);
   });
 
-  it('[mcm 5] can be corrected', async () => {
+  it('[mcm 5 partly] can be corrected', async () => {
     const name = await newClass({
       secretRef: named(await newSecret({ userData: 'x' })),
       nodeTemplate: { ...template, capacity: {} },
@@ -174,7 +178,7 @@ describe('a class that no VM can be made from', () => {
     );
   });
 
-  it('[mcm 18] refers to a Secret without user data', async () => {
+  it('[mcm 18 partly] refers to a Secret without user data', async () => {
     const secret = await newSecret({ token: 'canary' });
     const name = await newClass({ secretRef: named(secret) });
     const reading = await readSource(ref, name);

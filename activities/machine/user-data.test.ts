@@ -62,7 +62,7 @@ async function ensure(ref: ObjectRef, source: Source, validSeconds = 600): Promi
 const tokenPattern = /^[a-z0-9]{6}\.[a-z0-9]{16}$/;
 
 describe('the bootstrap token', () => {
-  it('[mcm 16] [mcm 17] is in the target cluster before there can be a VM, and says what kube-apiserver has to know', async () => {
+  it('[mcm 16 partly] [mcm 17 partly] is in the target cluster before there can be a VM, and says what kube-apiserver has to know', async () => {
     const ref = await newMachine();
     const before = Date.now();
     const text = await ensure(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
@@ -85,7 +85,7 @@ describe('the bootstrap token', () => {
     expect(expiresAt).toBeLessThanOrEqual(Date.now() + 600_000);
   });
 
-  it('[mcm 17] has no groups when none are configured', async () => {
+  it('[mcm 17 partly] has no groups when none are configured', async () => {
     const ref = await newMachine();
     const bare = createUserDataActivities({ control: client, target: client, bootstrapTokenExtraGroups: '' });
     await bare.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
@@ -93,7 +93,7 @@ describe('the bootstrap token', () => {
     expect(token?.data).not.toHaveProperty('auth-extra-groups');
   });
 
-  it('[mcm 16] is another one for each machine, and stays the same for one', async () => {
+  it('[mcm 16 partly] is another one for each machine, and stays the same for one', async () => {
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
     const [first, second] = [await newMachine(), await newMachine()];
     const token = await ensure(first, source);
@@ -102,7 +102,7 @@ describe('the bootstrap token', () => {
     expect(await tokensOf(first)).toHaveLength(1);
   });
 
-  it('[mcm 16] is never that of another machine, also when the ids collide', async () => {
+  it('[mcm 16 partly] is never that of another machine, also when the ids collide', async () => {
     const ref = await newMachine();
     const taken = `bootstrap-token-${firstTokenId(ref.uid)}`;
     const foreign = { metadata: { namespace: tokens, name: taken }, stringData: { 'token-secret': 'foreign' } };
@@ -118,7 +118,7 @@ describe('the bootstrap token', () => {
     expect(decoded(await client.get(secrets, foreign.metadata), 'token-secret')).toBe('foreign');
   });
 
-  it('[invariant 6] lives on where it would expire too soon, so that a VM that was made with it can still join', async () => {
+  it('[invariant 6 partly] lives on where it would expire too soon, so that a VM that was made with it can still join', async () => {
     const ref = await newMachine();
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
     const expiresAt = async () => Date.parse(decoded((await tokensOf(ref))[0]!, 'expiration'));
@@ -131,7 +131,7 @@ describe('the bootstrap token', () => {
     expect(await expiresAt()).toBeGreaterThanOrEqual(before + 600_000);
   });
 
-  it('[invariant 6] is another one when the token cleaner has removed it, and the user data has that one', async () => {
+  it('[invariant 6 partly] is another one when the token cleaner has removed it, and the user data has that one', async () => {
     const ref = await newMachine();
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
     const before = await ensure(ref, source);
@@ -144,7 +144,7 @@ describe('the bootstrap token', () => {
     expect(text).toBe(`${decoded(token!, 'token-id')}.${decoded(token!, 'token-secret')}`);
   });
 
-  it('[invariant 8] is nowhere in what a Secret says about itself', async () => {
+  it('[invariant 8 partly] is nowhere in what a Secret says about itself', async () => {
     const ref = await newMachine();
     const place = await activities.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
     const [, secret] = (await rendered(place)).split('.');
@@ -158,7 +158,7 @@ describe('the bootstrap token', () => {
     expect(await tokensOf(ref)).toEqual([]);
   });
 
-  it('[mcm 16] goes with the user data after the join or with the machine, and only that of this machine', async () => {
+  it('[mcm 16 partly] goes with the user data after the join or with the machine, and only that of this machine', async () => {
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
     const [first, second] = [await newMachine(), await newMachine()];
     const place = await activities.ensureUserData(first, source, 600);
@@ -179,8 +179,8 @@ function firstTokenId(uid: string): string {
   return Array.from(digest.subarray(0, 6), (byte) => alphabet[byte % alphabet.length]).join('');
 }
 
-describe('rendered user data', () => {
-  it('[mcm 18] has both placeholders replaced in all occurrences', async () => {
+describe('[mcm 18] rendered user data', () => {
+  it('has both placeholders replaced in all occurrences', async () => {
     const ref = await newMachine();
     const text = await ensure(
       ref,
@@ -191,7 +191,7 @@ describe('rendered user data', () => {
     expect(text).toBe(`${ref.name} ${token}\n${token} ${ref.name} $& $1 %20`);
   });
 
-  it('[mcm 18] has both placeholders replaced where they are URL-encoded', async () => {
+  it('has both placeholders replaced where they are URL-encoded', async () => {
     const ref = await newMachine();
     const source =
       '%3C%3CMACHINE_NAME%3E%3E,%3C%3CBOOTSTRAP_TOKEN%3E%3E,%3C%3CBOOTSTRAP_TOKEN%3E%3E,%3C%3CMACHINE_NAME%3E%3E';
@@ -200,7 +200,7 @@ describe('rendered user data', () => {
     expect(parts).toEqual([ref.name, parts[1], parts[1], ref.name]);
   });
 
-  it('[mcm 18] leaves the URL-encoded form where the plain one is there, for each placeholder by itself', async () => {
+  it('leaves the URL-encoded form where the plain one is there, for each placeholder by itself', async () => {
     const ref = await newMachine();
     const source = '<<MACHINE_NAME>> %3C%3CMACHINE_NAME%3E%3E %3C%3CBOOTSTRAP_TOKEN%3E%3E';
     const parts = (await ensure(ref, await newSource(source))).split(' ');
@@ -237,7 +237,7 @@ describe('rendered user data', () => {
     expect(await ensure(ref, other)).toBe(`three ${ref.name}`);
   });
 
-  it('[mcm 18] is not made from a Secret that has lost its user data', async () => {
+  it('is not made from a Secret that has lost its user data', async () => {
     const ref = await newMachine();
     const source = await newSource('<<MACHINE_NAME>>');
     await client.patch(secrets, source, mergePatch({ data: { userData: null, other: '' } }));

@@ -138,7 +138,7 @@ describe('machines that the API server refuses', () => {
     expect(await failureOf(ref)).toEqual([[], []]);
   });
 
-  it('[mcm 68] are told when they cannot be deleted, and not any more once nothing is to go', async () => {
+  it('[mcm 68 partly] are told when they cannot be deleted, and not any more once nothing is to go', async () => {
     const ref = await newDeployment();
     await settle(ref);
     await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
@@ -157,7 +157,7 @@ describe('machines that the API server refuses', () => {
     expect(await failureOf(ref)).toEqual([[], []]);
   });
 
-  it('[mcm 68] are told by a set without a deployment', async () => {
+  it('[mcm 68 partly] are told by a set without a deployment', async () => {
     const ref = await newLoneSet(1);
     const refused: KubeClient = {
       ...client,
@@ -176,7 +176,7 @@ describe('machines that the API server refuses', () => {
 });
 
 describe('an owner that is not valid', () => {
-  it('[mcm 4] gets a condition that says why and nothing else, until it is mended', async () => {
+  it('[mcm 4 partly] gets a condition that says why and nothing else, until it is mended', async () => {
     const ref = await newDeployment({ selector: {} });
     await settle(ref);
     const { metadata, status } = await client.get(machineDeployments, ref);
@@ -209,7 +209,7 @@ describe('an owner that is not valid', () => {
     expect([await own(), await sets(), await client.find(machineDeployments, ref)]).toEqual([[], [], undefined]);
   });
 
-  it('[mcm 4] says it as ReplicaFailure when it is a set', async () => {
+  it('[mcm 4 partly] says it as ReplicaFailure when it is a set', async () => {
     const ref = await newLoneSet(1);
     await client.patch(machineSets, ref, mergePatch({ spec: { selector: { matchLabels: null } } }));
     await settle(ref, 'MachineSet');

@@ -39,7 +39,7 @@ function machine(name: string, phase: string, lastOperation: object = {}, change
 const refused = { type: 'Create', state: 'Failed', errorCode: 'ResourceExhausted', description: 'no\n  capacity' };
 
 describe('what a rollout waits for', () => {
-  it('[mcm 80] is every machine that does not run or is on its way out, with its reason', () => {
+  it('[mcm 80 partly] is every machine that does not run or is on its way out, with its reason', () => {
     const leaving = machine('d', 'Running', { type: 'Drain', state: 'Processing', description: 'draining' });
     leaving.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
     const stranger = machine('e', 'Pending', {}, { metadata: meta('e', 'e') });

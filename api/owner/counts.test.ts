@@ -50,7 +50,7 @@ describe('counts', () => {
     return client.patch(machines, made, mergePatch({ status }), { subresource: 'status' });
   }
 
-  it('[mcm 67] [invariant 9] of a set and a deployment that were written once are not written again', async () => {
+  it('[mcm 67 partly] [invariant 9 partly] of a set and a deployment that were written once are not written again', async () => {
     const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
     const deployment = await client.create(machineDeployments, {
       metadata: { namespace, name: 'pool' },

@@ -34,7 +34,7 @@ function setOf(revision: string | undefined): MachineSet {
 }
 
 describe('toNewMachineSet', () => {
-  it('[mcm 70] carries the hash in its labels, its selector and its template', () => {
+  it('[mcm 70 partly] carries the hash in its labels, its selector and its template', () => {
     const set = toNewMachineSet(api, deployment, [], planned);
     expect(set.metadata).toMatchObject({
       name: 'pool-a-45678',
@@ -105,7 +105,7 @@ describe('toNewMachine', () => {
     spec: toNewMachineSet(api, deployment, [], planned).spec as NonNullable<MachineSet['spec']>,
   };
 
-  it('[mcm 59] is owned by its set and has what the template says', () => {
+  it('[mcm 59 partly] is owned by its set and has what the template says', () => {
     expect(toNewMachine(api, set, 'pool-a-45678-x')).toEqual({
       metadata: {
         name: 'pool-a-45678-x',
@@ -128,7 +128,7 @@ describe('toNewMachine', () => {
     });
   });
 
-  it('[invariant 3] begins without our finalizer, even if the template has it', () => {
+  it('[invariant 3 partly] begins without our finalizer, even if the template has it', () => {
     const template = { metadata: { labels: { pool: 'a' }, finalizers: [finalizers.machine, 'example.com/f'] } };
     const machine = toNewMachine(api, { ...set, spec: { ...set.spec, template } }, 'x');
     expect(machine.metadata.finalizers).toEqual(['example.com/f']);

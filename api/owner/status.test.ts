@@ -118,7 +118,7 @@ describe('withReport', () => {
     });
   });
 
-  it('[mcm 68] reports a failure besides all other conditions, and removes it', () => {
+  it('[mcm 68 partly] reports a failure besides all other conditions, and removes it', () => {
     const before = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
     const failure = { reason: 'FailedCreate', message: 'quota' };
     const patch = withReport(api, before, { failure }, undefined, now) as { status: MachineDeployment['status'] };
@@ -141,7 +141,7 @@ describe('withFailure', () => {
   const failure = { reason: 'FailedCreate', message: 'quota' };
   const condition = { type: 'ReplicaFailure', status: 'True', ...failure };
 
-  it('[mcm 68] reports a failure besides the conditions of others, once, and removes it', () => {
+  it('[mcm 68 partly] reports a failure besides the conditions of others, once, and removes it', () => {
     const before = { ...set, status: { observedGeneration: 4, machineSetCondition: [frozen] } };
     const patch = withFailure(api, before, failure, 4, now) as { status: MachineSet['status'] };
     expect(patch.status?.machineSetCondition).toEqual([

@@ -92,7 +92,7 @@ describe('toDeploymentView', () => {
     expect([undefined, 0, -5, 1].map(deadlineOf)).toEqual([undefined, undefined, undefined, 1]);
   });
 
-  it('[mcm 82] names the set that does not exist yet, another one after each collision', () => {
+  it('[mcm 82 partly] names the set that does not exist yet, another one after each collision', () => {
     const view = toDeploymentView(api, deployment(), [set('pool-1', 'large')], []);
     const hash = templateHash(api, template('small'));
     expect(view.template).toEqual({ setName: newSetName('pool', hash), hash });
@@ -100,7 +100,7 @@ describe('toDeploymentView', () => {
     expect(toDeploymentView(api, collided, [], []).template).not.toEqual(view.template);
   });
 
-  it('[mcm 67] counts the machines of each set', () => {
+  it('[mcm 67 partly] counts the machines of each set', () => {
     const machines = [
       machine('a', 'pool-1', 'Running'),
       machine('b', 'pool-1', 'Available'),

@@ -28,6 +28,7 @@ const results = JSON.stringify({
       status: 'failed',
       assertionResults: [
         { fullName: 'machines [mcm 11] [mcm 12] are made', status: 'passed', ancestorTitles: ['machines'] },
+        { fullName: '[mcm 43 partly] drains', status: 'passed' },
         { fullName: '[capi 3] pauses', status: 'failed' },
       ],
     },
@@ -54,6 +55,7 @@ describe('npm run acceptance', () => {
     const rows: unknown = JSON.parse(stdout);
     expect(rows).toHaveLength(114 + 122 + 90);
     expect(rows).toContainEqual({ system: 'mcm', row: 12, state: 'passing' });
+    expect(rows).toContainEqual({ system: 'mcm', row: 43, state: 'partly' });
     expect(rows).toContainEqual({ system: 'capi', row: 3, state: 'failing' });
     expect(rows).toContainEqual({ system: 'kubermatic', row: 122, state: 'none' });
   });
@@ -66,7 +68,9 @@ describe('npm run acceptance', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^passing {2}mcm 11 {10}One new Machine/m);
     expect(stdout).toMatch(/^none {5}mcm 10 {10}Deleting a Node/m);
-    expect(stdout).toContain('Test run of 2026-11-21T08:00:00.000Z\nmcm         2 passing, 0 failing, 112 none\n');
+    expect(stdout).toContain(
+      'Test run of 2026-11-21T08:00:00.000Z\nmcm         2 passing, 1 partly, 0 failing, 111 none\n',
+    );
     expect(stdout).not.toContain('capi');
     expect(stderr).toBe('/checkout/b.test.ts could not be run: nothing is known of the rows of its tests\n');
   });

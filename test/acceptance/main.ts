@@ -1,7 +1,7 @@
 /** `npm run acceptance`: shows which rows of the replaced systems the last `npm test` proved. */
 import { readFileSync } from 'node:fs';
 import { Command, Option } from 'commander';
-import { brokenFiles, JestResults, type RowState, rowStates, type System, systems } from './table.ts';
+import { brokenFiles, JestResults, type RowState, rowStates, type System, states, systems } from './table.ts';
 
 const resultsFile = '.cache/test-results.json';
 
@@ -10,7 +10,10 @@ function main(): void {
     .description('Shows for each row of the acceptance tables whether the last `npm test` proved it.')
     .option('--json', 'print one line: an array of {system, row, state}')
     .addOption(new Option('--system <name>', 'show one system only').choices(Object.keys(systems)))
-    .addHelpText('after', '\nStates: passing, failing, none (no test carries the row, or one that does was skipped).')
+    .addHelpText(
+      'after',
+      '\nStates: passing, partly (each test asserts a part of the row), failing, none (no test carries the row, or one that does was skipped).',
+    )
     .parse();
   const { json, system } = program.opts<{ json?: true; system?: System }>();
 
@@ -49,7 +52,7 @@ function forPeople(rows: readonly RowState[], startTimeMs: number): string {
   });
   const counts = [...new Set(rows.map(({ system }) => system))].map((system) => {
     const count = (wanted: string) => rows.filter((row) => row.system === system && row.state === wanted).length;
-    return `${system.padEnd(10)}  ${count('passing')} passing, ${count('failing')} failing, ${count('none')} none`;
+    return `${system.padEnd(10)}  ${states.map((state) => `${count(state)} ${state}`).join(', ')}`;
   });
   return `${[...lines, '', `Test run of ${new Date(startTimeMs).toISOString()}`, ...counts].join('\n')}\n`;
 }

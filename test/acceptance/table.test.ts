@@ -25,10 +25,10 @@ describe('the tables', () => {
 
 describe('rowsIn', () => {
   it('finds every row that a title carries, wherever it stands', () => {
-    expect(rowsIn('a machine [mcm 43] [mcm 44] goes [invariant 2], as in [capi 90] and a[0]')).toEqual([
-      { system: 'mcm', row: 43 },
-      { system: 'mcm', row: 44 },
-      { system: 'capi', row: 90 },
+    expect(rowsIn('a machine [mcm 43] [mcm 44 partly] goes [invariant 2], as in [capi 90] and a[0]')).toEqual([
+      { system: 'mcm', row: 43, partly: false },
+      { system: 'mcm', row: 44, partly: true },
+      { system: 'capi', row: 90, partly: false },
     ]);
   });
 
@@ -42,6 +42,7 @@ describe('rowsIn', () => {
     { what: 'row 0', tag: '[mcm 0]' },
     { what: 'several rows', tag: '[mcm 43, 44]' },
     { what: 'a range of rows', tag: '[mcm 43-45]' },
+    { what: 'another word for partly', tag: '[mcm 43 mostly]' },
     { what: 'two spaces', tag: '[mcm  4]' },
     { what: 'capitals', tag: '[MCM 4]' },
     { what: 'the name of a folder', tag: '[cluster-api 4]' },
@@ -69,6 +70,14 @@ describe('rowStates', () => {
       { system: 'mcm', row: 7, state: 'passing' },
       { system: 'mcm', row: 11, state: 'passing' },
     ]);
+  });
+
+  it('calls a row partly proved while no test asserts all of it', () => {
+    const part = { fullName: '[mcm 43 partly] drains', status: 'passed' };
+
+    expect(stateOf(resultsOf(part, part), 'mcm', 43)).toBe('partly');
+    expect(stateOf(resultsOf(part, { fullName: '[mcm 43] goes', status: 'passed' }), 'mcm', 43)).toBe('passing');
+    expect(stateOf(resultsOf(part, { fullName: '[mcm 43 partly] goes', status: 'failed' }), 'mcm', 43)).toBe('failing');
   });
 
   it('calls a row failing when one test that carries it failed', () => {

@@ -32,30 +32,39 @@ export interface Row {
   readonly row: number;
 }
 
+/** A row in the title of a test. */
+export interface Tag extends Row {
+  /** Whether the test asserts a part of the row's sentence only, as in `[mcm 43 partly]`. */
+  readonly partly: boolean;
+}
+
+export const states = ['passing', 'partly', 'failing', 'none'] as const;
+
 /**
- * State of a row. passing: at least one test carries it and all that carry it passed. failing: one of them failed.
- * none: no test carries it, or one that does was skipped.
+ * State of a row. passing: all tests that carry it passed, and at least one of them asserts all of it. partly: all
+ * passed, and each asserts a part. failing: one of them failed. none: no test carries it, or one that does was skipped.
  */
 export interface RowState extends Row {
-  readonly state: 'passing' | 'failing' | 'none';
+  readonly state: (typeof states)[number];
 }
 
 /**
- * The rows that a title carries, as in `[mcm 43] [mcm 44] deletes the VM`.
+ * The rows that a title carries, as in `[mcm 43] [mcm 44 partly] deletes the VM`.
  * Throws on a tag that is not of this form and on a row that its system does not have: it would count for nothing.
  */
-export function rowsIn(title: string): Row[] {
+export function rowsIn(title: string): Tag[] {
   return [...title.matchAll(/\[((?:mcm|kubermatic|capi|cluster-api)\b[^\]]*)\]/gi)].map(([tag, content = '']) => {
-    const [, system, digits] = /^(mcm|kubermatic|capi) ([1-9]\d*)$/.exec(content) ?? [];
+    const [, system, digits, partly] = /^(mcm|kubermatic|capi) ([1-9]\d*)( partly)?$/.exec(content) ?? [];
     if (!isSystem(system)) {
-      throw new Error(`${tag} in the test title "${title}" is no row: write one tag for each row, like [mcm 11]`);
+      const forms = 'write one tag for each row, like [mcm 11] or [mcm 11 partly]';
+      throw new Error(`${tag} in the test title "${title}" is no row: ${forms}`);
     }
     const row = Number(digits);
     const last = systems[system].length;
     if (row > last) {
       throw new Error(`${tag} in the test title "${title}" is unknown: the rows of ${system} are 1 to ${last}`);
     }
-    return { system, row };
+    return { system, row, partly: partly !== undefined };
   });
 }
 
@@ -75,9 +84,10 @@ export function rowStates(results: JestResults): RowState[] {
     });
 }
 
-function stateOf(tests: readonly { status: string }[]): RowState['state'] {
+function stateOf(tests: readonly { status: string; partly: boolean }[]): RowState['state'] {
   if (tests.some(({ status }) => status === 'failed')) return 'failing';
-  return tests.length > 0 && tests.every(({ status }) => status === 'passed') ? 'passing' : 'none';
+  if (tests.length === 0 || tests.some(({ status }) => status !== 'passed')) return 'none';
+  return tests.every(({ partly }) => partly) ? 'partly' : 'passing';
 }
 
 /** Test files that could not be run, so that nothing is known of the rows of their tests. */

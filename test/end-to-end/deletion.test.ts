@@ -2,8 +2,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
+import type { KubeObject } from '../../api/objects.ts';
 import { nodes, pods } from '../../kube/core.ts';
+import { startReflector } from '../../kube/reflector.ts';
+import type { StoreEvent } from '../../kube/store.ts';
+import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { recordingLogger } from '../support/kube.ts';
 import { until } from '../support/until.ts';
 
 describe('a Machine', () => {
@@ -40,9 +46,45 @@ describe('a Machine', () => {
   }
 
   const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
+  /** VMs, disks, NICs and addresses of the Machine that are in the cloud. */
+  const leftoversOf = async ({ uid }: ObjectRef) =>
+    (await millwright.cloud.resources()).filter(({ tags }) => tags[names.machineUid] === uid);
 
-  it('[mcm 7] [mcm 43] is drained, loses its VM, its Node and last its finalizer', async () => {
-    const ref = await millwright.createMachine('ordered');
+  /** Types of the activities of the machine's workflow in all its runs, with what became of them, oldest first. */
+  async function activitiesOf({ name, uid }: ObjectRef): Promise<string[]> {
+    const { temporal, namespace } = millwright;
+    const id = workflowId(namespace, 'Machine', { dialect: 'gardener', namespace, name, uid });
+    const lines: { readonly ms: number; readonly line: string }[] = [];
+    for await (const { runId } of temporal.workflow.list({ query: `WorkflowId = '${id}'` })) {
+      const types = new Map<string, string>();
+      const { events } = await temporal.workflow.getHandle(id, runId).fetchHistory();
+      for (const event of events ?? []) {
+        const ms = Number(event.eventTime?.seconds ?? 0) * 1_000 + (event.eventTime?.nanos ?? 0) / 1e6;
+        const { activityTaskScheduledEventAttributes: scheduled, ...others } = event;
+        if (scheduled) types.set(String(event.eventId), scheduled.activityType?.name ?? '');
+        const ended = [
+          others.activityTaskCompletedEventAttributes,
+          others.activityTaskFailedEventAttributes,
+          others.activityTaskCanceledEventAttributes,
+          others.activityTaskTimedOutEventAttributes,
+        ].find((each) => each);
+        if (scheduled) lines.push({ ms, line: `${scheduled.activityType?.name} scheduled` });
+        if (ended) lines.push({ ms, line: `${types.get(String(ended.scheduledEventId))} ended` });
+      }
+    }
+    return lines.toSorted((a, b) => a.ms - b.ms).map(({ line }) => line);
+  }
+
+  it('[mcm 7] [mcm 43 partly] [invariant 3] has its finalizer before any cloud is called, is drained, loses its VM, its Node and last its finalizer', async () => {
+    const { cloud } = millwright;
+    const ref = await millwright.createMachine('ordered', { class: { kind: 'MachineClass', name: 'later' } });
+    // Nothing can be made of a class that is missing, and the finalizer is there all the same.
+    const refused = await untilPhase(ref, 'CrashLoopBackOff');
+    expect(refused.metadata.finalizers).toContain(finalizers.machine);
+    expect(
+      (await cloud.calls()).filter(({ path, token }) => token?.startsWith(ref.uid) || path.includes(ref.uid)),
+    ).toEqual([]);
+    await millwright.createClass('later');
     const machine = await untilPhase(ref, 'Running');
     const nodeName = machine.metadata.labels?.[labels.node] ?? '';
     expect((await millwright.target.get(nodes, { name: nodeName })).metadata.finalizers).toContain(finalizers.node);
@@ -73,11 +115,42 @@ describe('a Machine', () => {
     // A process that dies here goes on at the same step.
     await millwright.processes.at(-1)?.kill('SIGKILL');
     await millwright.start();
+    const gone = await startWatch();
     await millwright.cloud.setFaults();
     await untilGone(ref);
-    expect(await vmsOf(ref)).toEqual([]);
+    expect(await leftoversOf(ref)).toEqual([]);
     expect(await millwright.target.find(nodes, { name: nodeName })).toBeUndefined();
+    // The API server numbers all changes: the Node went before the Machine, and that with its finalizer.
+    expect(await gone()).toEqual([`Node ${nodeName}`, `Machine ${ref.name}`]);
   }, 120_000);
+
+  /** Watches Machines and Nodes from now on. Answers with what ends the watch and names what went, in order. */
+  async function startWatch(): Promise<() => Promise<string[]>> {
+    const gone: { readonly version: bigint; readonly name: string }[] = [];
+    const { control, target, namespace } = millwright;
+    const note = (kind: string, event: StoreEvent<KubeObject>) => {
+      if (event.kind !== 'deleted') return;
+      const { name, resourceVersion } = event.object.metadata;
+      gone.push({ version: BigInt(resourceVersion), name: `${kind} ${name}` });
+    };
+    const logger = recordingLogger();
+    const watches = [
+      startReflector({
+        client: control,
+        resource: machines,
+        namespace,
+        logger,
+        onEvent: (event) => note('Machine', event),
+      }),
+      startReflector({ client: target, resource: nodes, logger, onEvent: (event) => note('Node', event) }),
+    ];
+    await Promise.all(watches.map((watch) => watch.waitForSync()));
+    return async () => {
+      await until('both are gone', async () => (gone.length >= 2 ? true : undefined));
+      await Promise.all(watches.map((watch) => watch.stop()));
+      return gone.toSorted((a, b) => Number(a.version - b.version)).map(({ name }) => name);
+    };
+  }
 
   it('[mcm 10] goes when its Node is deleted, and the Node stays until the VM is gone', async () => {
     const ref = await millwright.createMachine('by-node');
@@ -92,7 +165,7 @@ describe('a Machine', () => {
     await millwright.cloud.setFaults();
     await untilGone(ref);
     expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
-    expect(await vmsOf(ref)).toEqual([]);
+    expect(await leftoversOf(ref)).toEqual([]);
   }, 120_000);
 
   it('[mcm 20] [mcm 44] that never joined is Pending, and loses its VM without a drain', async () => {
@@ -111,11 +184,14 @@ describe('a Machine', () => {
     await millwright.control.delete(machines, ref);
 
     await untilGone(ref);
-    expect(await vmsOf(ref)).toEqual([]);
+    expect(await leftoversOf(ref)).toEqual([]);
+    const done = await activitiesOf(ref);
+    expect(done).toContain('deleteVm scheduled');
+    expect(done).not.toContain('drainNode scheduled');
   }, 60_000);
 
   for (const effect of ['done', 'none'] as const) {
-    it(`[mcm 45] that is deleted while its create call hangs (effect ${effect}) leaves no VM`, async () => {
+    it(`[mcm 45] that is deleted while its create call hangs (effect ${effect}) waits for the call and leaves nothing in the cloud`, async () => {
       const { cloud, control } = millwright;
       await cloud.setFaults({ kind: 'hang', operation: 'create', effect });
       const ref = await millwright.createMachine(`hanging-${effect}`);
@@ -129,12 +205,15 @@ describe('a Machine', () => {
       await control.delete(machines, ref);
 
       await untilGone(ref, 90_000);
-      expect(await vmsOf(ref)).toEqual([]);
+      expect(await leftoversOf(ref)).toEqual([]);
+      const done = await activitiesOf(ref);
+      expect(done.indexOf('deleteVm scheduled')).toBeGreaterThan(done.lastIndexOf('ensureVm ended'));
+      expect(done).toContain('ensureVm ended');
       expect(await millwright.target.find(nodes, { name: ref.name })).toBeUndefined();
     }, 120_000);
   }
 
-  it('[invariant 2] leaves no Node when its VM was never heard of and the worker dies while it deletes that', async () => {
+  it('[invariant 2] leaves nothing in the cloud and no Node when its VM was never reported and the worker dies while it deletes the VM', async () => {
     const { cloud, target } = millwright;
     const hangs = (operation: 'create' | 'delete') => ({ kind: 'hang', effect: 'done', operation }) as const;
     await cloud.setFaults(hangs('create'), hangs('delete'));
@@ -150,6 +229,7 @@ describe('a Machine', () => {
     await millwright.start();
 
     await untilGone(ref);
+    expect(await leftoversOf(ref)).toEqual([]);
     expect(await target.find(nodes, { name: ref.name })).toBeUndefined();
   }, 120_000);
 });

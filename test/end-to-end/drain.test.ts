@@ -104,7 +104,7 @@ describe('a drain', () => {
   const handleOf = (ref: ObjectRef) =>
     millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
 
-  it('[mcm 46] [mcm 47] [mcm 48] marks the node, evicts all that may go at once, and shows what may not', async () => {
+  it('[mcm 46 partly] [mcm 47] [mcm 48 partly] marks the node, evicts all that may go at once, and shows what may not', async () => {
     const { control, temporal, namespace } = millwright;
     const ref = await running('drain-all');
     const owner = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'agent', uid: 'agent', controller: true };
@@ -149,7 +149,7 @@ describe('a drain', () => {
     expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'gone']);
   }, 120_000);
 
-  it('[mcm 46] [mcm 54] says on the node of an unhealthy machine that this is why, until a label forces it', async () => {
+  it('[mcm 46 partly] [mcm 54] says on the node of an unhealthy machine that this is why, until a label forces it', async () => {
     const { control, target, namespace } = millwright;
     const ref = await running('drain-unhealthy');
     const guarded = await runGuarded(ref);
@@ -181,7 +181,7 @@ describe('a drain', () => {
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
   }, 120_000);
 
-  it('[mcm 53] deletes the pods and the VM when the drain timeout has come', async () => {
+  it('[mcm 53] deletes the pods and the VM when the drain timeout has come, which counts from when the workflow saw the deletion', async () => {
     const { control, cloud, namespace } = millwright;
     const ref = await running('drain-late', { drainTimeout: '8s' });
     const guarded = await runGuarded(ref);
@@ -192,15 +192,25 @@ describe('a drain', () => {
     await untilGone(ref);
 
     expect(await stateOf(guarded)).toBe('gone');
+    const { events = [] } = await handleOf(ref).fetchHistory();
+    const tasksMs = (events ?? []).flatMap(({ eventTime, workflowTaskStartedEventAttributes: task }) =>
+      task ? [Number(eventTime?.seconds) * 1_000 + Math.floor((eventTime?.nanos ?? 0) / 1e6)] : [],
+    );
+    const [request] = (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: activity }) =>
+      activity?.activityType?.name === 'drainNode' ? [activity.input?.payloads?.[0]?.data] : [],
+    );
+    const { deadline } = JSON.parse(Buffer.from(request ?? []).toString());
+    expect(tasksMs).toContain(Date.parse(deadline) - 8_000); // the workflow's clock is that of its tasks
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
   }, 120_000);
 
-  it('[mcm 49] goes on when the budget allows it, and deletes a pod that it has refused too often', async () => {
+  it('[mcm 49] goes on when the budget allows it, and deletes a pod that it has refused too often, 20 s apart', async () => {
     const { control, target, namespace } = millwright;
     const patient = await running('drain-patient');
     const hasty = await running('drain-hasty', { maxEvictRetries: undefined }); // as the flag says
     const allowed = await runGuarded(patient);
     const refused = await runGuarded(hasty);
+    const deletedMs = Date.now();
     for (const ref of [patient, hasty]) await control.delete(machines, ref);
     await untilBlocked(patient, `${namespace}/${allowed}`);
     await untilBlocked(hasty, `${namespace}/${refused}`);
@@ -210,14 +220,16 @@ describe('a drain', () => {
       subresource: 'status',
     });
 
-    // Both take the pause of 20 s between two evictions, one of them twice.
+    // Both take the pause of 20 s between two evictions once: the limit of the flag is one more attempt.
+    await until('the pod is deleted', async () => ((await stateOf(refused)) === 'running' ? undefined : true));
+    expect(Date.now() - deletedMs).toBeGreaterThanOrEqual(20_000);
     for (const ref of [patient, hasty]) await untilGone(ref);
     expect(await Promise.all([allowed, refused].map(stateOf))).toEqual(['gone', 'gone']);
     const budget = await target.get(podDisruptionBudgets, { namespace, name: refused });
     expect(budget.status?.disruptionsAllowed).toBe(0);
   }, 180_000);
 
-  it('[mcm 112] goes on in another process when the one that is at it is killed', async () => {
+  it('[mcm 112 partly] goes on in another process when the one that is at it is killed', async () => {
     const { control, cloud, namespace, processes } = millwright;
     await millwright.start();
     const ref = await running('drain-elsewhere');

@@ -99,7 +99,7 @@ async function untilLooked(times: number): Promise<void> {
 }
 
 describe('the workers', () => {
-  it('[mcm 112] [invariant 1] pause while machine-controller-manager has the Leases, and go on without a second VM', async () => {
+  it('[mcm 112 partly] [invariant 1] pause while machine-controller-manager has the Leases, and go on without a second VM', async () => {
     const { cloud, control, namespace, temporal } = millwright;
     const worker = await startWorker();
     const leader = await startControllers();

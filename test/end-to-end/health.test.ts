@@ -23,18 +23,23 @@ describe('the health of a Node', () => {
     await millwright?.stop();
   });
 
-  async function untilMachine(ref: ObjectRef, what: string, check: (machine: Machine) => boolean): Promise<Machine> {
+  async function untilMachine(
+    ref: ObjectRef,
+    what: string,
+    check: (machine: Machine) => boolean,
+    timeoutMs = 60_000,
+  ): Promise<Machine> {
     return until(
       `${ref.name} ${what}`,
       async () => {
         const machine = await millwright.control.get(machines, ref);
         return check(machine) ? machine : undefined;
       },
-      { describe: () => millwright.story() },
+      { timeoutMs, describe: () => millwright.story() },
     );
   }
-  const untilPhase = (ref: ObjectRef, phase: string) =>
-    untilMachine(ref, `is ${phase}`, (machine) => phaseOf(machine) === phase);
+  const untilPhase = (ref: ObjectRef, phase: string, timeoutMs?: number) =>
+    untilMachine(ref, `is ${phase}`, (machine) => phaseOf(machine) === phase, timeoutMs);
   const statusOf = ({ status }: Machine, type: string) =>
     status?.conditions?.find((condition) => condition.type === type)?.status;
   const untilMirrored = (ref: ObjectRef, type: string, status: string) =>
@@ -146,7 +151,7 @@ describe('the health of a Node', () => {
     }
   }, 120_000);
 
-  it('[mcm 33] is Unknown when the Node has lost its status, until that is there again', async () => {
+  it('[mcm 33 partly] is Unknown when the Node has lost its status, until that is there again', async () => {
     const ref = await running('health-empty');
     const nothing = mergePatch({ status: { conditions: null } });
     await millwright.target.patch(nodes, { name: ref.name }, nothing, { subresource: 'status' });
@@ -156,7 +161,7 @@ describe('the health of a Node', () => {
     await untilPhase(ref, 'Running');
   }, 120_000);
 
-  it('[mcm 33] is Unknown when the Node is gone, until its kubelet registers it again', async () => {
+  it('[mcm 33] is Unknown when the Node is gone, until its kubelet registers it again; one deleted on purpose takes its machine along', async () => {
     const { target, cloud, processes } = millwright;
     const ref = await running('health-vanished');
     const vm = (await cloud.vms()).find(({ name }) => name === ref.name);
@@ -174,6 +179,16 @@ describe('the health of a Node', () => {
     const found = await untilPhase(ref, 'Running');
     expect(found.spec?.providerID).toBe(lost.spec?.providerID);
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toHaveLength(1);
+
+    await until('it is marked as ours', async () =>
+      (await target.get(nodes, { name: ref.name })).metadata.finalizers?.length ? true : undefined,
+    );
+    await target.delete(nodes, { name: ref.name });
+    await until(
+      'the machine is gone',
+      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
+      { describe: () => millwright.story() },
+    );
   }, 120_000);
 
   it('[mcm 22] counts only when its critical components are ready', async () => {
@@ -202,7 +217,7 @@ describe('the health of a Node', () => {
 
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: null } }));
 
-    await untilPhase(ref, 'Running');
+    await untilPhase(ref, 'Running', 20_000);
     // Once it has joined, the taint does not send it back.
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: [{ key, effect }] } }));
     await report(ref.name, 'Frozen', 'True');

@@ -33,6 +33,13 @@ type Work = 'creation' | 'deletion';
 /** Kills something and answers with how to have it back. */
 type Kill = (scene: Scene, during: Work) => Promise<() => Promise<void>>;
 
+/** What was started under a name. Throws where nothing was: a test of nothing would pass. */
+function runOf(runs: ReadonlyMap<string, Promise<void>>, name: string): Promise<void> {
+  const run = runs.get(name);
+  if (run === undefined) throw new Error(`nothing was started for ${name}`);
+  return run;
+}
+
 /** Defines the tests, on a stack of their own, with so many machines each. */
 function describeKills(replicas: number): void {
   let dir: string;
@@ -52,7 +59,11 @@ function describeKills(replicas: number): void {
   async function startScene(): Promise<Scene> {
     const { kubeconfig, temporalAddress } = stack;
     const millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true });
-    await millwright.cloud.setFaults({ ...latency, operation: 'create' }, { ...latency, operation: 'delete' });
+    await millwright.cloud.setFaults(
+      { ...latency, operation: 'create' },
+      { ...latency, operation: 'delete' },
+      { kind: 'leak', operation: 'delete' }, // so that disks, NICs and addresses have to be deleted, too
+    );
     const [controllers, worker] = await Promise.all([
       supervise(() => millwright.start('controllers')),
       supervise(() => millwright.start('worker')),
@@ -136,7 +147,7 @@ function describeKills(replicas: number): void {
     const finalized = others.filter(({ metadata }) => metadata.finalizers?.some((each) => ours.includes(each)));
     return [
       ...[...objects, ...finalized].map(({ metadata }) => metadata.name),
-      ...(await cloud.vms()).map(({ id }) => id),
+      ...(await cloud.resources()).map(({ id }) => id),
       ...(await listOpenWorkflows({ client: temporal, name: namespace })).map(({ id }) => id),
     ];
   }
@@ -202,20 +213,20 @@ function describeKills(replicas: number): void {
   }
 
   const title =
-    '[invariant 1] [invariant 2] [invariant 3] [invariant 6] of %s: one VM for each machine ever, and none is left';
+    '[invariant 1] [invariant 2] [invariant 6] of %s: one VM for each machine ever, and nothing of any is left';
   const timeoutMs = 1_200_000;
 
   describe('kill -9 in the middle of making and of deleting machines', () => {
     describe('of a process, which nobody else feels', () => {
-      let goingOn: Map<string, Promise<void>>;
+      let running: Map<string, Promise<void>>;
 
       // Side by side, as most of it is waiting: for a Lease to expire, and for heartbeats to be missed.
       beforeAll(() => {
-        goingOn = new Map(Object.entries(processes).map(([victim, kill]) => [victim, goThrough(victim, kill)]));
-        for (const each of goingOn.values()) each.catch(() => undefined); // told by its test
+        running = new Map(Object.entries(processes).map(([victim, kill]) => [victim, goThrough(victim, kill)]));
+        for (const each of running.values()) each.catch(() => undefined); // its test reports it
       });
 
-      it.each(Object.keys(processes))(title, (victim) => goingOn.get(victim), timeoutMs);
+      it.each(Object.keys(processes))(title, (victim) => runOf(running, victim), timeoutMs);
     });
 
     it.each(Object.entries<Kill>(servers))(title, goThrough, timeoutMs);

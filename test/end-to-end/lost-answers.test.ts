@@ -10,7 +10,7 @@ describe('while machines are created', () => {
     await millwright?.stop();
   });
 
-  it('[invariant 1] [mcm 11] a cloud that loses every third answer makes one VM for each machine', async () => {
+  it('[invariant 1] a cloud that loses every third answer makes one VM for each machine', async () => {
     millwright = await startInstallation();
     millwright.recordAs('lost-answers');
     const { cloud, control, namespace } = millwright;
@@ -24,6 +24,6 @@ describe('while machines are created', () => {
     expect(lost[0]).toBeGreaterThan(0);
     await control.delete(machineDeployments, { namespace, name: 'pool' });
     await until('no machine is left', async () => ((await millwright.machines()).length === 0 ? true : undefined));
-    expect(await cloud.stats()).toMatchObject({ vmsNow: 0 });
+    expect(await cloud.resources()).toEqual([]);
   }, 240_000);
 });

@@ -75,12 +75,12 @@ function describeLostDatabases(sizes: Sizes): void {
     await cloud.setFaults(...faults);
   }
 
-  /** Machines of the class `held` are being created, and those of `kept` deleted, until `letGo`. */
+  /** Machines of the class `held` are being created, and those of `kept` deleted, until `release`. */
   const faults = [
     { kind: 'hang', effect: 'done', operation: 'create', tags: { fault: 'held' } },
     { kind: 'hang', effect: 'done', operation: 'delete', tags: { fault: 'kept' } },
   ] as const;
-  const letGo = () => millwright.cloud.setFaults();
+  const release = () => millwright.cloud.setFaults();
 
   async function startThem(): Promise<() => Promise<void>> {
     if (sizes.resyncMs === undefined) return (await supervise(() => millwright.start('controllers'))).stop;
@@ -238,7 +238,7 @@ function describeLostDatabases(sizes: Sizes): void {
         const before = await vms();
 
         await aroundTemporal((file) => rm(file, { force: true }));
-        await letGo();
+        await release();
 
         await untilPhase('Running', creating, 'fresh');
         expect(uidsOf(await untilPhase('Running', running, 'kept'))).toEqual(uidsOf(kept));
@@ -274,7 +274,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await aroundTemporal(copy);
         const copiedAt = Date.now();
 
-        await letGo();
+        await release();
         await untilPhase('Running', creating, 'fresh');
         await untilPhase('Running', 1, 'lost');
         await control.delete(machines, keyOf('lost'));
@@ -335,7 +335,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await aroundEtcd(copy);
         const copiedAt = Date.now();
 
-        await letGo();
+        await release();
         await untilPhase('Running', creating, 'fresh');
         await untilGone(own('kept'));
         await control.delete(machines, keyOf('leaving'));

@@ -47,8 +47,14 @@ describe('an installation', () => {
 
   it('has any number of workers of one cluster', async () => {
     const namespace = await newNamespace(client);
-    running.push(await startMillwright({ namespace, command: 'worker' }));
-    running.push(await startMillwright({ namespace, command: 'worker' }));
+    const workers = [
+      await startMillwright({ namespace, command: 'worker' }),
+      await startMillwright({ namespace, command: 'worker' }),
+    ];
+    running.push(...workers);
+
+    const ready = await Promise.all(workers.map(async ({ url }) => (await fetch(`${url}/readyz`)).status));
+    expect(ready).toEqual([200, 200]);
   });
 });
 

@@ -103,7 +103,14 @@ describe('the answer of a provider', () => {
     );
   }
 
-  it('[mcm 15] uninitialized keeps the Machine from running until the VM is set up', async () => {
+  it('[mcm 15] uninitialized keeps the Machine from running until the VM is set up, and running is asked for once', async () => {
+    const needsNone = await play('no-set-up', async (played) => {
+      await register(played);
+      return running(played);
+    });
+    await untilPhase(needsNone.ref, 'Running');
+    expect(needsNone.vm.asked).toHaveLength(1);
+
     let problem: string | undefined = 'the route is missing';
     const { ref, vm } = await play('set-up', async (played, { providerID }) => {
       if (providerID === undefined) await register(played);
@@ -144,7 +151,7 @@ describe('the answer of a provider', () => {
     expect(await millwright.target.get(nodes, { name: vm.nodeName })).toEqual(other);
   }, 120_000);
 
-  it('[mcm 19] the name of a Node that has registered already is no reason when it is its own', async () => {
+  it('[mcm 19 partly] the name of a Node that has registered already is no reason when it is its own', async () => {
     const { ref, vm } = await play('quick', async (played, { providerID }) => {
       if (providerID === undefined) await register(played);
       return running(played);

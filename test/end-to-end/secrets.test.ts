@@ -31,8 +31,19 @@ describe('secrets', () => {
     return items.filter(({ metadata }) => uids.some((uid) => Object.values(metadata.labels ?? {}).includes(uid)));
   };
 
-  it('[invariant 8] [mcm 16] [mcm 17] [mcm 18] are rendered for each machine and are in no history, log, Event, status or metric', async () => {
+  it('[invariant 8] [mcm 16] [mcm 17] [mcm 18 partly] are rendered for each machine and are in no history, log, Event, status or metric', async () => {
     const { cloud, control, temporal, namespace, processes } = millwright;
+    // No VM is made here, so the token is there before it, and goes with the Machine.
+    await cloud.setFaults({ kind: 'capacity' });
+    const refused = await millwright.createMachine('refused', { class: { kind: 'MachineClass', name: 'canary' } });
+    await until('the creation is refused', async () => ((await cloud.stats()).creates > 0 ? true : undefined));
+    const [early] = await tokensOf([refused.uid]);
+    expect(Date.parse(decode(early?.data?.['expiration']))).toBeGreaterThan(Date.now());
+    expect(await cloud.vms({ all: true })).toEqual([]);
+    await control.delete(machines, refused);
+    await millwright.untilMachines(0, '');
+    expect(await tokensOf([refused.uid])).toEqual([]);
+
     // No VM joins until the tokens have been looked at; one creation is refused, so that errors are scanned, too.
     await cloud.setFaults({ kind: 'hang', operation: 'create', effect: 'done' });
     const template = {
@@ -55,7 +66,10 @@ describe('secrets', () => {
     }));
     expect(new Set(values.map(({ id }) => id)).size).toBe(3);
     for (const { groups } of values) expect(groups).toBe('system:bootstrappers:pool');
-    for (const { type } of tokens) expect(type).toBe('bootstrap.kubernetes.io/token');
+    for (const { type, data } of tokens) {
+      expect(type).toBe('bootstrap.kubernetes.io/token');
+      expect(Date.parse(decode(data?.['expiration']))).toBeGreaterThan(Date.now());
+    }
 
     await cloud.setFaults({ kind: 'throttle', operation: 'create', times: 1 });
     await millwright.untilMachines(3, 'Running', 120_000);

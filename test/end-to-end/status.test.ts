@@ -1,6 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
+import { refOf } from '../support/refs.ts';
+import { events } from '../../kube/core.ts';
+import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
@@ -31,7 +34,7 @@ describe('owners of machines', () => {
   const untilTrue = (what: string, check: () => Promise<boolean>) =>
     until(what, async () => ((await check()) ? true : undefined), { describe: () => millwright.story() });
 
-  it('[mcm 67] count machines that are on their way out as replicas, and not as ready', async () => {
+  it('[mcm 67] count machines that are being deleted as replicas and not as ready, and name those that failed, with the reason', async () => {
     await millwright.createDeployment('leaving', 2);
     await untilTrue('2 run', async () => (await setOf('leaving'))?.status?.readyReplicas === 2);
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
@@ -53,9 +56,7 @@ describe('owners of machines', () => {
       ['Available', 'True', 'MinimumReplicasAvailable'],
       ['Progressing', 'True', 'NewMachineSetAvailable'],
     ]);
-  }, 120_000);
 
-  it('[mcm 67] name the machines that failed, with the reason', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
     await millwright.createDeployment('refused', 1);
 
@@ -72,15 +73,16 @@ describe('owners of machines', () => {
     const { namespace } = millwright;
     await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
     await untilTrue('all are gone', async () => (await machinesOf('refused')).length === 0);
-  }, 120_000);
+  }, 240_000);
 
-  it('[mcm 23] [mcm 63] replace a machine that has not joined in time, and keep the number', async () => {
+  it('[mcm 23] [mcm 63] replace a machine that has not joined in time and has failed, and keep the number', async () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin', times: 1 });
     await millwright.createDeployment('late', 2);
-    const first = await until('2 machines exist', async () => {
+    const both = await until('2 machines exist', async () => {
       const found = await machinesOf('late');
-      return found.length === 2 ? found.map(({ metadata }) => metadata.name) : undefined;
+      return found.length === 2 ? found : undefined;
     });
+    const first = both.map(({ metadata }) => metadata.name);
 
     await untilTrue('2 run', async () => {
       const found = await machinesOf('late');
@@ -91,5 +93,20 @@ describe('owners of machines', () => {
     expect(second.filter((name) => first.includes(name))).toHaveLength(1);
     const vms = (await millwright.cloud.vms()).map(({ name }) => name).filter((name) => name.startsWith('late'));
     expect(vms.toSorted()).toEqual(second.toSorted());
+
+    const [replaced] = both.filter(({ metadata }) => !second.includes(metadata.name));
+    if (replaced === undefined) throw new Error('no machine was replaced');
+    const { namespace, temporal, control } = millwright;
+    const failure = await until('it has failed', async () => {
+      const { items } = await control.list(events, { namespace });
+      return items.find(
+        ({ regarding, reason }) => regarding.uid === replaced.metadata.uid && reason === 'CreationTimeout',
+      );
+    });
+    // From the start of its workflow. Its creation time is earlier, by less than a second or by much.
+    const query = `WorkflowId = '${workflowId(namespace, 'Machine', refOf(replaced))}'`;
+    const startsMs: number[] = [];
+    for await (const { startTime } of temporal.workflow.list({ query })) startsMs.push(startTime.getTime());
+    expect(Date.parse(failure.eventTime ?? '')).toBeGreaterThanOrEqual(Math.min(...startsMs) + 10_000);
   }, 120_000);
 });

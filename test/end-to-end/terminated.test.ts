@@ -19,7 +19,7 @@ const ofOwners = '[invariant 5]';
 /** Controllers look again every 5 s here; people have 60 s. */
 describe('[invariant 1] a workflow that is terminated by hand is started again', () => {
   let millwright: WatchedInstallation;
-  let outcomes: Promise<void>[];
+  const outcomes = new Map<string, Promise<void>>();
 
   beforeAll(async () => {
     millwright = await startWatchedInstallation({ resyncMs: 5_000, cloud: { joinMs: 3_000, maxGraceMs: 200 } });
@@ -41,17 +41,17 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     }
     // The owners last: their machines would only be in the way.
     const machinesFirst = Object.entries(scenarios).filter(([name]) => !name.startsWith(ofOwners));
-    outcomes = machinesFirst.map(([, run]) => run());
-    const afterThem = Promise.allSettled(outcomes).then(() =>
+    for (const [name, run] of machinesFirst) outcomes.set(name, run());
+    const afterThem = Promise.allSettled(outcomes.values()).then(() =>
       // So that there is a middle of creating machines, long enough to be met.
       proxy.setRule(({ method, url }) =>
         method === 'POST' && url.pathname.endsWith('/machines') ? { kind: 'delay', ms: 3_000 } : undefined,
       ),
     );
     for (const [name, run] of Object.entries(scenarios)) {
-      if (name.startsWith(ofOwners)) outcomes.push(afterThem.then(run));
+      if (name.startsWith(ofOwners)) outcomes.set(name, afterThem.then(run));
     }
-    for (const outcome of outcomes) outcome.catch(() => undefined); // its test tells
+    for (const outcome of outcomes.values()) outcome.catch(() => undefined); // its test reports it
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();
@@ -238,7 +238,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     expect(uids.size).toBe(replicas);
   }
 
-  Object.keys(scenarios).forEach((name, i) => {
-    it(name, () => outcomes[i], 3 * timeoutMs);
-  });
+  for (const name of Object.keys(scenarios)) {
+    const outcome = () => {
+      const run = outcomes.get(name);
+      if (run === undefined) throw new Error(`nothing was started for ${name}`); // a test of nothing would pass
+      return run;
+    };
+    it(name, outcome, 3 * timeoutMs);
+  }
 });

@@ -74,8 +74,10 @@ describe('what nobody sees happen', () => {
     expect(await untilClosed(ref)).toBe('COMPLETED');
   }, 60_000);
 
-  it('refreshes every workflow when the cluster was restored from a backup', async () => {
+  it('signals the workflow of a machine at rest to refresh when the cluster was restored from a backup', async () => {
     const ref = await createRunning('restored');
+    const refreshesOf = async () => (await signalsOf(ref)).filter((name) => name === 'refresh').length;
+    const before = await refreshesOf();
     const isProbe = (request: SeenRequest) =>
       !request.isWatch && isOfMachines(request) && request.url.searchParams.get('limit') === '1';
     let left = 1;
@@ -84,9 +86,7 @@ describe('what nobody sees happen', () => {
     millwright.proxy.setRule((request) => (isProbe(request) && left-- > 0 ? behind : undefined));
     millwright.proxy.resetConnections();
 
-    await until('its workflow is signalled', async () => {
-      return (await signalsOf(ref)).includes('refresh') ? true : undefined;
-    });
+    await until('its workflow is signalled', async () => ((await refreshesOf()) > before ? true : undefined));
     millwright.proxy.setRule();
   }, 60_000);
 

@@ -96,7 +96,7 @@ describe('recorded histories', () => {
     }
   });
 
-  it('[invariant 8] have nothing in them of the machine that they were recorded on, and no secret', () => {
+  it('[invariant 8 partly] have nothing in them of the machine that they were recorded on, and no secret', () => {
     const forbidden = [
       /\d@/, // <pid>@<host>
       /\/(?:tmp|home|root|work|Users)\//,

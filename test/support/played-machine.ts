@@ -83,6 +83,8 @@ export async function untilCancelled(): Promise<never> {
 export function setUpMachine() {
   const cluster = newCluster();
   const cloud = newCloud();
+  /** Writes to the API servers that are done and calls of the cloud that were made, in one order. */
+  const order: string[] = [];
   let connection: NativeConnection;
   let client: Client;
   let bundle: { code: string };
@@ -102,11 +104,22 @@ export function setUpMachine() {
   beforeEach(async () => {
     Object.assign(cluster, newCluster());
     Object.assign(cloud, newCloud());
+    order.length = 0;
     taskQueue = `machine-test-${randomUUID()}`;
     const workers = await Promise.all([
-      Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: playCluster(cluster, touch) }),
+      Worker.create({
+        connection,
+        taskQueue,
+        workflowBundle: bundle,
+        sinks,
+        activities: playCluster(cluster, touch, order),
+      }),
       Worker.create({ connection, taskQueue: drainTaskQueue(taskQueue), activities: playDrains(cluster) }),
-      Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'played'), activities: playCloud(cloud) }),
+      Worker.create({
+        connection,
+        taskQueue: providerTaskQueue(taskQueue, 'played'),
+        activities: playCloud(cloud, order),
+      }),
     ]);
     const runs = workers.map((worker) => worker.run());
     end = async () => {
@@ -181,6 +194,7 @@ export function setUpMachine() {
   return {
     cluster,
     cloud,
+    order,
     touch,
     start,
     workflow,
@@ -249,12 +263,15 @@ function newCloud(): Cloud {
 function playCluster(
   cluster: Cluster,
   touch: (change: Partial<MachineSnapshot>) => MachineSnapshot,
+  order: string[],
 ): MachineActivities {
+  const reads: readonly (keyof MachineActivities)[] = ['observeMachine', 'isNodeTaken', 'readSource', 'readPlaces'];
   const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
     return async (...args: A): Promise<R> => {
       cluster.steps.push(name);
       await cluster.before(name);
       const answer = step(...args);
+      if (!reads.includes(name)) order.push(name);
       await cluster.after(name);
       return answer;
     };
@@ -335,14 +352,16 @@ function playDrains(cluster: Cluster): DrainActivities {
   };
 }
 
-function playCloud(cloud: Cloud): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
+function playCloud(cloud: Cloud, order: string[]): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
   return {
     async ensureVm(request) {
       cloud.asked.push(request);
+      order.push('ensureVm');
       return cloud.ensureVm(request);
     },
     async deleteVm(request) {
       cloud.deletions.push(request);
+      order.push('deleteVm');
       return cloud.deleteVm(request);
     },
   };

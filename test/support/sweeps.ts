@@ -10,7 +10,8 @@ import { until } from './until.ts';
 export const quickSweeps = ['--orphan-confirm-after', '1s', '--orphan-minimum-age', '1s'];
 
 /**
- * Makes a VM behind Millwright's back, with the tags of the installation unless others are given.
+ * Makes a VM behind Millwright's back, with the tags of the installation unless others are given. What comes with it
+ * is tagged only if it has a `uid`.
  * @returns its provider ID
  */
 export async function makeVm(
@@ -18,9 +19,10 @@ export async function makeVm(
   name: string,
   { uid, tags = { cluster: namespace } }: { uid?: string; tags?: Record<string, string> } = {},
 ): Promise<string> {
+  const ofMachine = uid === undefined ? undefined : { ...tags, [names.machineUid]: uid };
   const body = {
     ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
-    tags: { ...tags, ...(uid !== undefined && { [names.machineUid]: uid }) },
+    ...{ tags: ofMachine ?? tags, partTags: ofMachine },
     node: { labels: {}, taints: [] },
   };
   const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));

@@ -49,7 +49,7 @@ describe('ensureSweepSchedule', () => {
     });
   });
 
-  it('[invariant 9] changes nothing that is up to date', async () => {
+  it('[invariant 9 partly] changes nothing that is up to date', async () => {
     await ensure(900);
     await ensure(900);
 

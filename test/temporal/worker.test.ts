@@ -201,7 +201,7 @@ describe('startWorkers', () => {
       startToCloseTimeout: '10 seconds',
     });
 
-    expect(verdict).toBeDefined();
+    expect(verdict).toMatchObject({ problems: [] });
   });
 
   it('refuses a cloud call for another cluster, and accepts one without a cluster', async () => {

@@ -22,7 +22,7 @@ describe('readVm', () => {
     [{ ...vm, providerID: '' }, 'providerID ""'],
     [{ ...vm, nodeName: 17 }, 'nodeName 17'],
     [{ ...vm, lastKnownState: { id: 1 } }, 'lastKnownState {"id":1}'],
-  ])('[invariant 1] refuses %j, after which a VM may exist', (answer, problem) => {
+  ])('[invariant 1 partly] refuses %j, after which a VM may exist', (answer, problem) => {
     expect(readVm(answer)).toMatchObject({
       code: 'Internal',
       message: expect.stringContaining(problem),

@@ -25,7 +25,7 @@ describe('toFailure', () => {
   });
 
   it.each(['TypeError', 'toString', '', undefined])(
-    '[invariant 1] takes type %p as Unknown, so a VM may exist',
+    '[invariant 1 partly] takes type %p as Unknown, so a VM may exist',
     (type) => {
       const cause = ApplicationFailure.create({ message: 'bug', ...(type !== undefined && { type }) });
       expect(toFailure(failed(cause))).toMatchObject({ code: 'Unknown', message: 'bug', outcomeUnknown: true });
@@ -33,7 +33,7 @@ describe('toFailure', () => {
   );
 
   it.each(['START_TO_CLOSE', 'HEARTBEAT', 'SCHEDULE_TO_CLOSE'] as const)(
-    '[invariant 1] knows no outcome after timeout %s',
+    '[invariant 1 partly] knows no outcome after timeout %s',
     (type) => {
       expect(toFailure(failed(new TimeoutFailure('timeout', undefined, type)))).toEqual({
         code: 'DeadlineExceeded',
@@ -59,7 +59,7 @@ describe('toFailure', () => {
 describe('isSameError', () => {
   const error = { code: 'ResourceExhausted', message: 'no room in zone 1a (request 7f-31)' } as const;
 
-  it('[mcm 28] overlooks ids, times and numbers', () => {
+  it('[mcm 28 partly] overlooks ids, times and numbers', () => {
     expect(isSameError(error, { ...error, message: 'no room in zone 1a (request 8c-90)' })).toBe(true);
   });
 

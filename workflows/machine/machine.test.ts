@@ -5,8 +5,20 @@ import { ApplicationFailure } from '@temporalio/activity';
 import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
 import { refreshSignal } from '../messages.ts';
 
-const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, startRunning, untilRefused, tryAgain } =
-  setUpMachine();
+const {
+  cluster,
+  cloud,
+  order,
+  touch,
+  start,
+  workflow,
+  described,
+  waitingFor,
+  observe,
+  startRunning,
+  untilRefused,
+  tryAgain,
+} = setUpMachine();
 
 describe('a Machine that is deleted before its finalizer is on', () => {
   it.each([
@@ -31,8 +43,22 @@ describe('a Machine that is deleted before its finalizer is on', () => {
   });
 });
 
+describe('a Machine from its creation to its deletion', () => {
+  it('[invariant 3] [mcm 43 partly] has its finalizer before the first call of a cloud and until the last one is answered', async () => {
+    await startRunning();
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+
+    expect(order.filter((step) => step !== 'writeStatus')).toEqual([
+      ...['addFinalizer', 'ensureVm', 'storeIdentity', 'syncNode'],
+      ...['deleteVm', 'removeNode', 'removeFinalizer'],
+    ]);
+  });
+});
+
 describe('a refusal', () => {
-  it('[mcm 28] is written once, and again when it says something else', async () => {
+  it('[mcm 28 partly] is written once, and again when it says something else', async () => {
     let words = 'no room in request 1a';
     cloud.ensureVm = () => {
       throw ApplicationFailure.create({ type: 'ResourceExhausted', message: words, nonRetryable: true });

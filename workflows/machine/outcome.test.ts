@@ -20,7 +20,7 @@ describe('retryPauseMs', () => {
   });
 
   it.each(['Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'] as const)(
-    '[mcm 27] tries again after 5 s for %s',
+    '[mcm 27 partly] tries again after 5 s for %s',
     (code) => {
       expect(retryPauseMs({ code }, 'creation')).toBe(5 * second);
       expect(retryPauseMs({ code }, 'deletion')).toBe(5 * second);
@@ -31,7 +31,7 @@ describe('retryPauseMs', () => {
     expect(retryPauseMs({ code: 'Uninitialized' }, 'creation')).toBe(5 * second);
   });
 
-  it('[mcm 27] waits for all others 3 minutes when creating and 10 when deleting', () => {
+  it('[mcm 27 partly] waits for all others 3 minutes when creating and 10 when deleting', () => {
     const special = ['ResourceExhausted', 'Uninitialized', 'Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'];
     const others = codes.filter((code) => !special.includes(code));
     expect(others.map((code) => retryPauseMs({ code }, 'creation'))).toEqual(others.map(() => 3 * minute));

@@ -293,7 +293,7 @@ describe('a machine that has Failed', () => {
 });
 
 describe('user data with a token', () => {
-  it('[invariant 6] is renewed for as long as the cloud makes no VM, and the request stays the same', async () => {
+  it('[invariant 6 partly] is renewed for as long as the cloud makes no VM, and the request stays the same', async () => {
     const { reading } = cluster;
     cluster.reading = { ...reading, userData: { ...reading.userData!, personal: true } };
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });

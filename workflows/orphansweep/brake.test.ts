@@ -35,7 +35,7 @@ describe('brake', () => {
     approved: fc.uniqueArray(fc.nat({ max: 30 })),
   });
 
-  it('[mcm 89] [invariant 4] lets more than the larger of count and rate go only if a person has named it', () => {
+  it('[mcm 89 partly] [invariant 4 partly] lets more than the larger of count and rate go only if a person has named it', () => {
     fc.assert(
       fc.property(world, ({ groups, limits: { brakeCount, brakeRate }, doubts, approved }) => {
         const looks = groups.map(({ orphans, others }, i) =>

@@ -153,7 +153,7 @@ const refusal = (type: string) => ApplicationFailure.create({ type, message: 'no
 const idsIn = (tally: { resources: readonly { id: string }[] } | undefined) => tally?.resources.map(({ id }) => id);
 
 describe('orphanSweep', () => {
-  it('[mcm 88] deletes what has no Machine, by UID or by provider ID, and says what it kept and why', async () => {
+  it('[mcm 88 partly] deletes what has no Machine, by UID or by provider ID, and says what it kept and why', async () => {
     machines = new Set(['u1', 'named']);
     const now = new Date().toISOString();
     cloud = [
@@ -188,7 +188,7 @@ describe('orphanSweep', () => {
     expect(notices.some(({ note }) => note.includes('vm orphan') && note.includes('and 1 more of its UID'))).toBe(true);
   });
 
-  it('[mcm 90] [invariant 4] deletes the surplus VM of a Machine alone, and none while the VM of the Machine is not listed as alive', async () => {
+  it('[mcm 90 partly] [invariant 4 partly] deletes the surplus VM of a Machine alone, and none while the VM of the Machine is not listed as alive', async () => {
     machines = new Set(['u1', 'u2', 'u3', 'u4']);
     keepers = new Map([
       ['u1', 'c://a/first'],
@@ -220,7 +220,7 @@ describe('orphanSweep', () => {
     expect(notices[0]?.note).toContain('which carries the UID of Machine machine-u1, which names another VM');
   });
 
-  it('[mcm 90] [invariant 4] keeps a surplus VM whose Machine names another VM right before it would go', async () => {
+  it('[mcm 90 partly] [invariant 4 partly] keeps a surplus VM whose Machine names another VM right before it would go', async () => {
     machines = new Set(['u1']);
     keepers = new Map([['u1', 'c://a/first']]);
     cloud = [vm('c://a/first', { uid: 'u1', alive: true }), vm('c://a/second', { uid: 'u1' })];
@@ -270,7 +270,7 @@ describe('orphanSweep', () => {
     expect(groups[0]?.kept).toMatchObject([{ reason: 'dryRun', resources: [{ id: 'a' }, { id: 'b' }] }]);
   });
 
-  it('[mcm 88] goes on with the other groups when one cannot be listed', async () => {
+  it('[mcm 88 partly] goes on with the other groups when one cannot be listed', async () => {
     sources = [swept('broken'), swept('good'), swept('odd'), swept('homeless', '', { provider: '' }), swept('endless')];
     cloud = [vm('orphan')];
     const answers: Record<string, () => unknown> = {
@@ -295,7 +295,7 @@ describe('orphanSweep', () => {
     expect(deletions.map((request) => request.origin?.name ?? '')).toEqual(['good']);
   });
 
-  it('[invariant 4] keeps what has a Machine again, up to the moment before it would go', async () => {
+  it('[invariant 4 partly] keeps what has a Machine again, up to the moment before it would go', async () => {
     cloud = [vm('a', { uid: 'u1' }), vm('b', { uid: 'u2' }), vm('c', { uid: 'u3' })];
     onRead = (count) => {
       if (count === 2) machines.add('u1'); // when it is looked at again
@@ -309,7 +309,7 @@ describe('orphanSweep', () => {
     expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u3']);
   });
 
-  it('[invariant 4] [invariant 6] waits while it cannot read which Machines there are, and shows so', async () => {
+  it('[invariant 4 partly] [invariant 6 partly] waits while it cannot read which Machines there are, and shows so', async () => {
     cloud = [vm('owned', { uid: 'u1' })];
     machines = new Set(['u1']);
     let isDown = true;
@@ -356,7 +356,7 @@ describe('orphanSweep', () => {
     expect(notices.map(({ reason }) => reason).toSorted()).toEqual(['OrphanDeleted', 'OrphanNotDeleted']);
   });
 
-  it('[mcm 8] lets deleted classes go of which nothing can be left, whoever else would find it', async () => {
+  it('[mcm 8 partly] lets deleted classes go of which nothing can be left, whoever else would find it', async () => {
     const leaving = { release: { generation: 1 } };
     sources = [
       ...[swept('clean', 'clean', leaving), swept('refused', 'broken', leaving), swept('dirty', 'dirty', leaving)],
@@ -400,7 +400,7 @@ describe('the brake of a sweep', () => {
   const blockedOnBrake = async () =>
     (await client.workflow.count(`MillwrightBlockedOn = 'Brake' AND WorkflowId = '${handle.workflowId}'`)).count === 1;
 
-  it('[mcm 89] [invariant 4] holds more orphans than may go, until a person names some, and keeps the others', async () => {
+  it('[mcm 89 partly] [invariant 4 partly] holds more orphans than may go, until a person names some, and keeps the others', async () => {
     cloud = orphans(4);
     await start();
     await untilHeld();
@@ -434,7 +434,7 @@ describe('the brake of a sweep', () => {
     await eventually(async () => !(await blockedOnBrake()), 30_000);
   });
 
-  it('[mcm 89] [invariant 4] fails when nobody approves in time, names what waits, and deletes nothing', async () => {
+  it('[mcm 89 partly] [invariant 4 partly] fails when nobody approves in time, names what waits, and deletes nothing', async () => {
     limits = { ...limits, approvalSeconds: 0.5 };
     cloud = orphans(4);
 
@@ -448,7 +448,7 @@ describe('the brake of a sweep', () => {
     await eventually(blockedOnBrake, 30_000);
   });
 
-  it('[invariant 4] looks at the cloud and the Machines again before what was approved goes', async () => {
+  it('[invariant 4 partly] looks at the cloud and the Machines again before what was approved goes', async () => {
     cloud = orphans(5);
     await start();
     await untilHeld();
@@ -466,7 +466,7 @@ describe('the brake of a sweep', () => {
     ]);
   });
 
-  it('[invariant 4] leaves a doubt to the next sweep when the cloud cannot be listed again after approval', async () => {
+  it('[invariant 4 partly] leaves a doubt to the next sweep when the cloud cannot be listed again after approval', async () => {
     cloud = orphans(4);
     await start();
     await untilHeld();
@@ -498,7 +498,7 @@ describe('the brake of a sweep', () => {
     expect(listed).toEqual([['c://a/second'], ['x'], ['disk'], ['y']]);
   });
 
-  it('[mcm 89] lets as many go as the rate allows, and none with the rate 0', async () => {
+  it('[mcm 89 partly] lets as many go as the rate allows, and none with the rate 0', async () => {
     machines = new Set(Array.from({ length: 36 }, (_, i) => `m${i}`));
     cloud = [...[...machines].map((uid) => vm(`own-${uid}`, { uid })), ...orphans(4)];
     const { groups, braked } = await sweep();
@@ -511,7 +511,7 @@ describe('the brake of a sweep', () => {
     expect(await held()).toMatchObject({ count: 1, reasons: [expect.stringContaining('--orphan-brake-rate 0')] });
   });
 
-  it('[mcm 89] [invariant 4] holds even one orphan where the Machines are older or fewer than a sweep has seen, until a person approves', async () => {
+  it('[mcm 89 partly] [invariant 4 partly] holds even one orphan where the Machines are older or fewer than a sweep has seen, until a person approves', async () => {
     cloud = orphans(1);
     machines = new Set(['m1', 'm2']);
     past = { machines: { at: '2026-01-01T00:00:00Z', count: 6, resourceVersion: '200' }, unanswered: ['before'] };
@@ -530,7 +530,7 @@ describe('the brake of a sweep', () => {
     expect(idsIn(report.groups[0]?.deleted)).toEqual(['c://a/0']);
   });
 
-  it('[mcm 89] hands what it doubts on to the next sweep, and doubts nothing for machines that were deleted', async () => {
+  it('[mcm 89 partly] hands what it doubts on to the next sweep, and doubts nothing for machines that were deleted', async () => {
     machines = new Set(['m1', 'm2']);
     cloud = [vm('own', { uid: 'm1' })];
     past = { machines: { at: '2026-01-01T00:00:00Z', count: 6, resourceVersion: '1' }, unanswered: [] };
@@ -545,7 +545,7 @@ describe('the brake of a sweep', () => {
     expect([groups[0]?.deleted.count, braked, unanswered]).toEqual([1, undefined, []]);
   });
 
-  it('[mcm 89] says in a dry run why a sweep would wait for approval', async () => {
+  it('[mcm 89 partly] says in a dry run why a sweep would wait for approval', async () => {
     cloud = orphans(4);
 
     const { groups, braked } = await sweep(true);

@@ -54,11 +54,11 @@ describe('the clock of a rollout', () => {
     ['a machine less of an older template', { ...rolling, sets: [{ ...old, total: 2, active: 2 }, set] }],
     ['another template', { ...rolling, template: { setName: 'newer', hash: '2' } }],
     ['other replicas', { ...rolling, replicas: 4 }],
-  ])('[mcm 80] counts %s as progress', (_name, view) => {
+  ])('[mcm 80 partly] counts %s as progress', (_name, view) => {
     expect([sinceMs(rolling, view), sinceMs(rolling, view, view)]).toEqual([1_000, 1_000]);
   });
 
-  it('[mcm 80] counts nothing else, nor what was there before', () => {
+  it('[mcm 80 partly] counts nothing else, nor what was there before', () => {
     const replaced = withNew({ active: 0, total: 1, failed: 0, replacing: 1 });
     const busy = { ...rolling, sets: [{ ...old, active: 2, available: 2 }, set], resourceVersion: '9', maxSurge: 2 };
     expect(sinceMs(rolling, replaced, rolling, busy)).toBe(0);
@@ -75,7 +75,7 @@ describe('the clock of a rollout', () => {
     expect(after(rolling, { ...rolling, ...change })).toBeUndefined();
   });
 
-  it('[mcm 80] is due once its time is over, which is 15 minutes without a deadline', () => {
+  it('[mcm 80 partly] is due once its time is over, which is 15 minutes without a deadline', () => {
     const clock = tick(undefined, rolling, 5_000);
     const { progressDeadlineSeconds: _, ...patient } = rolling;
     if (clock === undefined) throw new Error('no clock');
@@ -85,7 +85,7 @@ describe('the clock of a rollout', () => {
     expect([rolling, patient].map((view) => isReportedLate({ ...clock, isLate: true }, view))).toEqual([true, false]);
   });
 
-  it('[mcm 80] is late until there is progress, also where only the status says so', () => {
+  it('[mcm 80 partly] is late until there is progress, also where only the status says so', () => {
     const told: OwnerView = { ...rolling, progress: 'late' };
     const late = after(told, told);
     expect(late).toMatchObject({ isLate: true });
@@ -108,7 +108,7 @@ describe('the clock of a rollout', () => {
     expect(withNewDeadline(after(rolling), rolling, 7_000)).toEqual(after(rolling));
   });
 
-  it('[invariant 6] starts again after an outage', () => {
+  it('[invariant 6 partly] starts again after an outage', () => {
     expect(afterOutage(after(rolling), 8_000)).toEqual({ ...after(rolling), sinceMs: 8_000 });
     expect(afterOutage(undefined, 8_000)).toBeUndefined();
   });

@@ -59,7 +59,7 @@ describe('planOwner', () => {
   const created = (plan: OwnerPlan) => plan.create.flatMap(({ names: machines }) => machines);
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);
 
-  it('[invariant 5] continues a pending creation, and only then uses new names', () => {
+  it('[invariant 5 partly] continues a pending creation, and only then uses new names', () => {
     const pendingCreations = [{ set: 'pool-1', id: 'first', names: ['a', 'b', 'c'], missing: ['b', 'c'] }];
     const lacking = (active: number) => ({ ...owner, sets: [{ ...set, total: active, active, available: active }] });
     expect(planFor(lacking(0), [], pendingCreations).create).toEqual([
@@ -73,7 +73,7 @@ describe('planOwner', () => {
     ]);
   });
 
-  it('[mcm 70] makes the set of a new deployment with all its replicas, finalizers and a report in one step', () => {
+  it('[mcm 70 partly] makes the set of a new deployment with all its replicas, finalizers and a report in one step', () => {
     const plan = planFor({ ...unreported, hasOurFinalizer: false, outdated: ['status'], sets: [] });
     expect(plan).toEqual({
       generation: 4,
@@ -89,27 +89,27 @@ describe('planOwner', () => {
     });
   });
 
-  it('[mcm 59] creates as many machines as are missing, each with a name of its own', () => {
+  it('[mcm 59 partly] creates as many machines as are missing, each with a name of its own', () => {
     const plan = planFor({ ...owner, sets: [empty] });
     expect(plan.create).toEqual([
       { set: 'pool-1', uid: 'set-1', id: 'creation-4', names: ['pool-1-1', 'pool-1-2', 'pool-1-3'] },
     ]);
   });
 
-  it('[mcm 61] creates at most a hundred in one step', () => {
+  it('[mcm 61 partly] creates at most a hundred in one step', () => {
     const plan = planFor({ ...owner, replicas: 250, sets: [{ ...empty, replicas: 250 }] });
     expect(created(plan)).toHaveLength(maxPerStep);
     expect(new Set(created(plan)).size).toBe(maxPerStep);
   });
 
-  it('[invariant 5] waits for machines that are being deleted', () => {
+  it('[invariant 5 partly] waits for machines that are being deleted', () => {
     const leaving = { ...set, total: 3, active: 1, available: 1 };
     expect(created(planFor({ ...owner, sets: [leaving] }))).toEqual([]);
     expect(created(planFor({ ...owner, maxSurge: 1, sets: [leaving] }))).toHaveLength(1);
     expect(created(planFor({ ...owner, maxSurge: 9, sets: [leaving] }))).toHaveLength(2);
   });
 
-  it('[mcm 63] replaces Failed machines at once, also while they are being deleted', () => {
+  it('[mcm 63 partly] replaces Failed machines at once, also while they are being deleted', () => {
     const view = { ...owner, sets: [{ ...set, available: 2, failed: 1 }] };
     expect(removed(planFor(view, [candidate('bad', { failed: true }), candidate('good')]))).toEqual(['bad']);
     const leaving = { ...owner, sets: [{ ...set, active: 2, available: 2, replacing: 1 }] };
@@ -123,14 +123,14 @@ describe('planOwner', () => {
     ]);
   });
 
-  it('[invariant 7] deletes marked machines of the excess besides the Failed ones', () => {
+  it('[invariant 7 partly] deletes marked machines of the excess besides the Failed ones', () => {
     const view = { ...owner, replicas: 2, sets: [{ ...set, available: 2, failed: 1, marked: 1, unmarked: 1 }] };
     const candidates = [candidate('bad', { failed: true }), candidate('marked'), candidate('good')];
     expect(removed(planFor(view, candidates))).toEqual(['bad', 'marked']);
     expect(removed(planFor({ ...view, replicas: 3 }, candidates))).toEqual(['bad']);
   });
 
-  it('[mcm 64] deletes the excess in the order of the candidates', () => {
+  it('[mcm 64 partly] deletes the excess in the order of the candidates', () => {
     const candidates = ['a', 'b', 'c'].map((name) => candidate(name));
     const plan = planFor({ ...owner, replicas: 1 }, candidates);
     expect(plan.scale).toEqual([{ set: 'pool-1', replicas: 1 }]);
@@ -175,7 +175,7 @@ describe('planOwner', () => {
     const sizes = (view: OwnerView) =>
       Object.fromEntries(planFor(view).sets.map(({ name, replicas }) => [name, replicas]));
 
-    it('[mcm 71] makes the set of a new template with as many replicas as there is room for, and none where there is none', () => {
+    it('[mcm 71 partly] makes the set of a new template with as many replicas as there is room for, and none where there is none', () => {
       expect(planFor({ ...three, sets: [old] }).createSet).toMatchObject({ replicas: 1 });
       expect(planFor({ ...three, maxSurge: 9, sets: [old] }).createSet).toMatchObject({ replicas: 3 });
       expect(planFor({ ...three, maxSurge: 0, sets: [old] }).createSet).toMatchObject({ replicas: 0 });
@@ -202,13 +202,13 @@ describe('planOwner', () => {
         { old: 2, new: 1 },
       ],
       [
-        '[mcm 73] old machines that never came up at once, whatever is available',
+        '[mcm 73 partly] old machines that never came up at once, whatever is available',
         {},
         [having(old, 0, 3), having(fresh, 0)],
         { old: 0, new: 1 },
       ],
       [
-        '[mcm 73] an Unknown machine before one that is available',
+        '[mcm 73 partly] an Unknown machine before one that is available',
         {},
         [having(old, 2, 0, 1), having(fresh, 1)],
         { old: 2, new: 1 },
@@ -243,31 +243,31 @@ describe('planOwner', () => {
       ['more replicas for the new set alone', { replicas: 5 }, [having(old, 3), having(fresh, 0)], { old: 3, new: 3 }],
       ['fewer replicas from the old set', { replicas: 2 }, [having(old, 3), having(fresh, 1)], { old: 1, new: 1 }],
       [
-        '[invariant 7] as many marked machines of the new set as the replicas are fewer',
+        '[invariant 7 partly] as many marked machines of the new set as the replicas are fewer',
         { replicas: 2 },
         [having(old, 2), { ...having(fresh, 2), marked: 2, announcedReplicas: 3 }],
         { old: 1, new: 1 },
       ],
       [
-        '[invariant 7] marked machines of the new set that a step before has asked for',
+        '[invariant 7 partly] marked machines of the new set that a step before has asked for',
         { replicas: 2 },
         [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, announcedReplicas: 2 }],
         { old: 1, new: 1 },
       ],
       [
-        '[invariant 7] no marked machine that a step before has asked for once the replicas are as they were',
+        '[invariant 7 partly] no marked machine that a step before has asked for once the replicas are as they were',
         {},
         [having(old, 1), { ...having(fresh, 2), replicas: 1, marked: 1, announcedReplicas: 2 }],
         { old: 1, new: 3 },
       ],
       [
-        '[invariant 7] no marked machine of the new set while the replicas are as they were',
+        '[invariant 7 partly] no marked machine of the new set while the replicas are as they were',
         {},
         [having(old, 3), { ...having(fresh, 1), marked: 1, announcedReplicas: 3 }],
         { old: 2, new: 1 },
       ],
       [
-        '[invariant 5] no marked machine of the new set while too few are available',
+        '[invariant 5 partly] no marked machine of the new set while too few are available',
         { replicas: 2 },
         [having(old, 1, 0, 1), { ...having(fresh, 1), marked: 1, announcedReplicas: 3 }],
         { old: 1, new: 1 },
@@ -282,7 +282,7 @@ describe('planOwner', () => {
       expect(sizes({ ...three, ...change, sets })).toEqual(expected);
     });
 
-    it('[invariant 7] announces on the new set the scale-down that has to wait because too few are available now', () => {
+    it('[invariant 7 partly] announces on the new set the scale-down that has to wait because too few are available now', () => {
       const wishing: SetView = { ...having(fresh, 2), outdated: ['annotations'], marked: 2, announcedReplicas: 5 };
       const asked = (gone: number) =>
         planFor({ ...three, sets: [having(old, 2 - gone, 0, gone), wishing] }).scale.find(
@@ -316,7 +316,7 @@ describe('planOwner', () => {
         { old: 4, new: 0 },
       ],
       [
-        '[invariant 5] no available machine that a step was about to delete and that has become one of few',
+        '[invariant 5 partly] no available machine that a step was about to delete and that has become one of few',
         { replicas: 2 },
         [{ ...having(old, 1), replicas: 0 }, having(fresh, 0, 2)],
         { old: 1, new: 2 },
@@ -335,7 +335,7 @@ describe('planOwner', () => {
         { old: 3, new: 1 },
       ],
       [
-        '[invariant 7] what is marked, whatever is available, and no other available machine while too few are',
+        '[invariant 7 partly] what is marked, whatever is available, and no other available machine while too few are',
         { replicas: 8 },
         [having(old, 6), { ...having(fresh, 4, 2), marked: 3, unmarked: 1 }],
         { old: 6, new: 2 },
@@ -346,24 +346,24 @@ describe('planOwner', () => {
         [{ ...having(old, 4), outdated: ['annotations'] }, having(fresh, 2)],
         { old: 3, new: 2 },
       ],
-    ])('[mcm 78] asks for %s while paused', (_name, change, sets, expected) => {
+    ])('[mcm 78 partly] asks for %s while paused', (_name, change, sets, expected) => {
       expect(sizes({ ...three, paused: true, ...change, sets })).toEqual(expected);
       expect(sizes({ ...three, strategy: 'InPlace', ...change, sets })).toEqual(expected);
     });
 
-    it('[mcm 78] replaces a machine in its own set while paused', () => {
+    it('[mcm 78 partly] replaces a machine in its own set while paused', () => {
       const lacking = { ...having(old, 2), replicas: 3 };
       const plan = planFor({ ...three, paused: true, sets: [lacking, having(fresh, 1)] });
       expect(plan.create).toMatchObject([{ set: 'old', names: ['old-1'] }]);
     });
   });
 
-  it('[invariant 3] creates nothing in a set that lacks our finalizer', () => {
+  it('[invariant 3 partly] creates nothing in a set that lacks our finalizer', () => {
     const plan = planFor({ ...owner, sets: [{ ...empty, hasOurFinalizer: false }] });
     expect(plan).toMatchObject({ addFinalizers: true, create: [] });
   });
 
-  it('[mcm 69] deletes all machines of a deleted owner, then releases everything', () => {
+  it('[mcm 69 partly] deletes all machines of a deleted owner, then releases everything', () => {
     const candidates = [candidate('a'), candidate('b')];
     expect(planFor({ ...owner, deleting: true }, candidates)).toMatchObject({ remove: candidates, release: false });
     expect(planFor({ ...owner, deleting: true, sets: [empty] })).toMatchObject({ remove: [], release: true });
@@ -503,14 +503,14 @@ describe('planOwner', () => {
       { ...owner, progress: 'created', sets: [{ ...set, available: 0 }] },
       'updated',
     ],
-    ['[mcm 78] paused', { ...owner, paused: true }, 'paused'],
+    ['[mcm 78 partly] paused', { ...owner, paused: true }, 'paused'],
     ['paused, once', { ...owner, paused: true, progress: 'paused' }, undefined],
     ['late though it is paused', { ...owner, paused: true, progress: 'late' }, undefined],
-    ['[mcm 78] resumed', { ...owner, progress: 'paused' }, 'resumed'],
+    ['[mcm 78 partly] resumed', { ...owner, progress: 'paused' }, 'resumed'],
     ['complete after it was resumed', { ...owner, progress: 'resumed' }, 'complete'],
     ['complete after it was late', { ...owner, progress: 'late' }, 'complete'],
     [
-      '[mcm 80] moving on again after it was late',
+      '[mcm 80 partly] moving on again after it was late',
       { ...owner, progress: 'late', sets: [{ ...set, available: 1 }] },
       'updated',
     ],

@@ -2,7 +2,7 @@ import { Agent, request } from 'undici';
 import type { z } from 'zod';
 import { ProviderError } from '../provider.ts';
 import { toConnectionError, toProviderError } from './errors.ts';
-import { CloudVm, CloudVmPage, type CreateVmBody } from './schema.ts';
+import { CloudPage, CloudPart, type CloudResource, CloudVm, type CreateVmBody, type PartKind } from './schema.ts';
 
 /** Where a cloud is and what it accepts. */
 export interface CloudAccess {
@@ -21,36 +21,67 @@ export async function createVm(access: CloudAccess, body: CreateVmBody, signal: 
   return read(CloudVm, await call(access, 'POST', '/v1/vms', signal, body));
 }
 
-/** One page of the VMs that carry all `tags`. */
-export async function listVms(
+/** Which resources are listed: those with all `tags`; with `vm`, that VM and what was made with it. */
+export interface ListFilter {
+  readonly tags?: Readonly<Record<string, string>>;
+  readonly vm?: string;
+}
+
+/** One page of VMs, disks, NICs and addresses, oldest first. */
+export async function listPage(
   access: CloudAccess,
-  { tags, page }: { tags: Readonly<Record<string, string>>; page?: string | undefined },
+  { tags = {}, vm, page }: ListFilter & { page?: string | undefined },
   signal: AbortSignal,
-): Promise<CloudVmPage> {
+): Promise<CloudPage> {
   const query = new URLSearchParams(
     Object.entries(tags).map(([key, value]): [string, string] => ['tag', `${key}=${value}`]),
   );
+  if (vm !== undefined) query.set('vm', vm);
   if (page !== undefined) query.set('page', page);
-  return read(CloudVmPage, await call(access, 'GET', `/v1/vms?${query}`, signal));
+  return read(CloudPage, await call(access, 'GET', `/v1/resources?${query}`, signal));
 }
 
-/** A VM by its id in the cloud; undefined when there is none. */
-export async function findVm(access: CloudAccess, id: string, signal: AbortSignal): Promise<CloudVm | undefined> {
-  const vm = await call(access, 'GET', `/v1/vms/${encodeURIComponent(id)}`, signal);
-  return vm === undefined ? undefined : read(CloudVm, vm);
+/** All pages of `listPage`. */
+export async function listAll(access: CloudAccess, filter: ListFilter, signal: AbortSignal): Promise<CloudResource[]> {
+  const items: CloudResource[] = [];
+  let page: string | undefined;
+  do {
+    const answer = await listPage(access, { ...filter, page }, signal);
+    items.push(...answer.items);
+    page = answer.nextPage;
+  } while (page !== undefined);
+  return items;
 }
 
-/** Asks for the deletion of a VM. Succeeds when there is none. */
-export async function deleteVm(access: CloudAccess, id: string, signal: AbortSignal): Promise<void> {
-  await call(access, 'DELETE', `/v1/vms/${encodeURIComponent(id)}`, signal);
+/** A disk, NIC or address by its id in the cloud; undefined when there is none. */
+export async function findPart(
+  access: CloudAccess,
+  { kind, id }: { kind: PartKind; id: string },
+  signal: AbortSignal,
+): Promise<CloudPart | undefined> {
+  const part = await call(access, 'GET', pathOf(kind, id), signal);
+  return part === undefined ? undefined : read(CloudPart, part);
+}
+
+/** Asks for the deletion of a VM, disk, NIC or address. Succeeds when there is none. */
+export async function deleteResource(
+  access: CloudAccess,
+  { kind, id }: Pick<CloudResource, 'kind' | 'id'>,
+  signal: AbortSignal,
+): Promise<void> {
+  await call(access, 'DELETE', pathOf(kind, id), signal);
+}
+
+function pathOf(kind: CloudResource['kind'], id: string): string {
+  return `/v1/${kind}s/${encodeURIComponent(id)}`;
 }
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** The JSON of the answer; undefined for a VM that is not there. Throws ProviderError, or what `signal` aborts with. */
+/** The JSON of the answer; undefined for a resource that is not there. Throws ProviderError, or what `signal` aborts with. */
 async function call(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   const answer = await send(access, method, path, signal, body);
-  if (answer.status === 404 && path.startsWith('/v1/vms/')) return undefined;
+  if (answer.status === 404 && /^\/v1\/\w+\//.test(path)) return undefined;
   if (answer.status >= 300) throw toProviderError(answer);
   return answer.body;
 }

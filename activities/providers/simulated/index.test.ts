@@ -7,7 +7,7 @@ import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
 import { eventually } from '../../../test/support/kube.ts';
 import { type CallContext, type Provider, ProviderError } from '../provider.ts';
-import { createVm } from './client.ts';
+import { createVm, deleteResource, listAll } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
 
 let cloud: SimulatedCloud;
@@ -72,12 +72,21 @@ async function vmsOf({ uid }: { uid: string }, all = false) {
   return vms.filter(({ tags, state }) => tags['millwright.dev/machine-uid'] === uid && (all || state === 'running'));
 }
 
-/** Makes a VM with tags of choice. Answers its id. */
-async function makeVm(name: string, own: Record<string, string>): Promise<string> {
+/** Kinds of the resources that exist with the UID tag of a Machine. */
+async function kindsOf({ uid }: { uid: string }): Promise<string[]> {
+  return (await cloud.resources()).flatMap(({ kind, tags }) =>
+    tags['millwright.dev/machine-uid'] === uid ? [kind] : [],
+  );
+}
+
+const access = () => ({ endpoint: cloud.url, token: 'letmein' });
+const partsOf = (vm: string) => listAll(access(), { vm }, AbortSignal.timeout(10_000));
+
+/** Makes a VM with tags of choice, for its parts as well if `partTags` is given. Answers its id. */
+async function makeVm(name: string, own: Record<string, string>, partTags?: Record<string, string>): Promise<string> {
   const body = { token: name, name, region: 'local', machineType: 'small', userData: 'x' } as const;
-  const access = { endpoint: cloud.url, token: 'letmein' };
   const node = { labels: {}, taints: [] };
-  const { id } = await createVm(access, { ...body, tags: own, node }, AbortSignal.timeout(10_000));
+  const { id } = await createVm(access(), { ...body, tags: own, partTags, node }, AbortSignal.timeout(10_000));
   return id;
 }
 
@@ -120,6 +129,7 @@ describe('ensureVm', () => {
       'kubernetes.io/cluster/test': '1',
       'millwright.dev/machine-uid': request.machine.uid,
     });
+    expect(await kindsOf(request.machine)).toEqual(['vm', 'disk', 'nic', 'ip']);
   });
 
   it('finds the VM of the Machine when asked again', async () => {
@@ -173,7 +183,7 @@ describe('ensureVm', () => {
     expect(await vmsOf(request.machine, true)).toHaveLength(1);
   });
 
-  it('[mcm 90] [invariant 1] keeps the oldest VM and deletes the others', async () => {
+  it('[mcm 90 partly] [invariant 1] keeps the oldest VM and deletes the others', async () => {
     await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
     const request = creation();
     await Promise.all([1, 2, 3].map(() => provider.ensureVm(request, call())));
@@ -383,8 +393,32 @@ describe('deleteVm', () => {
 
     await provider.deleteVm(deletion(request.machine), call());
 
-    expect(await vmsOf(request.machine)).toHaveLength(0);
+    expect(await kindsOf(request.machine)).toEqual([]);
     expect(await vmsOf(other.machine)).toHaveLength(1);
+  });
+
+  it('[invariant 2] deletes the disk, NIC and address that outlive their VM', async () => {
+    await cloud.setFaults({ kind: 'leak', operation: 'delete' });
+    const { machine } = creation();
+    await provider.ensureVm(creation(machine), call());
+    const beats: unknown[] = [];
+    const context = call({ heartbeat: (details) => beats.push(details) });
+
+    expect(await provider.deleteVm(deletion(machine), context)).toMatchObject({ state: 'gone' });
+
+    expect(await kindsOf(machine)).toEqual([]);
+    expect(beats).toContainEqual({ vmsLeft: 0, partsLeft: 3 }); // they did outlive it
+  });
+
+  it('[invariant 2] deletes what a creation that failed half-way has left', async () => {
+    await cloud.setFaults({ kind: 'leak', parts: ['nic'], operation: 'create', times: 1 });
+    const { machine } = creation();
+    expect(await refusal(provider.ensureVm(creation(machine), call()))).toMatchObject({ code: 'ResourceExhausted' });
+    expect(await kindsOf(machine)).toEqual(['nic']);
+
+    expect(await provider.deleteVm(deletion(machine), call())).toEqual({ state: 'gone', nodeNames: [] });
+
+    expect(await kindsOf(machine)).toEqual([]);
   });
 
   it('[invariant 2] waits for a VM that is not listed yet before it answers gone', async () => {
@@ -398,13 +432,16 @@ describe('deleteVm', () => {
     expect(await vmsOf(request.machine, true)).toMatchObject([{ state: 'terminated' }]);
   });
 
-  it('[invariant 2] deletes the VM that the Machine names, though it has no UID tag', async () => {
+  it('[invariant 2] deletes the VM that the Machine names and its parts, though they have no UID tag', async () => {
     const machine = newMachine();
     const id = await makeVm(machine.name, { 'kubernetes.io/cluster/test': '1' });
     const named = deletion(machine, { providerID: `simulated:///elsewhere/${id.toUpperCase()}` });
 
+    expect(await partsOf(id)).toHaveLength(4);
+    await cloud.setFaults({ kind: 'leak', operation: 'delete' });
+
     expect(await provider.deleteVm(named, call())).toEqual({ state: 'gone', nodeNames: [machine.name] });
-    expect((await cloud.vms()).map((vm) => vm.id)).not.toContain(id);
+    expect(await partsOf(id)).toEqual([]);
   });
 
   it('deletes nothing by the provider ID of another cloud', async () => {
@@ -455,11 +492,11 @@ describe('deleteVm', () => {
 
     await provider.deleteVm(deletion(machine), call({ heartbeat: (details) => beats.push(details) }));
 
-    expect(beats).toContainEqual({ vmsLeft: 1 });
+    expect(beats).toContainEqual({ vmsLeft: 1, partsLeft: 3 });
   });
 });
 
-describe('deleteVm of a VM without a UID tag', () => {
+describe('deleteVm for a sweep', () => {
   const tags = { 'kubernetes.io/cluster/untagged': '1' };
   const request = (vm: string, uid?: string) => {
     const only = { kind: 'vm' as const, id: `simulated:///local/${vm}`, ...(uid !== undefined && { uid }) };
@@ -483,6 +520,22 @@ describe('deleteVm of a VM without a UID tag', () => {
     expect([left.some((vm) => vm.id === id), left.some((vm) => vm.id === other)]).toEqual([false, true]);
   });
 
+  it('deletes what outlives the VM as well, and a disk by itself', async () => {
+    await cloud.setFaults({ kind: 'leak', parts: ['disk', 'nic'], operation: 'delete' });
+    const [own, uid] = [{ ...tags, 'millwright.dev/machine-uid': 'uid-of-leaky' }, 'uid-of-leaky'];
+    const [vm, other] = [await makeVm('only-6', own, own), await makeVm('only-7', own, own)];
+    await deleteResource(access(), { kind: 'vm', id: other }, AbortSignal.timeout(10_000));
+    await until(async () => (await partsOf(other)).every(({ kind }) => kind !== 'vm'));
+    const disk = (await partsOf(other)).find(({ kind }) => kind === 'disk')?.id ?? '';
+
+    await eventually(async () => (await provider.deleteVm(request(vm, uid), call())).state === 'gone');
+    const only = { kind: 'disk' as const, id: disk, uid };
+    await eventually(async () => (await provider.deleteVm({ ...request(other), only }, call())).state === 'gone');
+
+    expect(await partsOf(vm)).toEqual([]);
+    expect((await partsOf(other)).map(({ kind }) => kind)).toEqual(['nic']);
+  });
+
   it('[invariant 4] leaves alone what has another UID, or not the tags of the class', async () => {
     const owned = await makeVm('only-3', { ...tags, 'millwright.dev/machine-uid': 'uid-of-a-machine' });
     const untagged = await makeVm('only-4', tags);
@@ -492,8 +545,15 @@ describe('deleteVm of a VM without a UID tag', () => {
       const { code } = await refusal(provider.deleteVm(asked, call()));
       expect(code).toBe('FailedPrecondition');
     }
-    const left = (await cloud.vms()).map(({ id }) => id);
-    expect(left).toEqual(expect.arrayContaining([owned, untagged, foreign]));
+    const [disk] = (await partsOf(untagged)).filter(({ kind }) => kind === 'disk');
+    const only = { kind: 'disk' as const, id: disk!.id };
+    const { code, message } = await refusal(provider.deleteVm({ ...request(untagged), only }, call()));
+    expect({ code, message }).toEqual({
+      code: 'FailedPrecondition',
+      message: `the disk ${disk?.id} was changed: it must have the tags of its class and no UID tag`,
+    });
+    const left = (await cloud.resources()).map(({ id }) => id);
+    expect(left).toEqual(expect.arrayContaining([owned, untagged, foreign, disk?.id]));
   });
 });
 
@@ -503,18 +563,22 @@ describe('listVms', () => {
     const requests = Array.from({ length: 120 }, () => creation(newMachine(), scope({ tags })));
     await Promise.all(requests.map((request) => provider.ensureVm(request, call())));
 
-    const first = await provider.listVms(scope({ tags }), call());
-    const second = await provider.listVms({ ...scope({ tags }), page: first.nextPage }, call());
+    const pages = [await provider.listVms(scope({ tags }), call())];
+    while (pages.at(-1)?.nextPage !== undefined) {
+      pages.push(await provider.listVms({ ...scope({ tags }), page: pages.at(-1)?.nextPage }, call()));
+    }
 
-    expect(second.nextPage).toBeUndefined();
-    expect(first.items.length).toBeGreaterThan(second.items.length);
-    const items = [...first.items, ...second.items];
+    expect(pages.length).toBeGreaterThan(1);
+    const items = pages.flatMap((page) => page.items);
+    expect(items).toHaveLength(4 * requests.length);
     expect(new Set(items.map(({ uid }) => uid))).toEqual(new Set(requests.map(({ machine }) => machine.uid)));
     expect(items[0]).toMatchObject({
       kind: 'vm',
       id: expect.stringMatching(/^simulated:\/\/\/local\/vm-/),
       alive: true,
     });
+    expect(items.slice(0, 4).map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
+    expect(items[1]).toMatchObject({ id: expect.stringMatching(/^disk-/), uid: items[0]?.uid });
     expect(items.every((item) => CloudResource.safeParse(item).success)).toBe(true);
   });
 });

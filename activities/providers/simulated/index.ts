@@ -13,8 +13,8 @@ import type {
 import { vmOf } from '../../../api/provider-id.ts';
 import { parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
-import { type CloudAccess, createVm, deleteVm, findVm, listVms } from './client.ts';
-import { type CloudVm, SimulatedProviderSpec } from './schema.ts';
+import { type CloudAccess, createVm, deleteResource, findPart, listAll, listPage } from './client.ts';
+import { type CloudVm, type CloudResource as Listed, partKinds, SimulatedProviderSpec } from './schema.ts';
 
 const settleSeconds = 2;
 /** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
@@ -75,6 +75,7 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
 
       const userData = await userDataRead;
       const { region, machineType, labels, taints } = spec;
+      const tags = { ...spec.tags, [names.machineUid]: request.machine.uid };
       const created = await createVm(
         access,
         {
@@ -82,7 +83,8 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
           name: request.machine.name,
           region,
           machineType,
-          tags: { ...spec.tags, [names.machineUid]: request.machine.uid },
+          tags,
+          partTags: tags,
           userData,
           node: { labels, taints },
         },
@@ -101,7 +103,7 @@ export function createSimulatedProvider({ readSecret }: ProviderDeps): Provider 
     async listVms(request, { signal }) {
       const { tags } = parseOrRefuse(Scope, request.providerSpec, 'providerSpec');
       const access = await reach(request, signal);
-      const { items, nextPage } = await listVms(access, { tags, page: request.page }, signal);
+      const { items, nextPage } = await listPage(access, { tags, page: request.page }, signal);
       return { items: items.map(toResource), ...(nextPage !== undefined && { nextPage }) };
     },
 
@@ -133,35 +135,30 @@ function noToken(credentials: readonly SecretRef[]): string {
   return `no Secret with credentials has the key token (looked in: ${secrets}): add it to one of them`;
 }
 
-/** The VMs of a Machine that the cloud shows: those with its UID, and the one of its provider ID whatever its tags. */
+/** What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags. */
 async function listOwn(
   access: CloudAccess,
   { machine: { uid }, providerID }: Pick<DeleteVmRequest, 'machine' | 'providerID'>,
   signal: AbortSignal,
-): Promise<CloudVm[]> {
-  const vms: CloudVm[] = [];
-  let page: string | undefined;
-  do {
-    const answer = await listVms(access, { tags: { [names.machineUid]: uid }, page }, signal);
-    vms.push(...answer.items);
-    page = answer.nextPage;
-  } while (page !== undefined);
-  if (providerID === undefined || !isOurs(providerID) || vms.some((vm) => isNamed(vm, providerID))) return vms;
-  const id = providerID.slice(providerID.lastIndexOf('/') + 1).toLowerCase(); // as the ids of this cloud are
-  const named = await findVm(access, id, signal);
-  return named === undefined ? vms : [...vms, named];
+): Promise<Listed[]> {
+  const own = await listAll(access, { tags: { [names.machineUid]: uid } }, signal);
+  if (providerID === undefined || !isOurs(providerID) || own.some((each) => isVm(each) && isNamed(each, providerID)))
+    return own;
+  const ids = new Set(own.map(({ id }) => id));
+  const vm = idOf(providerID).toLowerCase(); // as the ids of this cloud are
+  return [...own, ...(await listAll(access, { vm }, signal)).filter(({ id }) => !ids.has(id))];
 }
 
 /** The VM that the Machine names, else its oldest; others are deleted. `created` may not be listed yet. */
 async function findSurvivor(access: CloudAccess, request: EnsureVmRequest, signal: AbortSignal, created?: CloudVm) {
   const { providerID } = request;
-  const listed = await listOwn(access, request, signal);
+  const listed = (await listOwn(access, request, signal)).filter(isVm);
   const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
   const isFirst = (vm: CloudVm) => providerID !== undefined && isNamed(vm, providerID);
   const [survivor, ...surplus] = [...listed, ...unlisted]
     .filter(isAlive)
     .toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || Date.parse(a.createdAt) - Date.parse(b.createdAt));
-  await Promise.all(surplus.map(({ id }) => deleteVm(access, id, signal)));
+  await Promise.all(surplus.map((vm) => deleteResource(access, vm, signal)));
   return survivor;
 }
 
@@ -171,39 +168,60 @@ async function deleteAll(access: CloudAccess, request: DeleteVmRequest, context:
   const nodes = new Set<string>();
   for (;;) {
     const lookedAt = performance.now();
-    const vms = await listOwn(access, request, context.signal);
+    const own = await listOwn(access, request, context.signal);
+    const vms = own.filter(isVm);
     for (const { name } of vms) nodes.add(name);
     const nodeNames = [...nodes];
-    if (vms.length === 0 && lookedAt >= settledAt) return { state: 'gone', nodeNames };
+    if (own.length === 0 && lookedAt >= settledAt) return { state: 'gone', nodeNames };
     if (vms.some(({ name }) => request.nodeNames?.includes(name) === false)) return { state: 'deleting', nodeNames };
 
-    const live = vms.filter(({ state }) => state !== 'deleting');
-    await Promise.all(live.map(({ id }) => deleteVm(access, id, context.signal)));
+    // Most parts go with their VM, and before it none can be deleted.
+    const doomed = vms.length > 0 ? vms.filter(({ state }) => state !== 'deleting') : own;
+    await Promise.all(doomed.map((each) => deleteResource(access, each, context.signal)));
     if (performance.now() - start >= deletionPatienceMs) return { state: 'deleting', nodeNames };
-    context.heartbeat({ vmsLeft: vms.length });
+    context.heartbeat({ vmsLeft: vms.length, partsLeft: own.length - vms.length });
     await sleep(pollMs, undefined, { signal: context.signal });
   }
 }
 
-/** Deletes one VM. Its UID tag may be another since it was listed, or it may never have been this installation's. */
+/**
+ * Deletes one resource, of a VM its parts as well. Its UID tag may be another since it was listed, or it may never have
+ * been this installation's.
+ */
 async function deleteOnly(
   access: CloudAccess,
-  { id, uid }: { id: string; uid?: string | undefined },
+  { kind, id, uid }: NonNullable<DeleteVmRequest['only']>,
   tags: Readonly<Record<string, string>>,
   signal: AbortSignal,
 ): Promise<VmDeletion> {
-  const vm = await findVm(access, id.slice(id.lastIndexOf('/') + 1), signal);
-  if (vm === undefined) return { state: 'gone', nodeNames: [] };
-  const isOurs = Object.entries(tags).every(([key, value]) => vm.tags[key] === value);
-  if (!isOurs || vm.tags[names.machineUid] !== uid) {
+  const isAsListed = (each: Listed) =>
+    each.tags[names.machineUid] === uid && Object.entries(tags).every(([key, value]) => each.tags[key] === value);
+  const found = await findWithParts(access, { kind, id: idOf(id) }, signal);
+  const named = found.find((each) => each.kind === kind);
+  if (named !== undefined && !isAsListed(named)) {
     const wanted = uid === undefined ? 'no UID tag' : `the UID tag ${uid}`;
     throw new ProviderError(
       'FailedPrecondition',
-      `the VM ${id} was changed: it must have the tags of its class and ${wanted}`,
+      `the ${kind} ${id} was changed: it must have the tags of its class and ${wanted}`,
     );
   }
-  if (vm.state !== 'deleting') await deleteVm(access, vm.id, signal);
-  return { state: 'deleting', nodeNames: [vm.name] };
+  const doomed = named === undefined ? found.filter(isAsListed) : [named];
+  if (doomed.length === 0) return { state: 'gone', nodeNames: [] };
+  const live = doomed.filter((each) => !isVm(each) || each.state !== 'deleting');
+  await Promise.all(live.map((each) => deleteResource(access, each, signal)));
+  return { state: 'deleting', nodeNames: doomed.filter(isVm).map(({ name }) => name) };
+}
+
+/** A resource; of a VM its parts, too, also when they have outlived it. */
+async function findWithParts(
+  access: CloudAccess,
+  { kind, id }: { kind: CloudResource['kind']; id: string },
+  signal: AbortSignal,
+): Promise<Listed[]> {
+  if (kind === 'vm') return listAll(access, { vm: id }, signal);
+  const partKind = partKinds.find((each) => each === kind);
+  const part = partKind && (await findPart(access, { kind: partKind, id }, signal));
+  return part === undefined ? [] : [part];
 }
 
 function listScopeOf({ endpoint, tags }: z.output<typeof Scope>, { namespace, name }: SecretRef): string {
@@ -223,17 +241,15 @@ function toVm(vm: CloudVm): Vm {
   };
 }
 
-function toResource(vm: CloudVm): CloudResource {
-  const uid = vm.tags[names.machineUid];
-  return {
-    kind: vm.kind,
-    id: toProviderID(vm),
-    ...(uid !== undefined && { uid }),
-    name: vm.name,
-    createdAt: vm.createdAt,
-    alive: isAlive(vm),
-    tags: vm.tags,
-  };
+function toResource(listed: Listed): CloudResource {
+  const { kind, id, name, createdAt, tags } = listed;
+  const uid = tags[names.machineUid];
+  const common = { kind, name, createdAt, tags, ...(uid !== undefined && { uid }) };
+  return isVm(listed) ? { ...common, id: toProviderID(listed), alive: isAlive(listed) } : { ...common, id };
+}
+
+function isVm(listed: Listed): listed is CloudVm {
+  return listed.kind === 'vm';
 }
 
 function isAlive({ state }: CloudVm): boolean {
@@ -242,6 +258,11 @@ function isAlive({ state }: CloudVm): boolean {
 
 function toProviderID({ region, id }: CloudVm): string {
   return `simulated:///${region}/${id}`;
+}
+
+/** The cloud's own id in a provider ID, or a bare id as it is. */
+function idOf(providerID: string): string {
+  return providerID.slice(providerID.lastIndexOf('/') + 1);
 }
 
 function isNamed(vm: CloudVm, providerID: string): boolean {

@@ -57,9 +57,25 @@ export const CloudVm = z.object({
 });
 export type CloudVm = z.infer<typeof CloudVm>;
 
+/** What comes with a VM and goes with it, unless the cloud leaks it. */
+export const partKinds = ['disk', 'nic', 'ip'] as const;
+export type PartKind = (typeof partKinds)[number];
+
+/** A disk, NIC or address as the cloud's API shows it: only the fields that are read. */
+export const CloudPart = CloudVm.pick({ id: true, name: true, createdAt: true, tags: true }).extend({
+  kind: z.enum(partKinds),
+});
+export type CloudPart = z.infer<typeof CloudPart>;
+
+/** Anything that the cloud lists. */
+export type CloudResource = CloudVm | CloudPart;
+
 /** A page of the cloud's list. */
-export const CloudVmPage = z.object({ items: z.array(CloudVm), nextPage: z.string().optional() });
-export type CloudVmPage = z.infer<typeof CloudVmPage>;
+export const CloudPage = z.object({
+  items: z.array(z.discriminatedUnion('kind', [CloudVm, CloudPart])),
+  nextPage: z.string().optional(),
+});
+export type CloudPage = z.infer<typeof CloudPage>;
 
 /** Body of a create call. */
 export interface CreateVmBody {
@@ -68,6 +84,8 @@ export interface CreateVmBody {
   readonly region: string;
   readonly machineType: MachineType;
   readonly tags: Readonly<Record<string, string>>;
+  /** Tags of the disk, the NIC and the address. Default: none. */
+  readonly partTags?: Readonly<Record<string, string>> | undefined;
   readonly userData: string;
   readonly node: Pick<SimulatedProviderSpec, 'labels' | 'taints'>;
 }

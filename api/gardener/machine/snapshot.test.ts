@@ -114,7 +114,7 @@ describe('toMachineSnapshot', () => {
     expect(limits).toMatchObject({ creationSeconds: 365 * 24 * 3600, drainSeconds: 0 });
   });
 
-  it('[mcm 32] watches no condition when the Machine says so', () => {
+  it('[mcm 32 partly] watches no condition when the Machine says so', () => {
     const { limits } = toMachineSnapshot({ metadata, spec: { nodeConditions: '' } }, defaults);
     expect(limits.nodeConditions.filter((type) => type !== '')).toEqual([]);
   });

@@ -14,7 +14,7 @@ const metadata = {
 describe('secretsOf', () => {
   const machineClass: MachineClass = { metadata: { ...metadata, namespace: 'shoot' }, providerSpec: {} };
 
-  it('[mcm 6] names secretRef first, so that the keys of credentialsSecretRef win', () => {
+  it('[mcm 6 partly] names secretRef first, so that the keys of credentialsSecretRef win', () => {
     const refs = secretsOf({
       ...machineClass,
       credentialsSecretRef: { name: 'credentials', namespace: 'shoot' },

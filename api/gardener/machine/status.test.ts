@@ -173,7 +173,7 @@ describe('toStatusPatch', () => {
 describe('toIdentityPatch', () => {
   const priority = 'machinepriority.machine.sapcloud.io';
 
-  it('[mcm 14] stores the provider ID, the label of the node and the default priority', () => {
+  it('[mcm 14 partly] stores the provider ID, the label of the node and the default priority', () => {
     expect(toIdentityPatch({ hasPriority: false }, { providerID: 'p', nodeName: 'node-1' })).toEqual({
       metadata: { labels: { node: 'node-1' }, annotations: { [priority]: '3' } },
       spec: { providerID: 'p' },

@@ -1,9 +1,10 @@
-/** Starts the simulated cloud and works its desk: for tests, the demo and development. */
+/** Starts the simulated cloud and calls its admin API: for tests, the demo and development. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { request } from 'undici';
 import type { z } from 'zod';
+import type { PartKind } from '../../../activities/providers/simulated/schema.ts';
 import { freePort } from '../ports.ts';
 import { startServer } from '../process.ts';
 import type { toAnswer } from './api.ts';
@@ -34,8 +35,15 @@ export interface SimulatedCloudOptions {
   readonly maxGraceMs?: number;
 }
 
-/** A VM as the desk shows it: everything that is known, its user data too. */
+/** A VM as the admin API shows it: everything that is known, its user data too. */
 export type SimulatedVm = Omit<StoredVm, 'createdAt'> & ReturnType<typeof toAnswer> & { readonly alive: boolean };
+
+/** Anything that exists in the cloud: a VM, disk, NIC or address. */
+export interface SimulatedResource {
+  readonly id: string;
+  readonly kind: 'vm' | PartKind;
+  readonly tags: Readonly<Record<string, string>>;
+}
 
 /** A running simulated cloud. */
 export interface SimulatedCloud {
@@ -50,6 +58,8 @@ export interface SimulatedCloud {
   stats(): Promise<Stats>;
   /** VMs oldest first; with `all` those that are gone, too. */
   vms(options?: { all: boolean }): Promise<SimulatedVm[]>;
+  /** All VMs, disks, NICs and addresses that exist, whatever their tags. */
+  resources(): Promise<SimulatedResource[]>;
   /** Every request to the cloud's API so far. */
   calls(): Promise<CallRecord[]>;
   /** The VM goes on as `running` while its kubelet falls silent. */
@@ -75,7 +85,7 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
       executable: process.execPath,
       args: [fileURLToPath(new URL('main.ts', import.meta.url)), ...flagsOf({ ...options, port })],
       logFile: join(dir, 'log'),
-      ready: async () => (await desk(url, 'GET', '/stats')) !== undefined,
+      ready: async () => (await callAdmin(url, 'GET', '/stats')) !== undefined,
     },
     new AbortController().signal,
   );
@@ -85,13 +95,14 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
       return server.pid;
     },
     logFile: server.logFile,
-    setFaults: async (...faults) => void (await desk(url, 'PUT', '/faults', { faults })),
-    faults: async () => (await desk<{ faults: ActiveFault[] }>(url, 'GET', '/faults')).faults,
-    stats: () => desk(url, 'GET', '/stats'),
-    vms: ({ all } = { all: false }) => desk(url, 'GET', `/vms?all=${all}`),
-    calls: () => desk(url, 'GET', '/calls'),
-    killVm: async (id) => void (await desk(url, 'POST', `/vms/${id}/kill`)),
-    restartVm: async (id) => void (await desk(url, 'POST', `/vms/${id}/restart`)),
+    setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
+    faults: async () => (await callAdmin<{ faults: ActiveFault[] }>(url, 'GET', '/faults')).faults,
+    stats: () => callAdmin(url, 'GET', '/stats'),
+    vms: ({ all } = { all: false }) => callAdmin(url, 'GET', `/vms?all=${all}`),
+    resources: () => callAdmin(url, 'GET', '/resources'),
+    calls: () => callAdmin(url, 'GET', '/calls'),
+    killVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/kill`)),
+    restartVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/restart`)),
     kill: () => server.kill('SIGKILL'),
     restart: () => server.restart(),
     stop: () => server.kill(),
@@ -117,7 +128,7 @@ function flagsOf(options: SimulatedCloudOptions): string[] {
 }
 
 /** Throws with the answer of the cloud when it refuses. */
-async function desk<T>(url: string, method: 'GET' | 'PUT' | 'POST', path: string, body?: unknown): Promise<T> {
+async function callAdmin<T>(url: string, method: 'GET' | 'PUT' | 'POST', path: string, body?: unknown): Promise<T> {
   const answer = await request(url + path, {
     method,
     ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),

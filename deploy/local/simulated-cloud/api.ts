@@ -1,9 +1,15 @@
 /** The cloud's API under `/v1`: what a provider talks to. Faults show here and nowhere else. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { type MachineType, machineTypes, NodeTaint } from '../../../activities/providers/simulated/schema.ts';
+import {
+  type MachineType,
+  machineTypes,
+  NodeTaint,
+  type PartKind,
+  partKinds,
+} from '../../../activities/providers/simulated/schema.ts';
 import { type FaultKind, hasTags, latencyMs, type Operation, type ShownFault } from './faults.ts';
-import { type CallRecord, type CloudState, type StoredVm, stateOf } from './state.ts';
+import { type CallRecord, type CloudState, type StoredPart, type StoredVm, stateOf } from './state.ts';
 
 /** A request as the server has read it. */
 export interface CloudRequest {
@@ -32,6 +38,7 @@ const CreateBody = z.strictObject({
   region: z.string().min(1),
   machineType: z.enum(Object.keys(machineTypes) as [MachineType, ...MachineType[]]),
   tags: z.record(z.string(), z.string()),
+  partTags: z.record(z.string(), z.string()).optional(),
   userData: z.string().min(1),
   node: z.strictObject({ labels: z.record(z.string(), z.string()), taints: z.array(NodeTaint) }),
 });
@@ -98,15 +105,38 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
 
   function act(operation: Operation, request: CloudRequest, id: string | undefined, faults: readonly ShownFault[]) {
     if (operation === 'create') return create(request, faults);
-    if (operation === 'list') return list(request.url.searchParams);
+    if (operation === 'list') return list(request.url);
+    const part = partOf(request.url);
+    if (part !== undefined) return actOnPart(operation, part);
     const vm = state.vm(id ?? '');
     const now = Date.now();
     if (vm === undefined || stateOf(vm, now) === 'terminated' || now < vm.visibleAt) {
       return failure(404, 'NotFound', `there is no VM ${id}`);
     }
     if (operation === 'get') return { status: 200, body: toAnswer(vm) };
+    leak(vm, faultOf(faults, 'leak')?.parts ?? []);
     const deleted = vm.deletedAt === null ? state.update(vm.id, { deletedAt: now }) : vm;
     return { status: 202, body: toAnswer(deleted ?? vm) };
+  }
+
+  /** Has parts of these kinds outlive the VM. */
+  function leak(vm: StoredVm, kinds: readonly PartKind[]): void {
+    for (const part of state.parts(Date.now())) {
+      if (part.vm === vm.id && kinds.includes(part.kind)) state.updatePart(part, { leaked: true });
+    }
+  }
+
+  function actOnPart(operation: Operation, { kind, id }: { kind: PartKind; id: string }) {
+    const now = Date.now();
+    const part = state.parts(now).find((each) => each.id === id && each.kind === kind && now >= each.visibleAt);
+    if (part === undefined) return failure(404, 'NotFound', `there is no ${kind} ${id}`);
+    if (operation === 'get') return { status: 200, body: toPartAnswer(part) };
+    const vm = state.vm(part.vm ?? '');
+    if (vm !== undefined && stateOf(vm, now) !== 'terminated') {
+      return failure(409, 'InUse', `the ${kind} ${id} belongs to the VM ${vm.id}`);
+    }
+    state.updatePart(part, { deletedAt: now });
+    return { status: 202, body: toPartAnswer(part) };
   }
 
   function create({ body }: CloudRequest, faults: readonly ShownFault[]) {
@@ -122,6 +152,11 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     if (quota && state.stats().vmsNow >= quota.limit) {
       return failure(403, 'QuotaExceeded', `the quota of ${quota.limit} VMs is used up`);
     }
+    const leaked = faultOf(faults, 'leak');
+    if (leaked) {
+      state.addParts(data, leaked.parts);
+      return failure(409, 'InsufficientCapacity', `no room for another ${data.machineType}; its parts were made`);
+    }
     const now = Date.now();
     const after = (ms: number | undefined) => (ms === undefined ? null : now + ms);
     const vm = state.addVm(data, {
@@ -130,27 +165,37 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
       diesAt: after(faultOf(faults, 'die')?.afterMs),
       vanishesAt: after(faultOf(faults, 'vanish')?.afterMs),
     });
+    state.addParts(data, partKinds, vm);
     onCreated(vm);
     return { status: 201, body: toAnswer(vm) };
   }
 
-  function list(query: URLSearchParams) {
+  /** `/v1/vms` lists VMs, `/v1/resources` everything. */
+  function list({ pathname, searchParams: query }: URL) {
     const { data, error } = ListQuery.safeParse(Object.fromEntries(query));
     if (error) return failure(400, 'InvalidParameter', z.prettifyError(error));
     const now = Date.now();
     const wanted = tagsOf(query);
-    const rest = state
+    const vm = query.get('vm');
+    const isListed = ({ number, visibleAt, tags }: StoredVm | StoredPart) =>
+      number > data.page && now >= visibleAt && hasTags(tags, wanted);
+    const vms = state
       .vms()
-      .filter((vm) => vm.number > data.page && now >= vm.visibleAt && stateOf(vm, now) !== 'terminated')
-      .filter((vm) => hasTags(vm.tags, wanted));
+      .filter((each) => isListed(each) && stateOf(each, now) !== 'terminated' && (vm === null || each.id === vm));
+    const parts = pathname === '/v1/resources' ? state.parts(now).filter(isListed) : [];
+    const rest = [...vms, ...parts.filter((each) => vm === null || each.vm === vm)].toSorted(
+      (a, b) => a.number - b.number,
+    );
     const page = rest.slice(0, data.limit);
     const nextPage = rest.length > page.length ? { nextPage: String(page.at(-1)?.number) } : {};
-    return { status: 200, body: { items: page.map(toAnswer), ...nextPage } };
+    const items = page.map((each) => ('kind' in each ? toPartAnswer(each) : toAnswer(each)));
+    return { status: 200, body: { items, ...nextPage } };
   }
 
   function subjectOf({ body, url }: CloudRequest, id: string | undefined) {
-    const of = id === undefined ? CreateBody.safeParse(body).data : state.vm(id);
-    return { machineType: of?.machineType, tags: of?.tags ?? tagsOf(url.searchParams) };
+    const vm = state.vm(id ?? url.searchParams.get('vm') ?? '') ?? CreateBody.safeParse(body).data;
+    const part = state.part(partOf(url)?.id ?? '');
+    return { machineType: vm?.machineType, tags: vm?.tags ?? part?.tags ?? tagsOf(url.searchParams) };
   }
 }
 
@@ -159,8 +204,16 @@ function routeOf({ method, url }: CloudRequest): { operation: CallRecord['operat
   if (id !== undefined && method === 'GET') return { operation: 'get', vm: id };
   if (id !== undefined && method === 'DELETE') return { operation: 'delete', vm: id };
   if (url.pathname === '/v1/vms' && method === 'POST') return { operation: 'create' };
-  if (url.pathname === '/v1/vms' && method === 'GET') return { operation: 'list' };
+  if (['/v1/vms', '/v1/resources'].includes(url.pathname) && method === 'GET') return { operation: 'list' };
+  if (partOf(url) !== undefined && method === 'GET') return { operation: 'get' };
+  if (partOf(url) !== undefined && method === 'DELETE') return { operation: 'delete' };
   return { operation: 'unknown' };
+}
+
+function partOf({ pathname }: URL): { kind: PartKind; id: string } | undefined {
+  const [, plural, id] = /^\/v1\/(\w+)\/([^/]+)$/.exec(pathname) ?? [];
+  const kind = partKinds.find((each) => `${each}s` === plural);
+  return kind === undefined || id === undefined ? undefined : { kind, id };
 }
 
 /** `?tag=key=value`, any number of times. */
@@ -198,7 +251,7 @@ export function toAnswer(vm: StoredVm) {
   const { id, name, region, machineType, tags } = vm;
   return {
     id,
-    kind: 'vm',
+    kind: 'vm' as const,
     name,
     region,
     machineType,
@@ -207,6 +260,11 @@ export function toAnswer(vm: StoredVm) {
     createdAt: new Date(vm.createdAt).toISOString(),
     addresses: addressesOf(vm),
   };
+}
+
+/** A disk, NIC or address as the API shows it. */
+export function toPartAnswer({ id, kind, name, tags, vm, createdAt }: StoredPart) {
+  return { id, kind, name, tags, ...(vm !== null && { vm }), createdAt: new Date(createdAt).toISOString() };
 }
 
 /** The addresses of a VM, also those of its Node. */

@@ -39,7 +39,7 @@ interface Answer {
   readonly status: number | 'lost';
   readonly body: {
     id?: string;
-    items?: { name: string }[];
+    items?: { name: string; kind: string; id: string; vm?: string }[];
     nextPage?: string;
     error?: { code: string; message: string };
   };
@@ -173,6 +173,65 @@ describe('VMs', () => {
       ...{ token: name, outcome: 201, effect: true },
     });
     expect((await cloud.vms()).find((vm) => vm.id === id)?.userData).toBe('#!/bin/sh');
+  });
+});
+
+describe('disks, NICs and addresses', () => {
+  const list = async (query: string) => (await call('GET', `/v1/resources?${query}`)).body.items ?? [];
+
+  it('come with a VM, are listed with it or by their own tags, and go with it', async () => {
+    const own = { parts: `of-${run}` };
+    const { id } = await create({ partTags: own });
+    await create();
+
+    const listed = await list(`vm=${id}`);
+    const tagged = await list(`tag=parts=of-${run}`);
+    await call('DELETE', `/v1/vms/${id}`);
+
+    expect(listed.map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
+    expect(tagged).toEqual(listed.slice(1));
+    expect(tagged.every(({ vm }) => vm === id)).toBe(true);
+    await until(async () => (await list(`vm=${id}`)).length === 0);
+    expect(await list(`tag=parts=of-${run}`)).toEqual([]);
+  });
+
+  it('are listed in pages', async () => {
+    const { id } = await create();
+
+    const first = await call('GET', `/v1/resources?vm=${id}&limit=3`);
+    const second = await list(`vm=${id}&limit=3&page=${first.body.nextPage}`);
+
+    expect([...(first.body.items ?? []), ...second].map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
+  });
+
+  it('outlive their VM when the fault says so, and are deleted one by one, not before it', async () => {
+    await cloud.setFaults({ kind: 'leak', parts: ['disk', 'nic'], operation: 'delete', times: 1 });
+    const { id } = await create();
+    const disk = (await list(`vm=${id}`)).find(({ kind }) => kind === 'disk')?.id;
+    const early = await call('DELETE', `/v1/disks/${disk}`);
+
+    await call('DELETE', `/v1/vms/${id}`);
+    await until(async () => (await call('GET', `/v1/vms/${id}`)).status === 404);
+
+    expect({ status: early.status, code: early.body.error?.code }).toEqual({ status: 409, code: 'InUse' });
+    expect((await list(`vm=${id}`)).map(({ kind }) => kind)).toEqual(['disk', 'nic']);
+    expect((await call('DELETE', `/v1/disks/${disk}`)).status).toBe(202);
+    expect((await call('GET', `/v1/disks/${disk}`)).status).toBe(404);
+    expect((await cloud.resources()).some((each) => each.id === disk)).toBe(false);
+    expect((await list(`vm=${id}`)).map(({ kind }) => kind)).toEqual(['nic']);
+  });
+
+  it('are left by a create call that fails half-way, which makes no VM', async () => {
+    await cloud.setFaults({ kind: 'leak', parts: ['nic'], operation: 'create', times: 1 });
+    const vm = newVm({ partTags: { half: run } });
+
+    const failed = await call('POST', '/v1/vms', vm);
+    const left = await list(`tag=half=${run}`);
+    const again = await call('POST', '/v1/vms', vm);
+
+    expect([failed.body.error?.code, again.status]).toEqual(['InsufficientCapacity', 201]);
+    expect(left.map(({ kind }) => kind)).toEqual(['nic']);
+    expect((await list(`vm=${again.body.id}`)).map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
   });
 });
 
@@ -355,19 +414,22 @@ describe('pods', () => {
 });
 
 describe('the process', () => {
-  it('continues after kill -9 with its VMs, calls and faults, and where these were', async () => {
+  it('continues after kill -9 with its VMs and their parts, its calls and its faults, and where these were', async () => {
     await untilRenewedTwice(await create());
     await cloud.setFaults({ kind: 'neverJoin' }, { kind: 'capacity', every: 3 });
     await create();
     await create();
-    const before = [await cloud.vms({ all: true }), await cloud.calls(), await cloud.faults(), await cloud.stats()];
+    const seen = async () => [
+      await cloud.vms({ all: true }),
+      ...[await cloud.resources(), await cloud.calls(), await cloud.faults(), await cloud.stats()],
+    ];
+    const before = await seen();
 
     await cloud.kill();
     appendFileSync(join(dir, 'journal.jsonl'), '{"vm":{"id":"torn');
     await cloud.restart();
 
-    const after = [await cloud.vms({ all: true }), await cloud.calls(), await cloud.faults(), await cloud.stats()];
-    expect(after).toEqual(before);
+    expect(await seen()).toEqual(before);
     expect((await call('POST', '/v1/vms', newVm())).status).toBe(409);
     await cloud.restart();
     expect(await cloud.stats()).toMatchObject({ vmsEver: (before[0] as unknown[]).length });

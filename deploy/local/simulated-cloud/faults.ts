@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { machineTypes } from '../../../activities/providers/simulated/schema.ts';
+import { machineTypes, partKinds } from '../../../activities/providers/simulated/schema.ts';
 
 /** What a call does. */
 export const operations = ['create', 'list', 'get', 'delete'] as const;
@@ -20,7 +20,7 @@ const conditions = {
   times: z.int().min(1).optional().describe('At most so many times.'),
 };
 
-/** A fault. Those from `capacity` on meet create calls alone. */
+/** A fault. Those from `capacity` on meet create calls alone; `leak` meets those that create and delete VMs. */
 export const Fault = z.discriminatedUnion('kind', [
   z
     .strictObject({
@@ -48,6 +48,15 @@ export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('quota'),
     limit: z.int().min(0).default(0).describe('VMs that may exist at once.'),
+    ...conditions,
+  }),
+  z.strictObject({
+    kind: z.literal('leak'),
+    parts: z
+      .array(z.enum(partKinds))
+      .min(1)
+      .default([...partKinds])
+      .describe('What is left behind.'),
     ...conditions,
   }),
   z.strictObject({ kind: z.literal('neverJoin'), ...conditions }),
@@ -117,9 +126,15 @@ function uniform(seed: number, n: number): number {
 
 function meets(fault: Fault, call: CallSubject): boolean {
   if (ofCreation.includes(fault.kind) && call.operation !== 'create') return false;
+  if (fault.kind === 'leak' && !isOfVm(call)) return false;
   if (fault.operation !== undefined && fault.operation !== call.operation) return false;
   if (fault.machineType !== undefined && fault.machineType !== call.machineType) return false;
   return hasTags(call.tags, fault.tags ?? {});
+}
+
+/** Whether the call creates or deletes a VM: disks, NICs and addresses have no machine type. */
+function isOfVm({ operation, machineType }: CallSubject): boolean {
+  return (operation === 'create' || operation === 'delete') && machineType !== undefined;
 }
 
 function isTurn(entry: ActiveFault): boolean {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { z } from 'zod';
 import type { Logger } from '../../../kube/logger.ts';
-import { type CloudAnswer, createCloudApi, toAnswer } from './api.ts';
+import { type CloudAnswer, createCloudApi, toAnswer, toPartAnswer } from './api.ts';
 import { Fault } from './faults.ts';
 import { type CloudState, isAlive, type StoredVm, stateOf } from './state.ts';
 
@@ -20,16 +20,18 @@ interface ServerOptions {
 
 const Faults = z.strictObject({ faults: z.array(Fault) });
 
-/** Serves the cloud on 127.0.0.1: its API under `/v1`, and the desk of whoever simulates under `/`. */
+/** Serves the cloud on 127.0.0.1: its API under `/v1`, and an admin API without credentials under `/`. */
 export async function startServer({ state, tokens, port, onStart, logger }: ServerOptions) {
   const serveCloud = createCloudApi({ state, tokens, onCreated: onStart });
 
-  function desk(method: string, url: URL, body: unknown): CloudAnswer {
+  function serveAdmin(method: string, url: URL, body: unknown): CloudAnswer {
     const [, id, act] = /^\/vms\/([^/]+)\/(kill|restart)$/.exec(url.pathname) ?? [];
     if (id !== undefined && method === 'POST') return act === 'kill' ? kill(id) : restart(id);
     switch (`${method} ${url.pathname}`) {
       case 'GET /vms':
         return ok(vms(url.searchParams.get('all') === 'true'));
+      case 'GET /resources':
+        return ok(existing());
       case 'GET /calls':
         return ok(state.calls());
       case 'GET /stats':
@@ -47,6 +49,11 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
     const now = Date.now();
     const shown = all ? state.vms() : state.vms().filter((vm) => stateOf(vm, now) !== 'terminated');
     return shown.map((vm) => ({ ...vm, ...toAnswer(vm), alive: isAlive(vm, now) }));
+  }
+
+  function existing() {
+    const resources = [...vms(false), ...state.parts(Date.now()).map(toPartAnswer)];
+    return resources.map(({ id, kind, tags }) => ({ id, kind, tags }));
   }
 
   function putFaults(body: unknown): CloudAnswer {
@@ -79,7 +86,7 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
     const { authorization } = request.headers;
     const answer = url.pathname.startsWith('/v1/')
       ? await serveCloud(id, { method, url, authorization, body })
-      : desk(method, url, body);
+      : serveAdmin(method, url, body);
     if (answer === 'lost') {
       request.socket.destroy();
       return;

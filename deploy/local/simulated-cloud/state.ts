@@ -1,6 +1,6 @@
-/** VMs, calls and faults of the simulated cloud, kept in a journal. Time alone moves a VM on: nothing ticks here. */
+/** VMs with their parts, calls and faults of the simulated cloud, kept in a journal. Time alone moves a VM on: nothing ticks here. */
 import { randomUUID } from 'node:crypto';
-import type { CreateVmBody } from '../../../activities/providers/simulated/schema.ts';
+import type { CreateVmBody, PartKind } from '../../../activities/providers/simulated/schema.ts';
 import { type ActiveFault, type CallSubject, type Fault, faultsOf, type Operation, type ShownFault } from './faults.ts';
 import { openJournal } from './journal.ts';
 
@@ -17,7 +17,7 @@ export interface Timing {
 /** A VM that was ever created. Times are milliseconds since 1970. */
 export interface StoredVm extends CreateVmBody, Timing {
   readonly id: string;
-  /** Counts the VMs of this cloud from 1: the order of lists, and the VM's address. */
+  /** Counts what this cloud has made from 1: the order of lists, and the VM's address. */
   readonly number: number;
   readonly createdAt: number;
   /** Not in the answers of list and get before. */
@@ -33,6 +33,23 @@ export interface StoredVm extends CreateVmBody, Timing {
   readonly restarts: number;
   /** UID of the Node that its kubelet has registered since the last start. */
   readonly nodeUid: string | null;
+}
+
+/** A disk, NIC or address that was made with a VM. Times are milliseconds since 1970. */
+export interface StoredPart {
+  readonly id: string;
+  readonly kind: PartKind;
+  /** Counts from 1 with the VMs: the order of lists. */
+  readonly number: number;
+  readonly name: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly createdAt: number;
+  readonly visibleAt: number;
+  /** Null: the create call failed before there was a VM. */
+  readonly vm: string | null;
+  /** Outlives its VM. */
+  readonly leaked: boolean;
+  readonly deletedAt: number | null;
 }
 
 export type VmState = 'creating' | 'running' | 'deleting' | 'terminated';
@@ -58,6 +75,7 @@ export interface CallRecord {
 
 type Entry =
   | { readonly vm: StoredVm }
+  | { readonly part: StoredPart }
   | { readonly call: CallRecord }
   | { readonly faults: readonly Fault[] }
   | { readonly counted: CallSubject };
@@ -89,6 +107,7 @@ export function isAlive(vm: StoredVm, now: number): boolean {
 /** Loads the state from a folder, which is made when missing. `timing` is for VMs created from now on. */
 export function openState(directory: string, timing: Timing) {
   const vms = new Map<string, StoredVm>();
+  const parts = new Map<string, StoredPart>();
   const byToken = new Map<string, string>();
   const calls = new Map<string, CallRecord>();
   let faults: ActiveFault[] = [];
@@ -98,7 +117,8 @@ export function openState(directory: string, timing: Timing) {
     if ('vm' in entry) {
       vms.set(entry.vm.id, entry.vm);
       if (!byToken.has(entry.vm.token)) byToken.set(entry.vm.token, entry.vm.id);
-    } else if ('call' in entry) calls.set(entry.call.id, entry.call);
+    } else if ('part' in entry) parts.set(entry.part.id, entry.part);
+    else if ('call' in entry) calls.set(entry.call.id, entry.call);
     else if ('faults' in entry) faults = entry.faults.map((fault) => ({ fault, met: 0, shown: 0 }));
     else faultsOf(faults, entry.counted);
   }
@@ -108,6 +128,8 @@ export function openState(directory: string, timing: Timing) {
     apply(entry);
     journal.append(entry);
   }
+
+  const nextNumber = () => vms.size + parts.size + 1;
 
   function update(id: string, change: Partial<StoredVm>): StoredVm | undefined {
     const vm = vms.get(id);
@@ -128,7 +150,7 @@ export function openState(directory: string, timing: Timing) {
         ...body,
         ...timing,
         id: `vm-${randomUUID().slice(0, 13)}`,
-        number: vms.size + 1,
+        number: nextNumber(),
         createdAt: now,
         visibleAt: now,
         neverJoins: false,
@@ -144,6 +166,25 @@ export function openState(directory: string, timing: Timing) {
       return vm;
     },
     update,
+    part: (id: string): StoredPart | undefined => parts.get(id),
+    /** Disks, NICs and addresses that exist, oldest first. */
+    parts(now: number): StoredPart[] {
+      return [...parts.values()].filter(({ vm, leaked, deletedAt }) => {
+        const owner = vms.get(vm ?? '');
+        return deletedAt === null && (leaked || owner === undefined || stateOf(owner, now) !== 'terminated');
+      });
+    },
+    /** Adds what comes with a VM, or with none when its creation fails half-way. */
+    addParts({ name, partTags = {} }: CreateVmBody, kinds: readonly PartKind[], vm?: StoredVm): void {
+      for (const kind of kinds) {
+        const now = Date.now();
+        const id = `${kind}-${randomUUID().slice(0, 13)}`;
+        const times = { createdAt: now, visibleAt: vm?.visibleAt ?? now, deletedAt: null };
+        const part = { id, kind, number: nextNumber(), name, tags: partTags, vm: vm?.id ?? null, leaked: false };
+        record({ part: { ...part, ...times } });
+      }
+    },
+    updatePart: (part: StoredPart, change: Partial<StoredPart>): void => record({ part: { ...part, ...change } }),
     calls: (): CallRecord[] => [...calls.values()],
     recordCall: (call: CallRecord): void => record({ call }),
     faults: (): readonly ActiveFault[] => faults,

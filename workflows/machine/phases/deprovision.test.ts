@@ -10,7 +10,7 @@ const { cluster, cloud, touch, start, workflow, described, observe, startRunning
   setUpMachine();
 
 describe('a refusal', () => {
-  it('[mcm 57] that says NotFound to a deletion means that there is nothing to delete', async () => {
+  it('[mcm 57 partly] that says NotFound to a deletion means that there is nothing to delete', async () => {
     cloud.deleteVm = () => refuse('NotFound');
     await start();
     await eventually(() => cluster.machine.stage === 'joining');
@@ -66,7 +66,7 @@ describe('the deletion of a VM', () => {
     cluster.reading = { ...reading, version: String(generation), cloud: cloudNow };
   };
 
-  it('[invariant 2] reckons with a VM that is not listed yet from an answered create call until the node has joined', async () => {
+  it('[invariant 2 partly] reckons with a VM that is not listed yet from an answered create call until the node has joined', async () => {
     await start();
     await eventually(() => cluster.machine.stage === 'joining');
     await remove();
@@ -81,7 +81,7 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: false }]);
   });
 
-  it('[invariant 2] reckons with one when its create call is answered while the Machine is being deleted', async () => {
+  it('[invariant 2 partly] reckons with one when its create call is answered while the Machine is being deleted', async () => {
     let answer = () => {};
     const answered = new Promise<void>((resolve) => {
       answer = resolve;
@@ -115,7 +115,7 @@ describe('the deletion of a VM', () => {
     expect(cluster.steps).toContain('removeNode');
   });
 
-  it('[invariant 2] goes where the VM was made when its class says another place by now', async () => {
+  it('[invariant 2 partly] goes where the VM was made when its class says another place by now', async () => {
     await startRunning();
     moveClass('b');
     await remove();
@@ -123,7 +123,7 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }]);
   });
 
-  it('[invariant 2] goes to every place where a create call may have made one', async () => {
+  it('[invariant 2 partly] goes to every place where a create call may have made one', async () => {
     cloud.ensureVm = ({ providerSpec }) => {
       if (cloud.asked.length === 1) refuse('Internal');
       return (providerSpec as { zone: string }).zone === 'a' ? refuse('ResourceExhausted') : vm;
@@ -139,7 +139,7 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
   });
 
-  it('[invariant 2] goes to the other places when one refuses', async () => {
+  it('[invariant 2 partly] goes to the other places when one refuses', async () => {
     cloud.ensureVm = () => (cloud.asked.length === 1 ? refuse('Internal') : refuse('ResourceExhausted'));
     await start();
     await untilRefused(1);
@@ -156,7 +156,7 @@ describe('the deletion of a VM', () => {
     expect(cluster.steps).not.toContain('removeFinalizer');
   });
 
-  it('[invariant 2] knows the names of Nodes in another run, although their VMs are gone', async () => {
+  it('[invariant 2 partly] knows the names of Nodes in another run, although their VMs are gone', async () => {
     cloud.ensureVm = () => refuse('Internal');
     cloud.deleteVm = async ({ nodeNames }) => {
       if (nodeNames?.includes('node-1') !== true) return { state: 'deleting', nodeNames: ['node-1'] };
@@ -249,7 +249,7 @@ describe('the deletion of a machine without a VM', () => {
   );
 
   it.each(['Internal', 'ResourceExhausted', 'NotFound'] as const)(
-    '[invariant 2] asks the cloud when one of the refusals may have left something (%s), although its class is gone',
+    '[invariant 2 partly] asks the cloud when one of the refusals may have left something (%s), although its class is gone',
     async (code) => {
       cloud.ensureVm = () => refuse(cloud.asked.length === 2 ? code : 'InvalidArgument');
       await start();
@@ -261,7 +261,7 @@ describe('the deletion of a machine without a VM', () => {
     },
   );
 
-  it('[invariant 1] [invariant 2] hears of a try that was lost, although the next one was refused', async () => {
+  it('[invariant 1 partly] [invariant 2 partly] hears of a try that was lost, although the next one was refused', async () => {
     cloud.ensureVm = () => {
       if (cloud.asked.length > 1) refuse('InvalidArgument');
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer' });
@@ -277,7 +277,7 @@ describe('the deletion of a machine without a VM', () => {
     await expectLookUp();
   });
 
-  it('[invariant 2] asks the cloud when a worker was killed in the middle of a call, although its class is gone', async () => {
+  it('[invariant 2 partly] asks the cloud when a worker was killed in the middle of a call, although its class is gone', async () => {
     cloud.ensureVm = () => (cloud.asked.length > 1 ? refuse('InvalidArgument') : Context.current().cancelled);
     await start();
     await untilRefused(2);
@@ -286,7 +286,7 @@ describe('the deletion of a machine without a VM', () => {
     await expectLookUp();
   });
 
-  it('[invariant 2] waits for its class when it does not say where its VM is, as those of machine-controller-manager', async () => {
+  it('[invariant 2 partly] waits for its class when it does not say where its VM is, as those of machine-controller-manager', async () => {
     touch({ ...cluster.withFinalizer, stage: 'running', providerID: vm.providerID, nodeName: 'node-1' });
     await start();
     await deleteWithoutClass();
@@ -298,7 +298,7 @@ describe('the deletion of a machine without a VM', () => {
     expect(cluster.steps).not.toContain('removeFinalizer');
   });
 
-  it('[invariant 2] asks the cloud when it interrupts a call', async () => {
+  it('[invariant 2 partly] asks the cloud when it interrupts a call', async () => {
     cloud.ensureVm = () => untilCancelled();
     await start();
     await eventually(() => cloud.asked.length === 1);

@@ -54,7 +54,7 @@ describe('a creation', () => {
     expect(cluster.steps.at(-1)).toBe('removeFinalizer');
   });
 
-  it('[mcm 23] ends at its timeout although the cloud never names the node', async () => {
+  it('[mcm 23 partly] ends at its timeout although the cloud never names the node', async () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     cloud.ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
     await start();
@@ -69,7 +69,7 @@ describe('a creation', () => {
     });
   });
 
-  it('[invariant 1] asks for the same under the same token in a new run, while a VM may have come of it', async () => {
+  it('[invariant 1 partly] asks for the same under the same token in a new run, while a VM may have come of it', async () => {
     cloud.ensureVm = () => refuse(cloud.asked.length <= 2 ? 'ResourceExhausted' : 'Internal');
     await start();
     await untilRefused(1);
@@ -99,7 +99,7 @@ describe('a creation', () => {
     expect(cloud.asked.at(-1)).toMatchObject({ token: `${cluster.machine.uid}-3`, providerSpec: { zone: 'b' } });
   });
 
-  it('[invariant 1] takes a corrected class after a lost answer, under another token, and remembers the loss', async () => {
+  it('[invariant 1 partly] takes a corrected class after a lost answer, under another token, and remembers the loss', async () => {
     cloud.ensureVm = () => refuse(cloud.asked.length === 1 ? 'Internal' : 'ResourceExhausted');
     await start();
     await untilRefused(1);
@@ -115,7 +115,7 @@ describe('a creation', () => {
     ]);
   });
 
-  it('[invariant 1] is asked for where it was made after its run was lost, though its class says another place', async () => {
+  it('[invariant 1 partly] is asked for where it was made after its run was lost, though its class says another place', async () => {
     await start();
     await eventually(() => cluster.machine.stage === 'joining');
     correctClass();
@@ -127,7 +127,7 @@ describe('a creation', () => {
     expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
   });
 
-  it('[invariant 2] keeps where a VM may be when somebody takes the finalizer off', async () => {
+  it('[invariant 2 partly] keeps where a VM may be when somebody takes the finalizer off', async () => {
     cloud.ensureVm = () => refuse('Internal');
     await start();
     await untilRefused(1);
@@ -152,7 +152,7 @@ describe('a creation', () => {
     expect(cluster.places).toMatchObject([{ provider: 'played', providerSpec: { zone: 'a' } }]);
   });
 
-  it('[mcm 13] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
+  it('[mcm 13 partly] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
     cloud.ensureVm = ({ providerID }) => (providerID === undefined ? vm : refuse('Unimplemented'));
     await start();
     await eventually(() => cluster.machine.stage === 'joining');
@@ -169,7 +169,7 @@ describe('a creation', () => {
     await eventually(() => cluster.machine.stage === 'running');
   });
 
-  it('[mcm 15] asks every 5 s until the VM is set up, says why it is not, and takes no node before', async () => {
+  it('[mcm 15 partly] asks every 5 s until the VM is set up, says why it is not, and takes no node before', async () => {
     let message = '';
     let isSetUp = false;
     cloud.ensureVm = () => {
@@ -204,7 +204,7 @@ describe('a creation', () => {
     expect(Math.max(...pausesMs)).toBeLessThanOrEqual(5_000);
   });
 
-  it('[mcm 15] [invariant 1] goes on with the VM whose set-up was refused before it was known', async () => {
+  it('[mcm 15 partly] [invariant 1 partly] goes on with the VM whose set-up was refused before it was known', async () => {
     cloud.ensureVm = () => (cloud.asked.length === 1 ? refuse('Uninitialized') : vm);
     await start();
     await untilRefused(1);
@@ -214,7 +214,7 @@ describe('a creation', () => {
     expect(cloud.asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
   });
 
-  it('[mcm 19] fails and deletes its VM when the name of its node is that of another VM', async () => {
+  it('[mcm 19 partly] fails and deletes its VM when the name of its node is that of another VM', async () => {
     cluster.isNodeTaken = true;
     await start();
     await eventually(() => cluster.machine.stage === 'failed');
@@ -235,7 +235,7 @@ describe('a creation', () => {
     expect(cluster.steps).not.toContain('removeNode');
   });
 
-  it('[mcm 19] takes a node of its own name for its own, as it may have joined already', async () => {
+  it('[mcm 19 partly] takes a node of its own name for its own, as it may have joined already', async () => {
     cluster.isNodeTaken = true;
     cloud.ensureVm = () => ({ ...vm, nodeName: 'm' });
     await start();
