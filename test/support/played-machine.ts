@@ -100,7 +100,12 @@ export function setUpMachine() {
     taskQueue = `machine-test-${randomUUID()}`;
     const workers = await Promise.all([
       Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: playCluster(cluster, touch) }),
-      Worker.create({ connection, taskQueue: drainTaskQueue(taskQueue), activities: playDrains(cluster) }),
+      Worker.create({
+        connection,
+        taskQueue: drainTaskQueue(taskQueue),
+        activities: playDrains(cluster),
+        maxHeartbeatThrottleInterval: 100, // else a drain hears up to 8 s later that it is cancelled
+      }),
       Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'played'), activities: playCloud(cloud) }),
     ]);
     const runs = workers.map((worker) => worker.run());
