@@ -10,7 +10,7 @@ describe('a Machine', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ alone: 'its process is killed' });
     millwright.recordAs('deletion');
   }, 120_000);
   afterEach(async () => {

@@ -15,6 +15,7 @@ describe('a drain', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({
+      alone: 'its processes are killed',
       flags: ['--machine-max-evict-retries', '1'],
       cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
     });

@@ -15,7 +15,10 @@ describe('drains that wait', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 } });
+    millwright = await startInstallation({
+      alone: 'the metrics of its process are read',
+      cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
+    });
   }, 120_000);
   afterAll(async () => {
     await release();

@@ -8,7 +8,7 @@ describe('a MachineDeployment', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ alone: 'a hundred machines keep everybody else waiting' });
     millwright.recordAs('scale');
   }, 120_000);
   afterAll(async () => {

@@ -15,6 +15,7 @@ describe('secrets', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({
+      alone: 'metrics and log of its process are read',
       cloud: { tokens: ['letmein', canaries.credentials] },
       flags: ['--bootstrap-token-auth-extra-groups', 'system:bootstrappers:pool', '--log-level', 'debug'],
     });

@@ -48,7 +48,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
 
   beforeAll(async () => {
     build = await makeChangedBuild(changes);
-    millwright = await startInstallation({ flags, cloud: { maxGraceMs: 200 } });
+    millwright = await startInstallation({ alone: 'another build takes over', flags, cloud: { maxGraceMs: 200 } });
     const { cloud, control, namespace } = millwright;
     const of = (fault: string) => ({ tags: { fault, cluster: namespace } });
     for (const fault of ['hanging', 'tainted', 'out']) {

@@ -18,6 +18,7 @@ import { workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { recordHistories } from '../replay/record.ts';
 import { installCrds } from './crds.ts';
+import { type HostedMillwright, startHosted } from './hosted.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
 import { until } from './until.ts';
 
@@ -35,6 +36,11 @@ export interface InstallationOptions {
   readonly processKubeconfig?: string;
   /** Starts no process: the test will. */
   readonly isStopped?: boolean;
+  /**
+   * Why it needs a `millwright run` of its own, in words. Those with other servers or a proxy have one anyway; all others
+   * share one process.
+   */
+  readonly alone?: string;
 }
 
 /** Whether workers remember workflows, as they do but for one run of the suite. */
@@ -52,7 +58,7 @@ export function fromSetup(name: string): string {
 
 export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 
-/** Starts a simulated cloud and `millwright run` for a new namespace, with a Secret `pool` and a class `small`. */
+/** Starts a simulated cloud and Millwright for a new namespace, with a Secret `pool` and a class `small`. */
 export async function startInstallation(options: InstallationOptions = {}) {
   const kubeconfig = options.kubeconfig ?? fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
   const targetKubeconfig = options.targetKubeconfig ?? kubeconfig;
@@ -74,7 +80,10 @@ export async function startInstallation(options: InstallationOptions = {}) {
     ...options.cloud,
   });
 
+  /** Its own. Empty while it runs in the process that tests share. */
   const processes: MillwrightProcess[] = [];
+  const hosted: HostedMillwright[] = [];
+  const logsOf = () => [...hosted, ...processes].map((millwright) => millwright.logs());
   /** Starts a Millwright process for the namespace. */
   async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
     const { flags = [] } = options;
@@ -186,7 +195,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
       const failed = found.flatMap(({ status }) =>
         status?.lastOperation?.state === 'Failed' ? (status.lastOperation.description ?? '') : [],
       );
-      const logs = processes.map((millwright) => millwright.logs().split('\n').slice(-15).join('\n'));
+      const logs = logsOf().map((log) => log.split('\n').slice(-15).join('\n'));
       return [...states.slice(0, 10), ...failed.slice(0, 3), ...logs].join('\n');
     },
 
@@ -197,7 +206,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
     /** Ends the processes and removes what they leave. */
     async stop(): Promise<void> {
-      for (const millwright of processes) await millwright.stop();
+      for (const millwright of [...hosted, ...processes]) await millwright.stop();
       const left = await installation.nodes().catch(() => []); // after a failure the API server may be down
       await cloud.stop();
       // Nobody else does, and whoever has a machine of that name later would find it taken.
@@ -212,14 +221,18 @@ export async function startInstallation(options: InstallationOptions = {}) {
       if (target !== control) await target.close();
       await rm(dir, { recursive: true, force: true });
       // Whatever the test was about. TMPRL1100: a workflow has done something else when it was replayed.
-      const [unlike] = processes.flatMap((each) => each.logs().match(/.*TMPRL1100.*/) ?? []);
+      const [unlike] = logsOf().flatMap((log) => log.match(/.*TMPRL1100.*/) ?? []);
       if (unlike !== undefined) throw new Error(`a workflow is not deterministic:\n${unlike}`);
     },
   };
 
   await installation.putSecret('pool', plainSecret);
   await installation.createClass('small');
-  if (options.isStopped !== true) await start();
+  const { alone, temporalAddress: otherTemporal, processKubeconfig, flags = [] } = options;
+  const isShared = [alone, otherTemporal, processKubeconfig].every((each) => each === undefined);
+  if (options.isStopped === true) return installation;
+  if (!isShared) await start();
+  else hosted.push(await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags }));
   return installation;
 }
 
