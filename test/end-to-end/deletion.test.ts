@@ -32,11 +32,10 @@ describe('a Machine', () => {
   }
 
   async function untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
-    await until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story(), ...(timeoutMs !== undefined && { timeoutMs }) },
-    );
+    await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    });
   }
 
   const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
@@ -52,8 +51,9 @@ describe('a Machine', () => {
       spec: { nodeName, containers: [{ name: 'web', image: 'web' }], terminationGracePeriodSeconds: 1 },
     };
     await millwright.target.create(pods, pod);
-    await until('the pod runs', async () =>
-      (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running' ? true : undefined,
+    await until(
+      'the pod runs',
+      async () => (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running',
     );
     // While the cloud refuses to delete, everything before that step is done and nothing after it.
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
@@ -121,7 +121,7 @@ describe('a Machine', () => {
       const ref = await millwright.createMachine(`hanging-${effect}`);
       await until('the create call hangs', async () => {
         const [hang] = await cloud.faults();
-        return hang !== undefined && hang.shown > 0 ? true : undefined;
+        return hang !== undefined && hang.shown > 0;
       });
       // The VM of a call that is never answered becomes a node all the same.
       if (effect === 'done') await until('its node is there', () => millwright.target.find(nodes, { name: ref.name }));
@@ -141,7 +141,7 @@ describe('a Machine', () => {
     const ref = await millwright.createMachine('never-heard');
     await until('its node has registered', () => target.find(nodes, { name: ref.name }));
     await millwright.control.delete(machines, ref);
-    await until('the cloud deletes the VM', async () => ((await vmsOf(ref)).length === 0 ? true : undefined), {
+    await until('the cloud deletes the VM', async () => (await vmsOf(ref)).length === 0, {
       describe: () => millwright.story(),
     });
 

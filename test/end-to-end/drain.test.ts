@@ -33,11 +33,9 @@ describe('a drain', () => {
   }
 
   const untilPhase = (ref: ObjectRef, phase: string) =>
-    until(
-      `${ref.name} is ${phase}`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    until(`${ref.name} is ${phase}`, async () => phaseOf(await millwright.control.get(machines, ref)) === phase, {
+      describe: () => millwright.story(),
+    });
 
   /** Runs a pod on the machine's node, which has its name; pods are named after both. */
   async function runPod(
@@ -51,8 +49,9 @@ describe('a drain', () => {
       metadata: { namespace, name, labels: { app: name }, ...metadata },
       spec: { nodeName, containers: [{ name: 'app', image: 'app' }], ...spec },
     });
-    await until(`${name} runs`, async () =>
-      (await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running' ? true : undefined,
+    await until(
+      `${name} runs`,
+      async () => (await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running',
     );
     return name;
   }
@@ -97,11 +96,9 @@ describe('a drain', () => {
       { describe: () => millwright.story() },
     );
   const untilGone = (ref: ObjectRef) =>
-    until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+    });
   const handleOf = (ref: ObjectRef) =>
     millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
 
@@ -126,7 +123,7 @@ describe('a drain', () => {
     await untilBlocked(ref, `${namespace}/${guarded}`);
     await until('the others have left', async () => {
       const states = await Promise.all(leaving.map(stateOf));
-      return states.every((state) => state === 'gone') ? true : undefined;
+      return states.every((state) => state === 'gone');
     });
     expect(await terminating(ref)).toEqual({ unschedulable: true, status: 'True', reason: 'ScaleDown' });
     expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'running']);
@@ -134,7 +131,7 @@ describe('a drain', () => {
     const query =
       `${searchAttributes.installation} = '${namespace}' AND ` +
       `${searchAttributes.blockedOn} = 'PodDisruptionBudget' AND ExecutionStatus = 'Running'`;
-    await until('it is found', async () => ((await temporal.workflow.count(query)).count === 1 ? true : undefined));
+    await until('it is found', async () => (await temporal.workflow.count(query)).count === 1);
     // And whoever opens the workflow sees which pod it is.
     const beat = await until('the heartbeat tells', async () => {
       const { raw } = await handleOf(ref).describe();

@@ -38,7 +38,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     millwright.createMachine(name, { class: { kind: 'MachineClass', name: machineClass }, ...spec });
 
   const untilTrue = (what: string, isTrue: () => Promise<boolean> | boolean) =>
-    until(what, async () => (await isTrue()) || undefined, { describe: () => millwright.story() });
+    until(what, async () => await isTrue(), { describe: () => millwright.story() });
 
   async function untilPhase(ref: ObjectRef, phase: string): Promise<void> {
     await untilTrue(

@@ -96,11 +96,9 @@ describe('the answer of a provider', () => {
 
   async function remove(ref: ObjectRef): Promise<void> {
     await millwright.control.delete(machines, ref);
-    await until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+    });
   }
 
   it('[mcm 15] uninitialized keeps the Machine from running until the VM is set up', async () => {
@@ -115,7 +113,7 @@ describe('the answer of a provider', () => {
       ...{ type: 'Create', state: 'Failed', errorCode: 'Uninitialized' },
       description: 'Initialize VM Instance: the route is missing',
     });
-    await until('it is asked again', async () => (vm.asked.length > 1 ? true : undefined));
+    await until('it is asked again', async () => vm.asked.length > 1);
     expect(await millwright.describe(ref)).toMatchObject({
       phase: 'CrashLoopBackOff',
       lastError: { code: 'Uninitialized', message: problem },
@@ -159,7 +157,7 @@ describe('the answer of a provider', () => {
 
   it('[mcm 13] Unimplemented for a VM that the Machine names makes no second one', async () => {
     const { ref, vm } = await withoutLookUp;
-    await until('it is asked for again', async () => (vm.asked.length > 1 ? true : undefined));
+    await until('it is asked for again', async () => vm.asked.length > 1);
     expect(phaseOf(await millwright.control.get(machines, ref))).toBe('Pending');
     await register(vm);
 

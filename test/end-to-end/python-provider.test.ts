@@ -62,7 +62,7 @@ describe('a provider in Python', () => {
       `${ref.name} is ${phase} ${errorCode ?? ''}`,
       async () => {
         const machine = await millwright.control.get(machines, ref);
-        return (phaseOf(machine) === phase && machine.status?.lastOperation?.errorCode === errorCode) || undefined;
+        return phaseOf(machine) === phase && machine.status?.lastOperation?.errorCode === errorCode;
       },
       { describe: async () => `${await millwright.story()}\n${worker.logs()}` },
     );
@@ -72,7 +72,7 @@ describe('a provider in Python', () => {
   async function remove(ref: ObjectRef): Promise<void> {
     const { control } = millwright;
     await control.delete(machines, ref);
-    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined || undefined, {
+    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
       describe: async () => `${await millwright.story()}\n${worker.logs()}`,
     });
   }
@@ -173,7 +173,7 @@ describe('a provider in Python', () => {
     const ref = await createMachine('hanging');
     await until('the create call hangs', async () => {
       const calls = await millwright.cloud.calls();
-      return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending') || undefined;
+      return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending');
     });
 
     await remove(ref);
@@ -224,7 +224,7 @@ async function startPythonProvider(python: string, installation: string) {
   const log = collect(child);
   await until('the provider serves', async () => {
     if (child.exitCode !== null) throw new Error(`the provider has exited: ${log()}`);
-    return log().includes(`serving ${installation}.provider-python`) || undefined;
+    return log().includes(`serving ${installation}.provider-python`);
   });
   return {
     logs: log,

@@ -73,17 +73,15 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       { timeoutMs },
     );
   const untilPhase = (ref: ObjectRef, phase: string) =>
-    until(
-      `${ref.name} is ${phase}`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
-      { describe: () => millwright.story(), timeoutMs },
-    );
+    until(`${ref.name} is ${phase}`, async () => phaseOf(await millwright.control.get(machines, ref)) === phase, {
+      describe: () => millwright.story(),
+      timeoutMs,
+    });
   const untilGone = (ref: ObjectRef) =>
-    until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story(), timeoutMs },
-    );
+    until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+      timeoutMs,
+    });
   const vmsOf = async (ref: ObjectRef) =>
     (await millwright.cloud.vms({ all: true })).filter(({ name }) => name === ref.name);
 
@@ -126,13 +124,13 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     },
     async 'while a create call hangs that has made a VM'() {
       const ref = await create('hanging', 'hanging');
-      await until('the VM is there', async () => ((await vmsOf(ref)).length > 0 ? true : undefined));
+      await until('the VM is there', async () => (await vmsOf(ref)).length > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'while a create call lasts, in a cloud without tokens, that makes the VM at its end'() {
       const ref = await create('late', 'late');
-      await until('the call is made', async () => ((await createsOf(ref)) > 0 ? true : undefined));
+      await until('the call is made', async () => (await createsOf(ref)) > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
@@ -160,7 +158,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       const release = await guardNode(millwright.target, ref.namespace, ref.name);
       await millwright.control.delete(machines, ref);
       await until('the drain is blocked', async () => {
-        return (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget' ? true : undefined;
+        return (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget';
       });
       await terminate(ref);
       await untilSaying(ref, 'draining again', ({ doing }) => doing === 'draining the node');
@@ -181,7 +179,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       await millwright.control.delete(machines, ref);
       await until('it says so', async () => {
         const { status } = await millwright.control.get(machines, ref);
-        return status?.lastOperation?.state === 'Failed' ? true : undefined;
+        return status?.lastOperation?.state === 'Failed';
       });
       await terminate(ref);
       await goAway(ref);
@@ -227,12 +225,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       for (const { metadata } of found) uids.add(metadata.uid);
       return found;
     };
-    await until('some machines are made', async () => ((await count()).length > 0 ? true : undefined));
+    await until('some machines are made', async () => (await count()).length > 0);
     expect((await count()).length).toBeLessThan(replicas);
     await terminate(owner, kind);
     await until(
       `${replicas} machines run`,
-      async () => ((await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas ? true : undefined),
+      async () => (await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas,
       { timeoutMs, describe: () => millwright.story() },
     );
     expect(uids.size).toBe(replicas);

@@ -91,7 +91,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
         const isJoining = found.some((each) => each.metadata.name.startsWith('joining') && phaseOf(each) === 'Pending');
         const isMade = vms.some(({ name }) => name.startsWith('creating'));
         const isBlocked = (await millwright.describe(guarded)).blockedOn === 'PodDisruptionBudget';
-        return isRefused && isJoining && isMade && isBlocked && sweep.logs().includes('look again') ? true : undefined;
+        return isRefused && isJoining && isMade && isBlocked && sweep.logs().includes('look again');
       },
       { timeoutMs, describe: () => millwright.story() },
     );
@@ -121,11 +121,10 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
   async function untilFailed(name: string): Promise<void> {
     const { id, runId } = underWay[name] ?? { id: '', runId: '' };
     const handle = millwright.temporal.workflow.getHandle(id, runId);
-    await until(
-      `the run of ${name} has failed`,
-      async () => ((await handle.describe()).status.name === 'FAILED' ? true : undefined),
-      { timeoutMs, describe: async () => second.logs().slice(-3_000) },
-    );
+    await until(`the run of ${name} has failed`, async () => (await handle.describe()).status.name === 'FAILED', {
+      timeoutMs,
+      describe: async () => second.logs().slice(-3_000),
+    });
     const last = (await handle.fetchHistory()).events?.at(-1);
     expect(last?.workflowExecutionFailedEventAttributes?.failure?.message).toContain('Nondeterminism');
   }
@@ -156,11 +155,10 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
   const vmsOf = async ({ uid }: ObjectRef) =>
     (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
   const untilRunning = (ref: ObjectRef) =>
-    until(
-      `${ref.name} is Running`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === 'Running' ? true : undefined),
-      { timeoutMs, describe: async () => second.logs().slice(-3_000) },
-    );
+    until(`${ref.name} is Running`, async () => phaseOf(await millwright.control.get(machines, ref)) === 'Running', {
+      timeoutMs,
+      describe: async () => second.logs().slice(-3_000),
+    });
 
   it(
     'in the middle of a creation whose answer is lost with it',
@@ -194,12 +192,12 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await untilTold('draining');
       await until('it drains again', async () => {
         const { blockedOn } = await millwright.describe(refs.draining!);
-        return blockedOn === 'PodDisruptionBudget' ? true : undefined;
+        return blockedOn === 'PodDisruptionBudget';
       });
       await release();
       await until(
         'the machine is gone',
-        async () => ((await millwright.control.find(machines, refs.draining!)) === undefined ? true : undefined),
+        async () => (await millwright.control.find(machines, refs.draining!)) === undefined,
         { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
       const vms = await vmsOf(refs.draining!);

@@ -27,7 +27,7 @@ describe('what nobody sees happen', () => {
     const ref = await millwright.createMachine(`${name}-${millwright.namespace}`);
     await until(`${name} runs`, async () => {
       const machine = await millwright.control.get(machines, ref);
-      return phaseOf(machine) === 'Running' ? true : undefined;
+      return phaseOf(machine) === 'Running';
     });
     return ref;
   }
@@ -37,7 +37,7 @@ describe('what nobody sees happen', () => {
     await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
     await millwright.control.delete(machines, ref);
     await until('it is gone', async () => {
-      return (await millwright.control.find(machines, ref)) === undefined ? true : undefined;
+      return (await millwright.control.find(machines, ref)) === undefined;
     });
   }
 
@@ -85,7 +85,7 @@ describe('what nobody sees happen', () => {
     millwright.proxy.resetConnections();
 
     await until('its workflow is told', async () => {
-      return (await signalsOf(ref)).includes('refresh') ? true : undefined;
+      return (await signalsOf(ref)).includes('refresh');
     });
     millwright.proxy.setRule();
   }, 60_000);

@@ -184,7 +184,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
       // Without a cache the SDK forgets the local activities of a task that comes with a question, and fails it: while
       // somebody asks again and again the workflow stands still.
       const isBusy = async () => !isCached && Boolean((await handle.describe()).raw.pendingWorkflowTask);
-      await until('no task is under way', async () => !(await isBusy()) || undefined);
+      await until('no task is under way', async () => !(await isBusy()));
       return handle.query('describe');
     },
 

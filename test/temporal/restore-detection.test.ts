@@ -85,7 +85,7 @@ const tell = (info: WorkflowInfo) => watch.sinks.progress.seen.fn(info);
 /** Many looks have ended that have begun from now on. Rejects where they have found something. */
 async function untilLooked(): Promise<void> {
   const enough = answers + 15;
-  const looked = until('it has looked', async () => answers > enough || undefined);
+  const looked = until('it has looked', async () => answers > enough);
   await Promise.race([looked, watch.noticed]);
 }
 
