@@ -20,29 +20,11 @@ describe('a Machine', () => {
     await millwright?.stop();
   });
 
-  async function untilPhase(ref: ObjectRef, phase: string) {
-    return until(
-      `${ref.name} is ${phase}`,
-      async () => {
-        const machine = await millwright.control.get(machines, ref);
-        return phaseOf(machine) === phase ? machine : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
-  }
-
-  async function untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
-    await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
-      describe: () => millwright.story(),
-      ...(timeoutMs !== undefined && { timeoutMs }),
-    });
-  }
-
   const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
 
   it('[mcm 7] [mcm 43] is drained, loses its VM, its Node and last its finalizer', async () => {
     const ref = await millwright.createMachine('ordered');
-    const machine = await untilPhase(ref, 'Running');
+    const machine = await millwright.untilPhase(ref, 'Running');
     const nodeName = machine.metadata.labels?.[labels.node] ?? '';
     expect((await millwright.target.get(nodes, { name: nodeName })).metadata.finalizers).toContain(finalizers.node);
     const { namespace } = millwright;
@@ -74,23 +56,23 @@ describe('a Machine', () => {
     await millwright.processes.at(-1)?.kill('SIGKILL');
     await millwright.start();
     await millwright.cloud.setFaults();
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await vmsOf(ref)).toEqual([]);
     expect(await millwright.target.find(nodes, { name: nodeName })).toBeUndefined();
   }, 120_000);
 
   it('[mcm 10] goes when its Node is deleted, and the Node stays until the VM is gone', async () => {
     const ref = await millwright.createMachine('by-node');
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.target.delete(nodes, { name: 'by-node' });
 
-    await untilPhase(ref, 'Terminating');
+    await millwright.untilPhase(ref, 'Terminating');
 
     expect((await millwright.target.get(nodes, { name: 'by-node' })).metadata.deletionTimestamp).toBeDefined();
     expect(await vmsOf(ref)).toHaveLength(1);
     await millwright.cloud.setFaults();
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
     expect(await vmsOf(ref)).toEqual([]);
   }, 120_000);
@@ -99,7 +81,7 @@ describe('a Machine', () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin' });
     const ref = await millwright.createMachine('never-joined');
 
-    const { status } = await untilPhase(ref, 'Pending');
+    const { status } = await millwright.untilPhase(ref, 'Pending');
 
     expect(status?.currentStatus?.timeoutActive).toBe(true);
     expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Processing' });
@@ -110,7 +92,7 @@ describe('a Machine', () => {
 
     await millwright.control.delete(machines, ref);
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await vmsOf(ref)).toEqual([]);
   }, 60_000);
 
@@ -128,7 +110,7 @@ describe('a Machine', () => {
 
       await control.delete(machines, ref);
 
-      await untilGone(ref, 90_000);
+      await millwright.untilGone(ref, 90_000);
       expect(await vmsOf(ref)).toEqual([]);
       expect(await millwright.target.find(nodes, { name: ref.name })).toBeUndefined();
     }, 120_000);
@@ -149,7 +131,7 @@ describe('a Machine', () => {
     await cloud.setFaults();
     await millwright.start();
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await target.find(nodes, { name: ref.name })).toBeUndefined();
   }, 120_000);
 });

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
-import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { DeleteVmRequest, EnsureVmRequest, Vm, VmDeletion } from '../../api/provider.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -83,17 +82,6 @@ describe('the answer of a provider', () => {
     return millwright.target.patch(nodes, metadata, mergePatch({ status }), { subresource: 'status' });
   }
 
-  async function untilPhase(ref: ObjectRef, phase: string): Promise<Machine> {
-    return until(
-      `${ref.name} is ${phase}`,
-      async () => {
-        const machine = await millwright.control.get(machines, ref);
-        return phaseOf(machine) === phase ? machine : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
-  }
-
   async function remove(ref: ObjectRef): Promise<void> {
     await millwright.control.delete(machines, ref);
     await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
@@ -108,7 +96,7 @@ describe('the answer of a provider', () => {
       return problem === undefined ? running(played) : { ...running(played), state: 'uninitialized', message: problem };
     });
 
-    const refused = await untilPhase(ref, 'CrashLoopBackOff');
+    const refused = await millwright.untilPhase(ref, 'CrashLoopBackOff');
     expect(refused.status?.lastOperation).toMatchObject({
       ...{ type: 'Create', state: 'Failed', errorCode: 'Uninitialized' },
       description: 'Initialize VM Instance: the route is missing',
@@ -120,7 +108,7 @@ describe('the answer of a provider', () => {
     });
     problem = undefined;
 
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     expect(new Set(vm.asked.map(({ token }) => token)).size).toBe(1);
   }, 120_000);
 
@@ -131,7 +119,7 @@ describe('the answer of a provider', () => {
       return running(played);
     });
 
-    const machine = await untilPhase(ref, 'Failed');
+    const machine = await millwright.untilPhase(ref, 'Failed');
     expect(machine.status?.lastOperation).toMatchObject({
       ...{ type: 'Create', state: 'Failed' },
       description: expect.stringContaining('VM using old node obj'),
@@ -148,7 +136,7 @@ describe('the answer of a provider', () => {
       return running(played);
     });
 
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     expect(vm.deletions).toEqual([]);
     const { metadata } = await millwright.target.get(nodes, { name: vm.nodeName });
     expect(metadata.finalizers).toEqual([finalizers.node]);
@@ -161,7 +149,7 @@ describe('the answer of a provider', () => {
     expect(phaseOf(await millwright.control.get(machines, ref))).toBe('Pending');
     await register(vm);
 
-    const machine = await untilPhase(ref, 'Running');
+    const machine = await millwright.untilPhase(ref, 'Running');
     expect(machine.spec?.providerID).toBe(vm.providerID);
     expect(machine.metadata.labels?.[labels.node]).toBe(vm.nodeName);
     expect(vm.asked.filter(({ providerID }) => providerID === undefined)).toHaveLength(1);

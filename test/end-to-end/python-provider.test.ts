@@ -13,7 +13,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { names } from '../../api/names.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
@@ -77,15 +76,11 @@ describe('a provider in Python', () => {
     });
   }
 
-  async function vmsOf({ uid }: ObjectRef) {
-    return (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
-  }
-
   it('makes a VM with the user data of its Secret, whose node joins, and deletes it with its Machine', async () => {
     const ref = await createMachine('whole-life');
     await untilMachine(ref, 'Running');
 
-    const [vm, ...more] = await vmsOf(ref);
+    const [vm, ...more] = await millwright.vmsOf(ref);
     expect(more).toEqual([]);
     expect(vm).toMatchObject({ name: 'whole-life', state: 'running', userData, token: `${ref.uid}-0` });
     const { spec, metadata } = await millwright.control.get(machines, ref);
@@ -93,7 +88,7 @@ describe('a provider in Python', () => {
     expect((await millwright.nodes()).map((node) => node.metadata.name)).toEqual([metadata.labels?.['node']]);
 
     await remove(ref);
-    expect((await vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
+    expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
     expect(await millwright.nodes()).toEqual([]);
     const histories = await historiesOf(millwright, ref);
     expect(histories.includes(`${ref.uid}-0`)).toBe(true);
@@ -125,7 +120,7 @@ describe('a provider in Python', () => {
     const ref = await createMachine('lost-answer');
     await untilMachine(ref, 'Running');
 
-    expect(await vmsOf(ref)).toHaveLength(1);
+    expect(await millwright.vmsOf(ref)).toHaveLength(1);
     await remove(ref);
   }, 60_000);
 
@@ -177,7 +172,7 @@ describe('a provider in Python', () => {
     });
 
     await remove(ref);
-    expect((await vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
+    expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
   }, 60_000);
 });
 

@@ -285,7 +285,7 @@ describe('machines at rest', () => {
       for (const [index, change] of changes.entries()) {
         await until(
           `what raised ${change.raises} is done`,
-          async () => await isDone(changed[index]?.metadata.name ?? '', change),
+          () => isDone(changed[index]?.metadata.name ?? '', change),
           { timeoutMs: 120_000, describe: () => millwright.story() },
         );
       }

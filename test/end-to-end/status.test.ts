@@ -29,7 +29,7 @@ describe('owners of machines', () => {
   const machinesOf = async (name: string) =>
     (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
   const untilTrue = (what: string, check: () => Promise<boolean>) =>
-    until(what, async () => await check(), { describe: () => millwright.story() });
+    until(what, check, { describe: () => millwright.story() });
 
   it('[mcm 67] count machines that are on their way out as replicas, and not as ready', async () => {
     await millwright.createDeployment('leaving', 2);

@@ -4,7 +4,7 @@ import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
+import type { WorkflowKind } from '../../temporal/workflows.ts';
 import { guardNode } from '../support/guarded-node.ts';
 import { phaseOf } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -61,8 +61,6 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     millwright.createMachine(`${name}-${millwright.namespace}`, {
       class: { kind: 'MachineClass', name: machineClass },
     });
-  const handleOf = (ref: ObjectRef, kind: WorkflowKind = 'Machine') =>
-    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, kind, ref));
   const untilSaying = (ref: ObjectRef, what: string, check: (description: { doing: string }) => boolean) =>
     until(
       `${ref.name} is ${what}`,
@@ -87,12 +85,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
 
   /** Terminates its workflow as the UI does, and waits until another run has taken over. */
   async function terminate(ref: ObjectRef, kind: WorkflowKind = 'Machine'): Promise<void> {
-    const { runId } = await handleOf(ref, kind).describe();
-    await handleOf(ref, kind).terminate('by hand');
+    const { runId } = await millwright.handleOf(ref, kind).describe();
+    await millwright.handleOf(ref, kind).terminate('by hand');
     await until(
       `the workflow of ${ref.name} is started again`,
       async () => {
-        const now = await handleOf(ref, kind).describe();
+        const now = await millwright.handleOf(ref, kind).describe();
         return now.runId === runId ? undefined : true;
       },
       { timeoutMs },
@@ -149,7 +147,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     async 'while it runs: when something is to be done for it'() {
       const ref = await create('running');
       await untilPhase(ref, 'Running');
-      await handleOf(ref).terminate('by hand');
+      await millwright.handleOf(ref).terminate('by hand');
       await runAndGo(ref);
     },
     async 'while a PodDisruptionBudget blocks its drain'() {

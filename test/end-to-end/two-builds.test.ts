@@ -152,8 +152,6 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     return command.logs();
   }
 
-  const vmsOf = async ({ uid }: ObjectRef) =>
-    (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
   const untilRunning = (ref: ObjectRef) =>
     until(`${ref.name} is Running`, async () => phaseOf(await millwright.control.get(machines, ref)) === 'Running', {
       timeoutMs,
@@ -166,7 +164,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await untilFailed('creating');
       await untilRunning(refs.creating!);
       await untilTold('creating');
-      expect(await vmsOf(refs.creating!)).toHaveLength(1);
+      expect(await millwright.vmsOf(refs.creating!)).toHaveLength(1);
     },
     timeoutMs * 3,
   );
@@ -178,7 +176,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await millwright.target.patch(nodes, { name: refs.joining!.name }, mergePatch({ spec: { taints: null } }));
       await untilRunning(refs.joining!);
       await untilTold('joining');
-      expect(await vmsOf(refs.joining!)).toHaveLength(1);
+      expect(await millwright.vmsOf(refs.joining!)).toHaveLength(1);
       const lastRun = /^Last failed run +at \S+ \(NonDeterminism: \[TMPRL1100\][^]*; a new run took over$/m;
       expect(await described('machine', refs.joining!.name)).toMatch(lastRun);
     },
@@ -200,7 +198,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
         async () => (await millwright.control.find(machines, refs.draining!)) === undefined,
         { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
-      const vms = await vmsOf(refs.draining!);
+      const vms = await millwright.vmsOf(refs.draining!);
       expect(vms.map(({ state }) => state)).toEqual(['terminated']);
     },
     timeoutMs * 3,

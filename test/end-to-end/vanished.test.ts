@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
 import { phaseOf } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -41,15 +40,13 @@ describe('what nobody sees happen', () => {
     });
   }
 
-  const handleOf = (ref: ObjectRef) =>
-    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
   const untilClosed = (ref: ObjectRef) =>
     until('its workflow has ended', async () => {
-      const { status } = await handleOf(ref).describe();
+      const { status } = await millwright.handleOf(ref).describe();
       return status.name === 'RUNNING' ? undefined : status.name;
     });
   async function signalsOf(ref: ObjectRef): Promise<string[]> {
-    const { events } = await handleOf(ref).fetchHistory();
+    const { events } = await millwright.handleOf(ref).fetchHistory();
     return (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName ?? []);
   }
 

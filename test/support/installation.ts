@@ -3,18 +3,19 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
 import { labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
+import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { recordHistories } from '../replay/record.ts';
 import { installCrds } from './crds.ts';
@@ -178,9 +179,39 @@ export async function startInstallation(options: InstallationOptions = {}) {
       );
     },
 
+    /** Waits until the Machine is in this phase, and returns it. */
+    async untilPhase(ref: ObjectRef, phase: string, timeoutMs?: number): Promise<Machine> {
+      return until(
+        `${ref.name} is ${phase}`,
+        async () => {
+          const machine = await control.get(machines, ref);
+          return phaseOf(machine) === phase && machine;
+        },
+        { ...(timeoutMs !== undefined && { timeoutMs }), describe: () => installation.story() },
+      );
+    },
+
+    /** Waits until the Machine does not exist any more. */
+    async untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
+      await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
+        ...(timeoutMs !== undefined && { timeoutMs }),
+        describe: () => installation.story(),
+      });
+    },
+
+    /** The VMs that were ever made for a Machine, by the UID in their tags. */
+    async vmsOf({ uid }: ObjectRef) {
+      return (await cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
+    },
+
+    /** The workflow of an object. */
+    handleOf(ref: ObjectRef, kind: WorkflowKind = 'Machine'): WorkflowHandle {
+      return temporal.workflow.getHandle(workflowId(namespace, kind, ref));
+    },
+
     /** Answer of a machine's `describe` query. */
     async describe(ref: ObjectRef): Promise<MachineDescription> {
-      const handle = temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref));
+      const handle = installation.handleOf(ref);
       // Without a cache the SDK forgets the local activities of a task that comes with a question, and fails it: while
       // somebody asks again and again the workflow stands still.
       const isBusy = async () => !isCached && Boolean((await handle.describe()).raw.pendingWorkflowTask);
