@@ -158,7 +158,7 @@ describe('the workers', () => {
       (await target.get(pods, { namespace, name })).metadata.deletionTimestamp !== undefined;
     await runPod('first', ['test/held']);
     await control.delete(machines, ref);
-    await until('the drain is under way', async () => await isLeaving('first'));
+    await until('the drain is under way', () => isLeaving('first'));
 
     await leader.kill('SIGKILL');
     await hold(names[0], mcm);

@@ -47,7 +47,7 @@ async function isLeading({ url }: MillwrightProcess): Promise<boolean> {
 }
 
 async function untilLeading(process: MillwrightProcess): Promise<void> {
-  await until('the other process leads', async () => await isLeading(process), {
+  await until('the other process leads', () => isLeading(process), {
     describe: async () => process.logs(),
   });
 }
