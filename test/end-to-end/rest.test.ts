@@ -283,11 +283,10 @@ describe('machines at rest', () => {
       const isDone = async (name: string, change: Change) =>
         change.isDone(await control.find(machines, machineKey(name)), await target.find(nodes, { name }));
       for (const [index, change] of changes.entries()) {
-        await until(
-          `what raised ${change.raises} is done`,
-          () => isDone(changed[index]?.metadata.name ?? '', change),
-          { timeoutMs: 120_000, describe: () => millwright.story() },
-        );
+        await until(`what raised ${change.raises} is done`, () => isDone(changed[index]?.metadata.name ?? '', change), {
+          timeoutMs: 120_000,
+          describe: () => millwright.story(),
+        });
       }
       // Of the seven 2 are replaced and 2 have unhealthy nodes; the eighth is new.
       await until('the deployment has what it should', async () => {
