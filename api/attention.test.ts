@@ -1,12 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import {
-  type Attention,
-  attention,
-  isHealthy,
-  sameConditions,
-  stageByNode,
-} from './attention.ts';
+import { type Attention, attention, isHealthy, sameConditions, stageByNode } from './attention.ts';
 import type { MachineSnapshot, MachineStage } from './model/machine.ts';
 import type { NodeSnapshot, NodeView } from './model/node.ts';
 
@@ -17,7 +11,7 @@ const machine: MachineSnapshot = {
   createdAt: '2026-08-19T10:00:00Z',
   managed: true,
   finalizers: ['machine.sapcloud.io/machine-controller-manager'],
-    hasPriority: true,
+  hasPriority: true,
   stage: 'running',
   phase: 'Running',
   source: 'small',

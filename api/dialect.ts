@@ -62,7 +62,10 @@ export interface MachineDialect {
    * Merge patch of a Machine that stores the identity of its VM; null removes it. Law: a snapshot of the patched object
    * has this identity.
    */
-  toIdentityPatch(machine: Pick<MachineSnapshot, 'hasPriority'>, identity: MachineIdentityChange): { readonly metadata?: object; readonly spec?: object };
+  toIdentityPatch(
+    machine: Pick<MachineSnapshot, 'hasPriority'>,
+    identity: MachineIdentityChange,
+  ): { readonly metadata?: object; readonly spec?: object };
 }
 
 /** The Machine that a report is about, as its workflow knows it. */

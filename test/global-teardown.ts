@@ -1,6 +1,6 @@
-import { takeStack } from './shared-stack.ts';
+import { endAll } from './teardown.ts';
 
-/** Ends the stack of `global-setup.ts`, if it started one. */
+/** Ends what `global-setup.ts` has started. */
 export default async function tearDown(): Promise<void> {
-  await takeStack()?.stop();
+  await endAll();
 }

@@ -2,7 +2,7 @@
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
  * The last line is always `N passed, N failed, N skipped`.
  */
-import { conclude, runJest, show } from './jest.ts';
+import { conclude, printSlowest, runJest, show } from './jest.ts';
 import { checks, type Outcome } from './steps.ts';
 
 // At the end of a command line: jest takes what follows for more of the same.
@@ -15,7 +15,11 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args.length > 0) return [await runJest('.cache/selected-test-results.json', args)];
 
   // `npm run acceptance` reads the file of the whole run.
-  return [...(await checks()), await runJest('.cache/test-results.json', []), await runDemo()];
+  const checked = await checks();
+  const tests = await runJest('.cache/test-results.json', []);
+  const demo = await runDemo();
+  printSlowest(tests);
+  return [...checked, tests, demo];
 }
 
 /** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */

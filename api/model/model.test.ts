@@ -9,7 +9,7 @@ const machine: MachineSnapshot = {
   createdAt: '2026-08-19T10:00:00Z',
   managed: true,
   finalizers: ['machine.sapcloud.io/machine-controller-manager'],
-    hasPriority: true,
+  hasPriority: true,
   phase: 'Running',
   stage: 'running',
   source: 'small',

@@ -43,7 +43,7 @@ describe('npm run bench', () => {
   }, 300_000);
 
   it('measures whatever controller works on given objects, on servers that run already', async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ alone: 'its process is measured' });
     const { cloud, namespace, processes } = millwright;
     await millwright.createClass('other');
     const table = await bench(

@@ -66,7 +66,7 @@ describe('many orphans', () => {
     for (const id of ids) expect(output).toContain(`vm ${id}`);
     expect(output).toContain(`to approve: millwright sweep approve <id>... -n ${namespace}`);
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
-    await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1 || undefined);
+    await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
     const [told, ...more] = await until('an Event says so', async () => {
       const { items } = await control.list(events, { namespace });
@@ -168,9 +168,7 @@ describe('Machines that are missing', () => {
     for (const ref of refs.slice(1)) await control.delete(machines, ref);
     await millwright.untilMachines(1, 'Running');
     const ended = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND MillwrightPhase = 'Terminating'`;
-    await until('their workflows have ended', async () =>
-      (await temporal.workflow.count(ended)).count === 3 ? true : undefined,
-    );
+    await until('their workflows have ended', async () => (await temporal.workflow.count(ended)).count === 3);
     const orphan = await makeVm(millwright, 'orphan');
     await untilOld(millwright);
 
@@ -209,9 +207,7 @@ describe('an API server that cannot say which Machines there are', () => {
     });
 
     const command = startSweep(millwright);
-    await until('it says what it waits for', async () =>
-      /last error Unavailable/.test(command.logs()) ? true : undefined,
-    );
+    await until('it says what it waits for', async () => /last error Unavailable/.test(command.logs()));
     expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 4 });
     proxy.setRule();
 

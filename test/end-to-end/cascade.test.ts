@@ -88,7 +88,7 @@ describe('an owner of three machines that is deleted', () => {
       );
       await expectThreeRunning(before);
     });
-    await until('the deployment is gone', async () => ((await deployment()) === undefined ? true : undefined));
+    await until('the deployment is gone', async () => (await deployment()) === undefined);
     expect(controllersOf(await sets())).toEqual([]);
     await expectThreeRunning(before);
 
@@ -121,7 +121,7 @@ describe('an owner of three machines that is deleted', () => {
     await until('the deployment is complete with them', async () => {
       const { status } = (await deployment()) ?? {};
       const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
-      return reason === 'NewMachineSetAvailable' && status?.availableReplicas === 3 ? true : undefined;
+      return reason === 'NewMachineSetAvailable' && status?.availableReplicas === 3;
     });
     expect((await sets()).map((one) => one.metadata.uid)).toEqual([set?.metadata.uid]);
     expect(uids(await millwright.machines())).toEqual(uids(present));
@@ -142,9 +142,7 @@ describe('an owner of three machines that is deleted', () => {
       expect(await untilItWaits('machineset')).toMatch(/has to release what it owns/);
       await expectThreeRunning(before);
     });
-    await until('the set is gone', async () =>
-      (await control.find(machineSets, key())) === undefined ? true : undefined,
-    );
+    await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
     expect(controllersOf(await millwright.machines())).toEqual([]);
     await expectThreeRunning(before);
   }, 300_000);
@@ -156,7 +154,7 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineDeployments, key(), { propagationPolicy: 'Foreground' });
 
-    await until('the deployment is gone', async () => ((await deployment()) === undefined ? true : undefined));
+    await until('the deployment is gone', async () => (await deployment()) === undefined);
     expect([await millwright.machines(), await sets()]).toEqual([[], []]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
   }, 300_000);

@@ -52,11 +52,9 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   const untilPhase = (name: string, phase: string) =>
     untilMachine(name, `is ${phase}`, (machine) => phaseOf(machine) === phase);
   const untilGone = (name: string) =>
-    until(
-      `${name} is gone`,
-      async () => ((await millwright.control.find(machines, refOf(name))) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    until(`${name} is gone`, async () => (await millwright.control.find(machines, refOf(name))) === undefined, {
+      describe: () => millwright.story(),
+    });
   const vmsOf = async (name: string) =>
     (await millwright.cloud.vms({ all: true })).filter((vm) => vm.tags[names.machineUid] === refOf(name).uid);
   const callsOf = async (name: string, operation: string) => {
@@ -100,7 +98,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   const untilBlockedOn = (name: string, blocker: string | undefined) =>
     until(`${name} is blocked on ${blocker ?? 'nothing'}`, async () => {
       const { searchAttributes: shown } = await handleOf(name).describe();
-      return (shown[searchAttributes.blockedOn]?.[0] ?? undefined) === blocker ? true : undefined;
+      return (shown[searchAttributes.blockedOn]?.[0] ?? undefined) === blocker;
     });
   const describedWith = (name: string, what: string, check: (answer: Described) => boolean) =>
     until(`describe of ${name} says ${what}`, async () => {
@@ -255,7 +253,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     const { lastError: second } = await describedWith('full', 'twice', ({ lastError }) => lastError?.times === 2);
     expect(second?.since).toBe(first?.at);
     await until('the Event counts', async () =>
-      (await eventsOf('full')).some(({ series }) => (series?.count ?? 1) > 1) ? true : undefined,
+      (await eventsOf('full')).some(({ series }) => (series?.count ?? 1) > 1),
     );
     expect(await eventsOf('full')).toHaveLength(1);
     expect((await get('full')).metadata.resourceVersion).toBe(resourceVersion);
@@ -398,7 +396,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   });
 
   it('does not say how a VM is that does not join', async () => {
-    await until('it was asked in vain', async () => (await eventsOf('never')).length > 1 || undefined);
+    await until('it was asked in vain', async () => (await eventsOf('never')).length > 1);
     const event = await untilEvent('never', 'FailedLookup');
     expect(event.note).toMatch(/^Unavailable: .*503: ServiceUnavailable/);
     const described = await describedWith('never', 'what it waits for', ({ until: end }) => end !== undefined);

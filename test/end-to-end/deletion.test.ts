@@ -16,7 +16,7 @@ describe('a Machine', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ alone: 'its process is killed' });
     millwright.recordAs('deletion');
   }, 120_000);
   afterEach(async () => {
@@ -25,25 +25,6 @@ describe('a Machine', () => {
   afterAll(async () => {
     await millwright?.stop();
   });
-
-  async function untilPhase(ref: ObjectRef, phase: string) {
-    return until(
-      `${ref.name} is ${phase}`,
-      async () => {
-        const machine = await millwright.control.get(machines, ref);
-        return phaseOf(machine) === phase ? machine : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
-  }
-
-  async function untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
-    await until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story(), ...(timeoutMs !== undefined && { timeoutMs }) },
-    );
-  }
 
   const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
   /** VMs, disks, NICs and addresses of the Machine that are in the cloud. */
@@ -79,13 +60,13 @@ describe('a Machine', () => {
     const { cloud } = millwright;
     const ref = await millwright.createMachine('ordered', { class: { kind: 'MachineClass', name: 'later' } });
     // Nothing can be made of a class that is missing, and the finalizer is there all the same.
-    const refused = await untilPhase(ref, 'CrashLoopBackOff');
+    const refused = await millwright.untilPhase(ref, 'CrashLoopBackOff');
     expect(refused.metadata.finalizers).toContain(finalizers.machine);
     expect(
       (await cloud.calls()).filter(({ path, token }) => token?.startsWith(ref.uid) || path.includes(ref.uid)),
     ).toEqual([]);
     await millwright.createClass('later');
-    const machine = await untilPhase(ref, 'Running');
+    const machine = await millwright.untilPhase(ref, 'Running');
     const nodeName = machine.metadata.labels?.[labels.node] ?? '';
     expect((await millwright.target.get(nodes, { name: nodeName })).metadata.finalizers).toContain(finalizers.node);
     const { namespace } = millwright;
@@ -94,8 +75,9 @@ describe('a Machine', () => {
       spec: { nodeName, containers: [{ name: 'web', image: 'web' }], terminationGracePeriodSeconds: 1 },
     };
     await millwright.target.create(pods, pod);
-    await until('the pod runs', async () =>
-      (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running' ? true : undefined,
+    await until(
+      'the pod runs',
+      async () => (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running',
     );
     // While the cloud refuses to delete, everything before that step is done and nothing after it.
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
@@ -117,7 +99,7 @@ describe('a Machine', () => {
     await millwright.start();
     const gone = await startWatch();
     await millwright.cloud.setFaults();
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await leftoversOf(ref)).toEqual([]);
     expect(await millwright.target.find(nodes, { name: nodeName })).toBeUndefined();
     // The API server numbers all changes: the Node went before the Machine, and that with its finalizer.
@@ -154,16 +136,16 @@ describe('a Machine', () => {
 
   it('[mcm 10] goes when its Node is deleted, and the Node stays until the VM is gone', async () => {
     const ref = await millwright.createMachine('by-node');
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.target.delete(nodes, { name: 'by-node' });
 
-    await untilPhase(ref, 'Terminating');
+    await millwright.untilPhase(ref, 'Terminating');
 
     expect((await millwright.target.get(nodes, { name: 'by-node' })).metadata.deletionTimestamp).toBeDefined();
     expect(await vmsOf(ref)).toHaveLength(1);
     await millwright.cloud.setFaults();
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
     expect(await leftoversOf(ref)).toEqual([]);
   }, 120_000);
@@ -172,7 +154,7 @@ describe('a Machine', () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin' });
     const ref = await millwright.createMachine('never-joined');
 
-    const { status } = await untilPhase(ref, 'Pending');
+    const { status } = await millwright.untilPhase(ref, 'Pending');
 
     expect(status?.currentStatus?.timeoutActive).toBe(true);
     expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Processing' });
@@ -183,7 +165,7 @@ describe('a Machine', () => {
 
     await millwright.control.delete(machines, ref);
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await leftoversOf(ref)).toEqual([]);
     const done = await activitiesOf(ref);
     expect(done).toContain('deleteVm scheduled');
@@ -197,14 +179,14 @@ describe('a Machine', () => {
       const ref = await millwright.createMachine(`hanging-${effect}`);
       await until('the create call hangs', async () => {
         const [hang] = await cloud.faults();
-        return hang !== undefined && hang.shown > 0 ? true : undefined;
+        return hang !== undefined && hang.shown > 0;
       });
       // The VM of a call that is never answered becomes a node all the same.
       if (effect === 'done') await until('its node is there', () => millwright.target.find(nodes, { name: ref.name }));
 
       await control.delete(machines, ref);
 
-      await untilGone(ref, 90_000);
+      await millwright.untilGone(ref, 90_000);
       expect(await leftoversOf(ref)).toEqual([]);
       const done = await activitiesOf(ref);
       expect(done.indexOf('deleteVm scheduled')).toBeGreaterThan(done.lastIndexOf('ensureVm ended'));
@@ -220,7 +202,7 @@ describe('a Machine', () => {
     const ref = await millwright.createMachine('never-heard');
     await until('its node has registered', () => target.find(nodes, { name: ref.name }));
     await millwright.control.delete(machines, ref);
-    await until('the cloud deletes the VM', async () => ((await vmsOf(ref)).length === 0 ? true : undefined), {
+    await until('the cloud deletes the VM', async () => (await vmsOf(ref)).length === 0, {
       describe: () => millwright.story(),
     });
 
@@ -228,7 +210,7 @@ describe('a Machine', () => {
     await cloud.setFaults();
     await millwright.start();
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await leftoversOf(ref)).toEqual([]);
     expect(await target.find(nodes, { name: ref.name })).toBeUndefined();
   }, 120_000);

@@ -6,8 +6,7 @@ import { searchAttributes } from '../../api/names.ts';
 import type { NewObject } from '../../api/objects.ts';
 import { nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
-import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
 describe('a drain', () => {
@@ -15,6 +14,7 @@ describe('a drain', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({
+      alone: 'its processes are killed',
       flags: ['--machine-max-evict-retries', '1'],
       cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
     });
@@ -27,16 +27,9 @@ describe('a drain', () => {
   async function running(name: string, spec: object = {}): Promise<ObjectRef> {
     const patient = { class: { kind: 'MachineClass', name: 'small' }, maxEvictRetries: 360 };
     const ref = await millwright.createMachine(name, { ...patient, ...spec });
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     return ref;
   }
-
-  const untilPhase = (ref: ObjectRef, phase: string) =>
-    until(
-      `${ref.name} is ${phase}`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
-      { describe: () => millwright.story() },
-    );
 
   /** Runs a pod on the machine's node, which has its name; pods are named after both. */
   async function runPod(
@@ -50,8 +43,9 @@ describe('a drain', () => {
       metadata: { namespace, name, labels: { app: name }, ...metadata },
       spec: { nodeName, containers: [{ name: 'app', image: 'app' }], ...spec },
     });
-    await until(`${name} runs`, async () =>
-      (await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running' ? true : undefined,
+    await until(
+      `${name} runs`,
+      async () => (await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running',
     );
     return name;
   }
@@ -95,14 +89,6 @@ describe('a drain', () => {
       },
       { describe: () => millwright.story() },
     );
-  const untilGone = (ref: ObjectRef) =>
-    until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
-  const handleOf = (ref: ObjectRef) =>
-    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
 
   it('[mcm 46 partly] [mcm 47] [mcm 48 partly] marks the node, evicts all that may go at once, and shows what may not', async () => {
     const { control, temporal, namespace } = millwright;
@@ -125,7 +111,7 @@ describe('a drain', () => {
     await untilBlocked(ref, `${namespace}/${guarded}`);
     await until('the others have left', async () => {
       const states = await Promise.all(leaving.map(stateOf));
-      return states.every((state) => state === 'gone') ? true : undefined;
+      return states.every((state) => state === 'gone');
     });
     expect(await terminating(ref)).toEqual({ unschedulable: true, status: 'True', reason: 'ScaleDown' });
     expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'running']);
@@ -133,19 +119,19 @@ describe('a drain', () => {
     const query =
       `${searchAttributes.installation} = '${namespace}' AND ` +
       `${searchAttributes.blockedOn} = 'PodDisruptionBudget' AND ExecutionStatus = 'Running'`;
-    await until('it is found', async () => ((await temporal.workflow.count(query)).count === 1 ? true : undefined));
+    await until('it is found', async () => (await temporal.workflow.count(query)).count === 1);
     // And whoever opens the workflow sees which pod it is.
     const beat = await until('the heartbeat tells', async () => {
-      const { raw } = await handleOf(ref).describe();
+      const { raw } = await millwright.handleOf(ref).describe();
       const data = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads?.[0]?.data;
       return data ? Buffer.from(data).toString() : undefined;
     });
     expect(JSON.parse(beat)).toMatchObject({ podsLeft: 1 });
     expect(beat).toContain(`${namespace}/${guarded}`);
 
-    await handleOf(ref).signal('forceDeletion');
+    await millwright.handleOf(ref).signal('forceDeletion');
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await Promise.all([...staying, guarded].map(stateOf))).toEqual(['running', 'running', 'gone']);
   }, 120_000);
 
@@ -156,14 +142,14 @@ describe('a drain', () => {
     const condition = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' };
     const patch = strategicMergePatch({ status: { conditions: [condition] } });
     await target.patch(nodes, { name: ref.name }, patch, { subresource: 'status' });
-    await untilPhase(ref, 'Unknown');
+    await millwright.untilPhase(ref, 'Unknown');
 
     await control.delete(machines, ref);
 
     await untilBlocked(ref, `${namespace}/${guarded}`);
     expect(await terminating(ref)).toEqual({ unschedulable: true, status: 'True', reason: 'Unhealthy' });
     await control.patch(machines, ref, mergePatch({ metadata: { labels: { [labels.forceDeletion]: 'True' } } }));
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await stateOf(guarded)).toBe('gone');
   }, 120_000);
 
@@ -174,9 +160,9 @@ describe('a drain', () => {
     await control.delete(machines, ref);
     await untilBlocked(ref, `${namespace}/${guarded}`);
 
-    await handleOf(ref).signal('skipDrain');
+    await millwright.handleOf(ref).signal('skipDrain');
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
     expect(await stateOf(guarded)).toBe('running');
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
   }, 120_000);
@@ -189,10 +175,10 @@ describe('a drain', () => {
     await untilBlocked(ref, `${namespace}/${guarded}`);
     expect(await stateOf(guarded)).toBe('running');
 
-    await untilGone(ref);
+    await millwright.untilGone(ref);
 
     expect(await stateOf(guarded)).toBe('gone');
-    const { events = [] } = await handleOf(ref).fetchHistory();
+    const { events = [] } = await millwright.handleOf(ref).fetchHistory();
     const tasksMs = (events ?? []).flatMap(({ eventTime, workflowTaskStartedEventAttributes: task }) =>
       task ? [Number(eventTime?.seconds) * 1_000 + Math.floor((eventTime?.nanos ?? 0) / 1e6)] : [],
     );
@@ -221,9 +207,9 @@ describe('a drain', () => {
     });
 
     // Both take the pause of 20 s between two evictions once: the limit of the flag is one more attempt.
-    await until('the pod is deleted', async () => ((await stateOf(refused)) === 'running' ? undefined : true));
+    await until('the pod is deleted', async () => (await stateOf(refused)) !== 'running');
     expect(Date.now() - deletedMs).toBeGreaterThanOrEqual(20_000);
-    for (const ref of [patient, hasty]) await untilGone(ref);
+    for (const ref of [patient, hasty]) await millwright.untilGone(ref);
     expect(await Promise.all([allowed, refused].map(stateOf))).toEqual(['gone', 'gone']);
     const budget = await target.get(podDisruptionBudgets, { namespace, name: refused });
     expect(budget.status?.disruptionsAllowed).toBe(0);
@@ -246,15 +232,15 @@ describe('a drain', () => {
     });
     expect(processes.map(({ pid }) => pid)).toContain(next);
     expect(await stateOf(guarded)).toBe('running');
-    await handleOf(ref).signal('forceDeletion');
-    await untilGone(ref);
+    await millwright.handleOf(ref).signal('forceDeletion');
+    await millwright.untilGone(ref);
     expect(await stateOf(guarded)).toBe('gone');
     expect((await cloud.vms({ all: true })).filter(({ name }) => name === ref.name)).toHaveLength(1);
   }, 180_000);
 
   /** The process that runs the activity which drains the node of a machine. */
   async function drainerOf(ref: ObjectRef): Promise<number | undefined> {
-    const { raw } = await handleOf(ref).describe();
+    const { raw } = await millwright.handleOf(ref).describe();
     const identity = raw.pendingActivities?.[0]?.lastWorkerIdentity;
     return identity ? Number.parseInt(identity, 10) : undefined; // begins with the process id
   }

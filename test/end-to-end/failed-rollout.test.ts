@@ -91,7 +91,7 @@ describe('a rollout that cannot move on', () => {
     await change({ template: { spec: { class: { name: 'sold-out' } } } });
     await until('the machine was refused', async () => {
       const found = await millwright.machines();
-      return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted') ? true : undefined;
+      return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted');
     });
     // Before any deadline it says what it waits for, and each machine once.
     const early = await rollout('status', '--watch', 'false');
@@ -131,7 +131,7 @@ describe('a rollout that cannot move on', () => {
     const { workflow } = millwright.temporal;
     await until('the next run is blocked, too', async () => {
       const { searchAttributes: shown } = await workflow.getHandle(run.workflowId).describe();
-      return shown[searchAttributes.blockedOn]?.[0] === 'CloudCapacity' || undefined;
+      return shown[searchAttributes.blockedOn]?.[0] === 'CloudCapacity';
     });
     const { output } = await command('describe', 'machinedeployment', 'pool');
     expect(output).toMatch(/Blocked by/);
@@ -217,7 +217,7 @@ describe('a rollout that cannot move on', () => {
     await change({ template: { metadata: { annotations: { note: 'while paused' } } } });
     await until('the change is seen', async () => {
       const { status, metadata } = await read();
-      return status?.observedGeneration === metadata.generation ? true : undefined;
+      return status?.observedGeneration === metadata.generation;
     });
     expect((await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted()).toEqual(before);
     const { output: described } = await until('it is at rest', async () => {
@@ -285,7 +285,7 @@ describe('a rollout that cannot move on', () => {
     await change({ replicas: replicas + 1 });
     await until('the machine was refused', async () => {
       const found = await millwright.machines();
-      return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted') ? true : undefined;
+      return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted');
     });
 
     const [status, described] = await Promise.all([

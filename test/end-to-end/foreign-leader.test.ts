@@ -86,7 +86,7 @@ const pausedBy = (lease: string) => ({
 const untilReadiness = (worker: MillwrightProcess, wanted: object) =>
   until(`readiness is ${JSON.stringify(wanted)}`, async () => {
     const present = await readiness(worker);
-    return JSON.stringify(present) === JSON.stringify(wanted) ? true : undefined;
+    return JSON.stringify(present) === JSON.stringify(wanted);
   });
 
 const isLease = ({ url }: SeenRequest) => url.pathname.includes('/leases/');
@@ -95,7 +95,7 @@ const isLease = ({ url }: SeenRequest) => url.pathname.includes('/leases/');
 async function untilLooked(times: number): Promise<void> {
   const looks = () => proxy.seen.filter(({ url }) => url.pathname.endsWith(`/leases/${names[1]}`)).length;
   const before = looks();
-  await until(`the Leases were looked at ${times} times`, async () => looks() >= before + times || undefined);
+  await until(`the Leases were looked at ${times} times`, async () => looks() >= before + times);
 }
 
 describe('the workers', () => {
@@ -112,15 +112,12 @@ describe('the workers', () => {
     );
     await millwright.createDeployment('coming', 8);
     await control.delete(machineDeployments, { namespace, name: 'going' });
-    await until('some machines have come', async () => (await cloud.stats()).vmsEver >= 5 || undefined);
+    await until('some machines have come', async () => (await cloud.stats()).vmsEver >= 5);
 
     await leader.kill('SIGKILL');
     for (const name of names) await hold(name, mcm);
     await untilReadiness(worker, pausedBy(names[0]));
-    await until(
-      'what was under way has ended',
-      async () => worker.logs().includes('"msg":"workers paused"') || undefined,
-    );
+    await until('what was under way has ended', async () => worker.logs().includes('"msg":"workers paused"'));
     const seen = proxy.seen.length;
     const calls = (await cloud.calls()).length;
     await millwright.scale('coming', 9);
@@ -161,19 +158,19 @@ describe('the workers', () => {
       (await target.get(pods, { namespace, name })).metadata.deletionTimestamp !== undefined;
     await runPod('first', ['test/held']);
     await control.delete(machines, ref);
-    await until('the drain is under way', async () => (await isLeaving('first')) || undefined);
+    await until('the drain is under way', () => isLeaving('first'));
 
     await leader.kill('SIGKILL');
     await hold(names[0], mcm);
     await untilReadiness(worker, pausedBy(names[0]));
     await runPod('second');
-    await until('the workers have stopped', async () => worker.logs().includes('"msg":"workers paused"') || undefined);
+    await until('the workers have stopped', async () => worker.logs().includes('"msg":"workers paused"'));
     await untilLooked(2);
 
     expect(await isLeaving('second')).toBe(false);
     await target.patch(pods, { namespace, name: 'first' }, mergePatch({ metadata: { finalizers: null } }));
     await hold(names[0], '');
-    await until('the machine is gone', async () => (await millwright.machines()).length === 0 || undefined, {
+    await until('the machine is gone', async () => (await millwright.machines()).length === 0, {
       timeoutMs: 120_000,
       describe: () => millwright.story(),
     });

@@ -16,7 +16,7 @@ describe('the health of a Node', () => {
 
   beforeAll(async () => {
     // The kubelets report once and no more, so that what a test writes into a Node stays.
-    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1 } });
+    millwright = await startInstallation({ alone: 'its process is killed', cloud: { statusUpdateMs: 2 ** 31 - 1 } });
     millwright.recordAs('health');
   }, 120_000);
   afterAll(async () => {
@@ -76,7 +76,7 @@ describe('the health of a Node', () => {
     try {
       await watch.waitForSync();
       const untilSeen = ({ metadata }: Machine) =>
-        until('the watch is up to date', async () => (versions.has(metadata.resourceVersion) ? true : undefined));
+        until('the watch is up to date', async () => versions.has(metadata.resourceVersion));
       await report(ref.name, 'Frozen', 'False');
       await untilSeen(await untilMirrored(ref, 'Frozen', 'False'));
       const before = versions.size;
@@ -124,9 +124,7 @@ describe('the health of a Node', () => {
       expect(statusOf(unhealthy, type)).toBe(bad);
       expect(unhealthy.status?.currentStatus?.timeoutActive).toBe(true);
       expect(unhealthy.status?.lastOperation).toMatchObject({ type: 'HealthCheck', state: 'Processing' });
-      await until('describe says so', async () =>
-        (await millwright.describe(ref)).blockedOn === 'NodeHealth' ? true : undefined,
-      );
+      await until('describe says so', async () => (await millwright.describe(ref)).blockedOn === 'NodeHealth');
 
       await report(name, type, good);
       const healthy = await untilPhase(ref, 'Running');

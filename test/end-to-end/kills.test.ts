@@ -100,7 +100,7 @@ function describeKills(replicas: number): void {
   async function killServer(server: ServerHandle, isNoticed: () => boolean): Promise<() => Promise<void>> {
     await server.kill('SIGKILL');
     return async () => {
-      await until(`it is noticed that ${server.name} is gone`, async () => (isNoticed() ? true : undefined), {
+      await until(`it is noticed that ${server.name} is gone`, async () => isNoticed(), {
         timeoutMs: conditionTimeoutMs,
       });
       await server.restart();
@@ -117,7 +117,7 @@ function describeKills(replicas: number): void {
     const { millwright } = scene;
     const { cloud } = millwright;
     const done = async () => countDone(await cloud.stats(), work);
-    await until(`the ${work} of some VMs is done`, async () => ((await done()) >= 5 ? true : undefined), {
+    await until(`the ${work} of some VMs is done`, async () => (await done()) >= 5, {
       timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
@@ -175,11 +175,11 @@ function describeKills(replicas: number): void {
     const { cloud } = millwright;
     const leftovers = () => leftoversOf(millwright);
     // The cheap question first: to ask for everything ten times a second would keep the servers busy.
-    await until('no VM is left', async () => ((await cloud.stats()).vmsNow === 0 ? true : undefined), {
+    await until('no VM is left', async () => (await cloud.stats()).vmsNow === 0, {
       timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
-    await until('nothing is left', async () => ((await leftovers()).length === 0 ? true : undefined), {
+    await until('nothing is left', async () => (await leftovers()).length === 0, {
       timeoutMs: conditionTimeoutMs,
       describe: async () => [...(await leftovers()), await millwright.story()].join('\n'),
     });

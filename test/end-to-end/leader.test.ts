@@ -47,7 +47,7 @@ async function isLeading({ url }: MillwrightProcess): Promise<boolean> {
 }
 
 async function untilLeading(process: MillwrightProcess): Promise<void> {
-  await until('the other process leads', async () => ((await isLeading(process)) ? true : undefined), {
+  await until('the other process leads', () => isLeading(process), {
     describe: async () => process.logs(),
   });
 }
@@ -86,7 +86,7 @@ describe('two processes of one installation', () => {
     await millwright.createDeployment('pool', 10);
     await until('some creations are done and some are under way', async () => {
       const { vmsEver } = await cloud.stats();
-      return vmsEver >= 2 ? true : undefined;
+      return vmsEver >= 2;
     });
 
     expect(await isLeading(other)).toBe(false);
@@ -99,7 +99,7 @@ describe('two processes of one installation', () => {
       const { items } = await control.list(machineSets, { namespace });
       const { status } = await control.get(machineDeployments, { namespace, name: 'pool' });
       const counts = [...items, { status }].map((owner) => owner.status?.readyReplicas);
-      return items.length === 1 && counts.every((count) => count === 10) ? true : undefined;
+      return items.length === 1 && counts.every((count) => count === 10);
     });
     expect(await cloud.stats()).toMatchObject({ vmsEver: 10, vmsNow: 10 });
   }, 240_000);

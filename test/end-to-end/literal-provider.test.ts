@@ -8,7 +8,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
-import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
 import { createLiteralProvider, type LiteralVm } from '../support/literal-provider.ts';
 import { serveProvider } from '../support/serve-provider.ts';
 import { quickSweeps, sweep } from '../support/sweeps.ts';
@@ -38,18 +38,11 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     millwright.createMachine(name, { class: { kind: 'MachineClass', name: machineClass }, ...spec });
 
   const untilTrue = (what: string, isTrue: () => Promise<boolean> | boolean) =>
-    until(what, async () => (await isTrue()) || undefined, { describe: () => millwright.story() });
-
-  async function untilPhase(ref: ObjectRef, phase: string): Promise<void> {
-    await untilTrue(
-      `${ref.name} is ${phase}`,
-      async () => phaseOf(await millwright.control.get(machines, ref)) === phase,
-    );
-  }
+    until(what, isTrue, { describe: () => millwright.story() });
 
   async function remove(ref: ObjectRef): Promise<void> {
     await millwright.control.delete(machines, ref);
-    await untilTrue(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined);
+    await millwright.untilGone(ref);
   }
 
   /** Lets the Node of a VM join, which is when its cloud lists it at the latest. */
@@ -100,7 +93,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
 
   it('[invariant 2] has no VM left of a Machine that is deleted right after its creation', async () => {
     const ref = await create('deleted-at-once');
-    await untilPhase(ref, 'Pending');
+    await millwright.untilPhase(ref, 'Pending');
     await remove(ref);
 
     expect(provider.vmsOf(ref.name)).toEqual([]);
@@ -114,7 +107,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer' });
     });
     const ref = await create('lost-answer');
-    await untilPhase(ref, 'Pending');
+    await millwright.untilPhase(ref, 'Pending');
 
     expect(provider.vmsOf(ref.name)).toHaveLength(1);
     const requests = provider.asked.filter(({ machine }) => machine.uid === ref.uid);
@@ -129,7 +122,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
       throw ApplicationFailure.create({ type: 'Internal', message: 'broken', nonRetryable: true });
     });
     const ref = await create('never-heard');
-    await untilPhase(ref, 'CrashLoopBackOff');
+    await millwright.untilPhase(ref, 'CrashLoopBackOff');
     const [vm] = provider.vmsOf(ref.name);
     await joinNode(vm!);
     await remove(ref);
@@ -152,7 +145,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     const [vm] = provider.vmsOf(ref.name);
     await untilTrue('its VM is asked for', () => provider.asked.some(({ machine }) => machine.uid === ref.uid));
     await joinNode(vm!);
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
 
     expect(provider.vmsOf(ref.name)).toEqual([vm]);
     expect((await millwright.control.get(machines, ref)).spec?.providerID).toBe(
@@ -168,10 +161,10 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     await control.delete(machineClasses, { namespace, name: 'small' }); // which nobody serves here
     const takenOver = await takeOver('swept-taken-over', 'Running');
     const ref = await create('swept');
-    await untilPhase(ref, 'Pending');
+    await millwright.untilPhase(ref, 'Pending');
     const [own] = provider.vmsOf(ref.name);
     await joinNode(own!);
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     const old = { ageMs: 60_000 };
     provider.make(provider.vmNameOf('nobody'), 'here', old);
     provider.make(provider.vmNameOf('nobody'), 'here', { uid: randomUUID(), ...old });
@@ -220,10 +213,10 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     async ({ machineClass, change }) => {
       await createClass(machineClass, 'here');
       const ref = await create(`class-${machineClass}`, {}, machineClass);
-      await untilPhase(ref, 'Pending');
+      await millwright.untilPhase(ref, 'Pending');
       const [vm] = provider.vmsOf(ref.name);
       await joinNode(vm!);
-      await untilPhase(ref, 'Running');
+      await millwright.untilPhase(ref, 'Running');
 
       await change({ namespace: millwright.namespace, name: machineClass }, ref);
       await remove(ref);
@@ -235,7 +228,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
 
   it('[invariant 1] keeps of two VMs the one that the Machine names, though the other is older', async () => {
     const ref = await create('two');
-    await untilPhase(ref, 'Pending');
+    await millwright.untilPhase(ref, 'Pending');
     const [own] = provider.vmsOf(ref.name);
     provider.make(own!.name, 'here', { uid: ref.uid, ageMs: 60_000 });
     await untilTrue(

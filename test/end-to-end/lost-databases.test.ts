@@ -119,8 +119,7 @@ function describeLostDatabases(sizes: Sizes): void {
       const found = (await ofPrefix(prefix)).filter((machine) => phaseOf(machine) === phase);
       return found.length === count ? found : undefined;
     });
-  const untilGone = (prefix: string) =>
-    untilSo(`${prefix} is gone`, async () => ((await ofPrefix(prefix)).length === 0 ? true : undefined));
+  const untilGone = (prefix: string) => untilSo(`${prefix} is gone`, async () => (await ofPrefix(prefix)).length === 0);
   const ofPrefix = async (prefix: string): Promise<Machine[]> =>
     (await millwright.machines()).filter(({ metadata }) => metadata.name.startsWith(prefix));
   const describeOf = (machine: Machine) => millwright.describe(refOf(machine)).catch(() => undefined);
@@ -160,7 +159,7 @@ function describeLostDatabases(sizes: Sizes): void {
     for (const machine of await ofPrefix(prefix)) await millwright.control.delete(machines, refOf(machine));
     await untilSo('their drains are blocked', async () => {
       const told = await Promise.all((await ofPrefix(prefix)).map(describeOf));
-      return told.every((each) => each?.blockedOn === 'PodDisruptionBudget') ? true : undefined;
+      return told.every((each) => each?.blockedOn === 'PodDisruptionBudget');
     });
   }
   const endDrains = (prefix: string) =>
@@ -194,8 +193,7 @@ function describeLostDatabases(sizes: Sizes): void {
     });
   }
   const putBack = (file: string, backup: string) => copy(backup, file);
-  const untilPast = (timeMs: number) =>
-    untilSo('the copy is old enough', async () => Date.now() >= timeMs || undefined);
+  const untilPast = (timeMs: number) => untilSo('the copy is old enough', async () => Date.now() >= timeMs);
 
   /** No workflow is open but those of objects that are there. */
   async function untilNoStrays(): Promise<void> {
@@ -206,7 +204,7 @@ function describeLostDatabases(sizes: Sizes): void {
       );
       const open = await listOpenWorkflows({ client: temporal, name: namespace });
       const strays = open.filter(({ id }) => id.startsWith(`${namespace}/machine/`) && !present.has(id));
-      return strays.length === 0 ? true : undefined;
+      return strays.length === 0;
     });
   }
 
@@ -233,7 +231,7 @@ function describeLostDatabases(sizes: Sizes): void {
         const kept = await untilPhase('Running', running, 'kept');
         await createHeld('fresh', creating);
         await untilSo('all are being created', async () => {
-          return (await vmsEver()) === running + creating + draining ? true : undefined;
+          return (await vmsEver()) === running + creating + draining;
         });
         const before = await vms();
 
@@ -269,7 +267,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await createHeld('fresh', creating);
         await create('lost', 'held');
         await untilSo('all are being created', async () => {
-          return (await vmsEver()) === running + creating + draining + 4 ? true : undefined;
+          return (await vmsEver()) === running + creating + draining + 4;
         });
         await aroundTemporal(copy);
         const copiedAt = Date.now();
@@ -286,7 +284,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await millwright.createDeployment('later', 2);
         for (const gone of ['lost', 'leaving', 'doomed']) await untilGone(gone);
         await untilPhase('Running', 3, 'later');
-        await untilSo('one is gone', async () => ((await ofPrefix('kept')).length === running - 1 ? true : undefined));
+        await untilSo('one is gone', async () => (await ofPrefix('kept')).length === running - 1);
         await untilPast(copiedAt + gapMs);
         const [before, vmsBefore, ever] = [await millwright.machines(), await vms(), await vmsEver()];
         await cloud.setFaults();
@@ -294,7 +292,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await aroundTemporal(putBack);
 
         if (isCached) {
-          await untilSo('the worker has noticed', async () => worker.ends === 1 || undefined);
+          await untilSo('the worker has noticed', async () => worker.ends === 1);
           expect(worker.logs()).toContain('Temporal was restored from a backup');
         }
         await untilNoStrays();
@@ -329,7 +327,7 @@ function describeLostDatabases(sizes: Sizes): void {
         await createHeld('fresh', creating);
         await control.delete(machines, keyOf('kept'));
         await untilSo('all are being created', async () => {
-          return (await vmsEver()) === running + creating + draining + 2 ? true : undefined;
+          return (await vmsEver()) === running + creating + draining + 2;
         });
         await untilPhase('Terminating', 1, own('kept'));
         await aroundEtcd(copy);
@@ -353,15 +351,13 @@ function describeLostDatabases(sizes: Sizes): void {
           return (await cloud.vms()).filter((vm) => vm.name.startsWith('fresh') && !present.has(vm.name));
         };
         for (const { id } of await findLost()) await cloud.restartVm(id);
-        await untilSo('the nodes that were lost are registered again', async () =>
-          (await findLost()).length === 0 ? true : undefined,
-        );
+        await untilSo('the nodes that were lost are registered again', async () => (await findLost()).length === 0);
         await untilGone(own('kept'));
         await untilPhase('Running', running, 'pool');
         await untilPhase('Running', creating, 'fresh');
         await untilSo('the drains have been given up', async () => {
           const told = await Promise.all((await ofPrefix('drain')).map(describeOf));
-          return told.every((each) => each === undefined || each.doing === 'running') ? true : undefined;
+          return told.every((each) => each === undefined || each.doing === 'running');
         });
         await untilPhase('Running', draining, 'drain');
         await untilNoStrays();

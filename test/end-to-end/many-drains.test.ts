@@ -15,7 +15,10 @@ describe('drains that wait', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 } });
+    millwright = await startInstallation({
+      alone: 'the metrics of its process are read',
+      cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
+    });
   }, 120_000);
   afterAll(async () => {
     await release();
@@ -76,7 +79,7 @@ describe('drains that wait', () => {
         }),
       ),
     );
-    await until('as many drains wait as there are slots', async () => (await drainsAtWork()) >= 500 || undefined, {
+    await until('as many drains wait as there are slots', async () => (await drainsAtWork()) >= 500, {
       timeoutMs: 120_000,
       describe: async () => `${await drainsAtWork()} drains wait\n${await millwright.story()}`,
     });
@@ -84,14 +87,14 @@ describe('drains that wait', () => {
     await millwright.scale('pool', 3);
     await until('two more machines run', async () => {
       const phases = (await millwright.machines()).map(phaseOf);
-      return phases.filter((phase) => phase === 'Running').length === 3 ? true : undefined;
+      return phases.filter((phase) => phase === 'Running').length === 3;
     });
     const name = other?.metadata.name ?? '';
     const condition = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' };
     await target.patch(nodes, { name }, strategicMergePatch({ status: { conditions: [condition] } }), {
       subresource: 'status',
     });
-    await until(`${name} is Unknown`, async () => (await phaseNow(name)) === 'Unknown' || undefined);
+    await until(`${name} is Unknown`, async () => (await phaseNow(name)) === 'Unknown');
     expect(await phaseNow(drained.name)).toBe('Terminating');
 
     await release();

@@ -37,7 +37,7 @@ describe('the sweeps of the Schedule', () => {
     await makeVm(millwright, 'untagged');
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', times: 1 });
     await millwright.createMachine('in-creation');
-    await until('its VM exists', async () => ((await vmNames(millwright)).includes('in-creation') ? true : undefined));
+    await until('its VM exists', async () => (await vmNames(millwright)).includes('in-creation'));
     await millwright.createMachine('healthy');
 
     await until('the orphans are gone', async () => {
@@ -47,7 +47,7 @@ describe('the sweeps of the Schedule', () => {
     const schedule = temporal.schedule.getHandle(sweepScheduleId(namespace));
     const taken = async () => (await schedule.describe()).info.numActionsTaken;
     const before = await taken();
-    await until('two more sweeps have begun', async () => ((await taken()) >= before + 2 ? true : undefined));
+    await until('two more sweeps have begun', async () => (await taken()) >= before + 2);
 
     const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === 'in-creation');
     expect(machine?.spec?.providerID).toBeUndefined();
@@ -72,7 +72,7 @@ describe('a sweep after a take-over', () => {
     const respell = (id: string) => id.replace('simulated:///here/vm', 'simulated:///Elsewhere/a/VM');
     const spelled = respell(await makeVm(millwright, mcm));
     const others = respell(await makeVm(millwright, restored, { uid: '00000000-0000-4000-8000-000000000003' }));
-    await until('the nodes are there', async () => ((await millwright.nodes()).length === 2 ? true : undefined));
+    await until('the nodes are there', async () => (await millwright.nodes()).length === 2);
     // As machine-controller-manager leaves it.
     const { name } = await millwright.createMachine(mcm, {
       class: { kind: 'MachineClass', name: 'small' },
@@ -87,7 +87,7 @@ describe('a sweep after a take-over', () => {
     await millwright.start();
     await until('its node is healthy and ours', async () => {
       const node = await target.get(nodes, { name });
-      return node.metadata.finalizers?.includes(finalizers.node) ? true : undefined;
+      return node.metadata.finalizers?.includes(finalizers.node);
     });
     await untilOld(millwright);
 
@@ -118,7 +118,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
     );
     const { name, uid } = await millwright.createMachine(`doubled-${namespace}`);
     const [machine] = await millwright.untilMachines(1, 'Running');
-    await until('both VMs are there', async () => ((await cloud.vms()).length === 2 ? true : undefined));
+    await until('both VMs are there', async () => (await cloud.vms()).length === 2);
     expect((await cloud.vms()).map(({ tags }) => tags[names.machineUid])).toEqual([uid, uid]);
     await untilOld(millwright);
     const surplus = (await cloud.vms()).find(({ id }) => !machine?.spec?.providerID?.endsWith(`/${id}`));
@@ -232,7 +232,7 @@ describe('millwright sweep', () => {
     await makeVm(millwright, 'foreign', { tags: { cluster: 'another' }, uid: '00000000-0000-4000-8000-000000000002' });
     await makeVm(millwright, 'foreign-untagged', { tags: { cluster: 'another' } });
     await millwright.createMachine('own');
-    await until('its VM is there', async () => ((await vmNames(millwright)).includes('own') ? true : undefined));
+    await until('its VM is there', async () => (await vmNames(millwright)).includes('own'));
     await untilOld(millwright);
     const others = ['foreign', 'foreign-untagged', 'mcm-new', 'other-name', 'own'];
 
@@ -283,9 +283,9 @@ describe('millwright sweep', () => {
     const { name } = await millwright.createMachine('last', { class: { kind: 'MachineClass', name: 'doomed' } });
     const key = { namespace, name: 'doomed' };
     await until('the class is protected', async () =>
-      (await control.get(machineClasses, key)).metadata.finalizers?.includes(finalizers.machine) ? true : undefined,
+      (await control.get(machineClasses, key)).metadata.finalizers?.includes(finalizers.machine),
     );
-    await until('it has a VM', async () => ((await vmNames(millwright)).includes('last') ? true : undefined));
+    await until('it has a VM', async () => (await vmNames(millwright)).includes('last'));
     await makeVm(millwright, 'left-behind', { tags });
     await untilOld(millwright);
     await control.delete(machineClasses, key);
@@ -303,9 +303,7 @@ describe('millwright sweep', () => {
 
     await control.delete(machines, { namespace, name });
 
-    await until('the class is gone', async () =>
-      (await control.find(machineClasses, key)) === undefined ? true : undefined,
-    );
+    await until('the class is gone', async () => (await control.find(machineClasses, key)) === undefined);
     expect(await control.find(machines, { namespace, name })).toBeUndefined();
     const left = await vmNames(millwright);
     expect([left.includes('last'), left.includes('left-later')]).toEqual([false, false]);

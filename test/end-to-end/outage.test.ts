@@ -44,7 +44,7 @@ describe('an outage', () => {
     const { cloud } = millwright;
     await cloud.setFaults({ kind: 'latency', operation: 'create', ms: 500, maxMs: 1_500 });
     await millwright.createDeployment('pool', 5);
-    await until('some VMs are being created', async () => ((await cloud.stats()).creates > 0 ? true : undefined));
+    await until('some VMs are being created', async () => (await cloud.stats()).creates > 0);
     await proxy.goDown();
     const downAt = Date.now();
     const [ref] = (await millwright.machines()).map(({ metadata }) => ({
@@ -54,10 +54,11 @@ describe('an outage', () => {
       uid: metadata.uid,
     }));
     if (ref === undefined) throw new Error('there is no machine');
-    await until('the workflow says what it waits for', async () =>
-      (await millwright.describe(ref).catch(() => undefined))?.blockedOn === 'KubernetesApi' ? true : undefined,
+    await until(
+      'the workflow says what it waits for',
+      async () => (await millwright.describe(ref).catch(() => undefined))?.blockedOn === 'KubernetesApi',
     );
-    await until('the creation timeout is over', async () => (Date.now() > downAt + 12_000 ? true : undefined));
+    await until('the creation timeout is over', async () => Date.now() > downAt + 12_000);
     await proxy.comeUp();
 
     await millwright.untilMachines(5, 'Running', 120_000);
@@ -73,7 +74,7 @@ describe('an outage', () => {
     const ref = await millwright.createMachine('reader');
     await millwright.untilMachines(1, 'Running');
     const handle = millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
-    await until('it is at rest', async () => (await millwright.describe(ref)).doing === 'running' || undefined);
+    await until('it is at rest', async () => (await millwright.describe(ref)).doing === 'running');
     const unavailable = { kind: 'answer', status: 503, body: statusBody(503, 'ServiceUnavailable', 'away') } as const;
     const isOfMachine = ({ url }: SeenRequest) => url.pathname.includes(`/machines/${ref.name}`);
     proxy.setRule((request) => (isOfMachine(request) ? unavailable : undefined));
@@ -89,7 +90,7 @@ describe('an outage', () => {
       const signals = events.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null).length;
       return { timers, signals };
     };
-    await until('it has waited three times', async () => (await wakes()).timers >= 3 || undefined);
+    await until('it has waited three times', async () => (await wakes()).timers >= 3);
     proxy.setRule();
     await millwright.untilMachines(1, 'Unknown');
 
@@ -110,7 +111,7 @@ describe('an outage', () => {
     const key = { namespace: 'kube-system', labelSelector: `${names.machineUid}=${uid}` };
     const expiryOf = ({ data }: Secret) => Date.parse(Buffer.from(data?.['expiration'] ?? '', 'base64').toString());
     const made = await until('there is a token', async () => (await target.list(secrets, key)).items[0]);
-    await until('it would have expired', async () => Date.now() > expiryOf(made) || undefined);
+    await until('it would have expired', async () => Date.now() > expiryOf(made));
     for (const token of (await target.list(secrets, key)).items) {
       if (expiryOf(token) < Date.now()) await target.delete(secrets, token.metadata); // as the token cleaner does
     }
@@ -162,9 +163,7 @@ describe('an outage', () => {
       return machine && phaseOf(machine) === 'Pending' ? { createdAt: machine.metadata.creationTimestamp } : undefined;
     });
     await processes[0]?.kill('SIGKILL');
-    await until('the creation timeout is over', async () =>
-      Date.now() > Date.parse(createdAt) + 10_000 ? true : undefined,
-    );
+    await until('the creation timeout is over', async () => Date.now() > Date.parse(createdAt) + 10_000);
     const [before] = await millwright.machines();
     await millwright.start();
 

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
-import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { DeleteVmRequest, EnsureVmRequest, Vm, VmDeletion } from '../../api/provider.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -83,24 +82,11 @@ describe('the answer of a provider', () => {
     return millwright.target.patch(nodes, metadata, mergePatch({ status }), { subresource: 'status' });
   }
 
-  async function untilPhase(ref: ObjectRef, phase: string): Promise<Machine> {
-    return until(
-      `${ref.name} is ${phase}`,
-      async () => {
-        const machine = await millwright.control.get(machines, ref);
-        return phaseOf(machine) === phase ? machine : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
-  }
-
   async function remove(ref: ObjectRef): Promise<void> {
     await millwright.control.delete(machines, ref);
-    await until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+    });
   }
 
   it('[mcm 15] uninitialized keeps the Machine from running until the VM is set up, and running is asked for once', async () => {
@@ -108,7 +94,7 @@ describe('the answer of a provider', () => {
       await register(played);
       return running(played);
     });
-    await untilPhase(needsNone.ref, 'Running');
+    await millwright.untilPhase(needsNone.ref, 'Running');
     expect(needsNone.vm.asked).toHaveLength(1);
 
     let problem: string | undefined = 'the route is missing';
@@ -117,19 +103,19 @@ describe('the answer of a provider', () => {
       return problem === undefined ? running(played) : { ...running(played), state: 'uninitialized', message: problem };
     });
 
-    const refused = await untilPhase(ref, 'CrashLoopBackOff');
+    const refused = await millwright.untilPhase(ref, 'CrashLoopBackOff');
     expect(refused.status?.lastOperation).toMatchObject({
       ...{ type: 'Create', state: 'Failed', errorCode: 'Uninitialized' },
       description: 'Initialize VM Instance: the route is missing',
     });
-    await until('it is asked again', async () => (vm.asked.length > 1 ? true : undefined));
+    await until('it is asked again', async () => vm.asked.length > 1);
     expect(await millwright.describe(ref)).toMatchObject({
       phase: 'CrashLoopBackOff',
       lastError: { code: 'Uninitialized', message: problem },
     });
     problem = undefined;
 
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     expect(new Set(vm.asked.map(({ token }) => token)).size).toBe(1);
   }, 120_000);
 
@@ -140,7 +126,7 @@ describe('the answer of a provider', () => {
       return running(played);
     });
 
-    const machine = await untilPhase(ref, 'Failed');
+    const machine = await millwright.untilPhase(ref, 'Failed');
     expect(machine.status?.lastOperation).toMatchObject({
       ...{ type: 'Create', state: 'Failed' },
       description: expect.stringContaining('VM using old node obj'),
@@ -157,7 +143,7 @@ describe('the answer of a provider', () => {
       return running(played);
     });
 
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     expect(vm.deletions).toEqual([]);
     const { metadata } = await millwright.target.get(nodes, { name: vm.nodeName });
     expect(metadata.finalizers).toEqual([finalizers.node]);
@@ -166,11 +152,11 @@ describe('the answer of a provider', () => {
 
   it('[mcm 13] Unimplemented for a VM that the Machine names makes no second one', async () => {
     const { ref, vm } = await withoutLookUp;
-    await until('it is asked for again', async () => (vm.asked.length > 1 ? true : undefined));
+    await until('it is asked for again', async () => vm.asked.length > 1);
     expect(phaseOf(await millwright.control.get(machines, ref))).toBe('Pending');
     await register(vm);
 
-    const machine = await untilPhase(ref, 'Running');
+    const machine = await millwright.untilPhase(ref, 'Running');
     expect(machine.spec?.providerID).toBe(vm.providerID);
     expect(machine.metadata.labels?.[labels.node]).toBe(vm.nodeName);
     expect(vm.asked.filter(({ providerID }) => providerID === undefined)).toHaveLength(1);

@@ -13,7 +13,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { names } from '../../api/names.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
@@ -62,7 +61,7 @@ describe('a provider in Python', () => {
       `${ref.name} is ${phase} ${errorCode ?? ''}`,
       async () => {
         const machine = await millwright.control.get(machines, ref);
-        return (phaseOf(machine) === phase && machine.status?.lastOperation?.errorCode === errorCode) || undefined;
+        return phaseOf(machine) === phase && machine.status?.lastOperation?.errorCode === errorCode;
       },
       { describe: async () => `${await millwright.story()}\n${worker.logs()}` },
     );
@@ -72,20 +71,16 @@ describe('a provider in Python', () => {
   async function remove(ref: ObjectRef): Promise<void> {
     const { control } = millwright;
     await control.delete(machines, ref);
-    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined || undefined, {
+    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
       describe: async () => `${await millwright.story()}\n${worker.logs()}`,
     });
-  }
-
-  async function vmsOf({ uid }: ObjectRef) {
-    return (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
   }
 
   it('makes a VM with the user data of its Secret, whose node joins, and deletes it with its Machine', async () => {
     const ref = await createMachine('whole-life');
     await untilMachine(ref, 'Running');
 
-    const [vm, ...more] = await vmsOf(ref);
+    const [vm, ...more] = await millwright.vmsOf(ref);
     expect(more).toEqual([]);
     expect(vm).toMatchObject({ name: 'whole-life', state: 'running', userData, token: `${ref.uid}-0` });
     const { spec, metadata } = await millwright.control.get(machines, ref);
@@ -93,7 +88,7 @@ describe('a provider in Python', () => {
     expect((await millwright.nodes()).map((node) => node.metadata.name)).toEqual([metadata.labels?.['node']]);
 
     await remove(ref);
-    expect((await vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
+    expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
     expect(await millwright.nodes()).toEqual([]);
     const histories = await historiesOf(millwright, ref);
     expect(histories.includes(`${ref.uid}-0`)).toBe(true);
@@ -125,7 +120,7 @@ describe('a provider in Python', () => {
     const ref = await createMachine('lost-answer');
     await untilMachine(ref, 'Running');
 
-    expect(await vmsOf(ref)).toHaveLength(1);
+    expect(await millwright.vmsOf(ref)).toHaveLength(1);
     await remove(ref);
   }, 60_000);
 
@@ -173,11 +168,11 @@ describe('a provider in Python', () => {
     const ref = await createMachine('hanging');
     await until('the create call hangs', async () => {
       const calls = await millwright.cloud.calls();
-      return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending') || undefined;
+      return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending');
     });
 
     await remove(ref);
-    expect((await vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
+    expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
   }, 60_000);
 });
 
@@ -224,7 +219,7 @@ async function startPythonProvider(python: string, installation: string) {
   const log = collect(child);
   await until('the provider serves', async () => {
     if (child.exitCode !== null) throw new Error(`the provider has exited: ${log()}`);
-    return log().includes(`serving ${installation}.provider-python`) || undefined;
+    return log().includes(`serving ${installation}.provider-python`);
   });
   return {
     logs: log,

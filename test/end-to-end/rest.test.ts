@@ -63,7 +63,7 @@ describe('machines at rest', () => {
   };
   async function startControllers(): Promise<void> {
     controllers = await start('controllers');
-    await until('they lead', async () => (controllers.logs().includes('controllers started') ? true : undefined));
+    await until('they lead', async () => controllers.logs().includes('controllers started'));
   }
 
   beforeAll(async () => {
@@ -128,7 +128,7 @@ describe('machines at rest', () => {
     await until('nothing happens any more', async () => {
       const before = await footprint();
       await sleep(2_000);
-      return JSON.stringify(await footprint()) === JSON.stringify(before) ? true : undefined;
+      return JSON.stringify(await footprint()) === JSON.stringify(before);
     });
   }
 
@@ -285,17 +285,16 @@ describe('machines at rest', () => {
       const isDone = async (name: string, change: Change) =>
         change.isDone(await control.find(machines, machineKey(name)), await target.find(nodes, { name }));
       for (const [index, change] of changes.entries()) {
-        await until(
-          `what raised ${change.raises} is done`,
-          async () => ((await isDone(changed[index]?.metadata.name ?? '', change)) ? true : undefined),
-          { timeoutMs: 120_000, describe: () => millwright.story() },
-        );
+        await until(`what raised ${change.raises} is done`, () => isDone(changed[index]?.metadata.name ?? '', change), {
+          timeoutMs: 120_000,
+          describe: () => millwright.story(),
+        });
       }
       // Of the seven 2 are replaced and 2 have unhealthy nodes; the eighth is new.
       await until('the deployment has what it should', async () => {
         const phases = (await millwright.machines()).map(phaseOf);
         const running = phases.filter((phase) => phase === 'Running').length;
-        return phases.length === count + 1 && running === count - 1 ? true : undefined;
+        return phases.length === count + 1 && running === count - 1;
       });
       await untilQuiet();
 

@@ -109,11 +109,9 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
 
     async function untilNoneIsOpen(): Promise<void> {
       const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`;
-      await until(
-        'the rollout is closed',
-        async () => ((await millwright.temporal.workflow.count(query)).count === 0 ? true : undefined),
-        { timeoutMs: 180_000 },
-      );
+      await until('the rollout is closed', async () => (await millwright.temporal.workflow.count(query)).count === 0, {
+        timeoutMs: 180_000,
+      });
     }
 
     /** From now on. */
@@ -178,7 +176,7 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
           'some machines are of the second template',
           async () => {
             const updated = (await machinesOf('turned')).filter(({ spec }) => spec?.class?.name === 'large');
-            return updated.filter(isAvailable).length >= 3 ? true : undefined;
+            return updated.filter(isAvailable).length >= 3;
           },
           { timeoutMs },
         );

@@ -16,7 +16,7 @@ describe('a MachineDeployment', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ alone: 'a hundred machines keep everybody else waiting' });
     millwright.recordAs('scale');
   }, 120_000);
   afterAll(async () => {
@@ -95,12 +95,10 @@ describe('a MachineDeployment', () => {
     expect(left.filter(({ tags }) => !uids.has(tags[names.machineUid] ?? ''))).toEqual([]);
 
     await millwright.scale('pool', 0);
-    await until('no machine is left', async () => ((await millwright.machines()).length === 0 ? true : undefined));
+    await until('no machine is left', async () => (await millwright.machines()).length === 0);
     await control.delete(machineDeployments, key);
 
-    await until('the deployment is gone', async () =>
-      (await control.find(machineDeployments, key)) === undefined ? true : undefined,
-    );
+    await until('the deployment is gone', async () => (await control.find(machineDeployments, key)) === undefined);
     expect((await control.list(machineSets, { namespace, labelSelector: `${labels.name}=pool` })).items).toEqual([]);
     expect(await millwright.nodes()).toEqual([]);
     expect(await cloud.stats()).toMatchObject({ vmsEver: 100 });
@@ -157,14 +155,12 @@ describe('a MachineDeployment', () => {
       (await millwright.machines()).filter(({ metadata }) => metadata.labels?.['group'] === 'lone');
     await until('2 machines run', async () => {
       const found = await own();
-      return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running') ? true : undefined;
+      return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
     });
 
     await control.delete(machineSets, key);
 
-    await until('the set is gone', async () =>
-      (await control.find(machineSets, key)) === undefined ? true : undefined,
-    );
+    await until('the set is gone', async () => (await control.find(machineSets, key)) === undefined);
     expect(await own()).toEqual([]);
   });
 });

@@ -15,6 +15,7 @@ describe('secrets', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({
+      alone: 'metrics and log of its process are read',
       cloud: { tokens: ['letmein', canaries.credentials] },
       flags: ['--bootstrap-token-auth-extra-groups', 'system:bootstrappers:pool', '--log-level', 'debug'],
     });
@@ -79,7 +80,7 @@ describe('secrets', () => {
         `#!/bin/sh\n# ${canaries.userData}\njoin ${token?.id}.${token?.secret} ${vm.name} ${token?.id}.${token?.secret}`,
       );
     }
-    await until('the tokens are gone', async () => ((await tokensOf(uids)).length === 0 ? true : undefined));
+    await until('the tokens are gone', async () => (await tokensOf(uids)).length === 0);
 
     const metrics = await (await fetch(new URL('/metrics', processes[0]?.url))).text();
     await control.delete(machineDeployments, { namespace, name: 'pool' });
@@ -88,7 +89,7 @@ describe('secrets', () => {
       await control.list(machineSets, { namespace }),
       await control.list(machineDeployments, { namespace }),
     ];
-    await until('no machine is left', async () => ((await millwright.machines()).length === 0 ? true : undefined));
+    await until('no machine is left', async () => (await millwright.machines()).length === 0);
     const histories: string[] = [];
     for await (const { workflowId: id, runId } of temporal.workflow.list({
       query: `${searchAttributes.installation} = '${namespace}'`,

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import { refOf } from '../support/refs.ts';
 import { events } from '../../kube/core.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
 
 describe('owners of machines', () => {
@@ -32,7 +32,7 @@ describe('owners of machines', () => {
   const machinesOf = async (name: string) =>
     (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
   const untilTrue = (what: string, check: () => Promise<boolean>) =>
-    until(what, async () => ((await check()) ? true : undefined), { describe: () => millwright.story() });
+    until(what, check, { describe: () => millwright.story() });
 
   it('[mcm 67] count machines that are being deleted as replicas and not as ready, and name those that failed, with the reason', async () => {
     await millwright.createDeployment('leaving', 2);

@@ -4,7 +4,7 @@ import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
+import type { WorkflowKind } from '../../temporal/workflows.ts';
 import { guardNode } from '../support/guarded-node.ts';
 import { phaseOf } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -61,8 +61,6 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     millwright.createMachine(`${name}-${millwright.namespace}`, {
       class: { kind: 'MachineClass', name: machineClass },
     });
-  const handleOf = (ref: ObjectRef, kind: WorkflowKind = 'Machine') =>
-    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, kind, ref));
   const untilSaying = (ref: ObjectRef, what: string, check: (description: { doing: string }) => boolean) =>
     until(
       `${ref.name} is ${what}`,
@@ -73,28 +71,26 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       { timeoutMs },
     );
   const untilPhase = (ref: ObjectRef, phase: string) =>
-    until(
-      `${ref.name} is ${phase}`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === phase ? true : undefined),
-      { describe: () => millwright.story(), timeoutMs },
-    );
+    until(`${ref.name} is ${phase}`, async () => phaseOf(await millwright.control.get(machines, ref)) === phase, {
+      describe: () => millwright.story(),
+      timeoutMs,
+    });
   const untilGone = (ref: ObjectRef) =>
-    until(
-      `${ref.name} is gone`,
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story(), timeoutMs },
-    );
+    until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+      timeoutMs,
+    });
   const vmsOf = async (ref: ObjectRef) =>
     (await millwright.cloud.vms({ all: true })).filter(({ name }) => name === ref.name);
 
   /** Terminates its workflow as the UI does, and waits until another run has taken over. */
   async function terminate(ref: ObjectRef, kind: WorkflowKind = 'Machine'): Promise<void> {
-    const { runId } = await handleOf(ref, kind).describe();
-    await handleOf(ref, kind).terminate('by hand');
+    const { runId } = await millwright.handleOf(ref, kind).describe();
+    await millwright.handleOf(ref, kind).terminate('by hand');
     await until(
       `the workflow of ${ref.name} is started again`,
       async () => {
-        const now = await handleOf(ref, kind).describe();
+        const now = await millwright.handleOf(ref, kind).describe();
         return now.runId === runId ? undefined : true;
       },
       { timeoutMs },
@@ -126,13 +122,13 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     },
     async 'while a create call hangs that has made a VM'() {
       const ref = await create('hanging', 'hanging');
-      await until('the VM is there', async () => ((await vmsOf(ref)).length > 0 ? true : undefined));
+      await until('the VM is there', async () => (await vmsOf(ref)).length > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'while a create call lasts, in a cloud without tokens, that makes the VM at its end'() {
       const ref = await create('late', 'late');
-      await until('the call is made', async () => ((await createsOf(ref)) > 0 ? true : undefined));
+      await until('the call is made', async () => (await createsOf(ref)) > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
@@ -151,7 +147,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     async 'while it runs: when something is to be done for it'() {
       const ref = await create('running');
       await untilPhase(ref, 'Running');
-      await handleOf(ref).terminate('by hand');
+      await millwright.handleOf(ref).terminate('by hand');
       await runAndGo(ref);
     },
     async 'while a PodDisruptionBudget blocks its drain'() {
@@ -160,7 +156,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       const release = await guardNode(millwright.target, ref.namespace, ref.name);
       await millwright.control.delete(machines, ref);
       await until('the drain is blocked', async () => {
-        return (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget' ? true : undefined;
+        return (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget';
       });
       await terminate(ref);
       await untilSaying(ref, 'draining again', ({ doing }) => doing === 'draining the node');
@@ -181,7 +177,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       await millwright.control.delete(machines, ref);
       await until('it says so', async () => {
         const { status } = await millwright.control.get(machines, ref);
-        return status?.lastOperation?.state === 'Failed' ? true : undefined;
+        return status?.lastOperation?.state === 'Failed';
       });
       await terminate(ref);
       await goAway(ref);
@@ -227,12 +223,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       for (const { metadata } of found) uids.add(metadata.uid);
       return found;
     };
-    await until('some machines are made', async () => ((await count()).length > 0 ? true : undefined));
+    await until('some machines are made', async () => (await count()).length > 0);
     expect((await count()).length).toBeLessThan(replicas);
     await terminate(owner, kind);
     await until(
       `${replicas} machines run`,
-      async () => ((await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas ? true : undefined),
+      async () => (await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas,
       { timeoutMs, describe: () => millwright.story() },
     );
     expect(uids.size).toBe(replicas);

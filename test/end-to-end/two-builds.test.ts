@@ -49,7 +49,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
 
   beforeAll(async () => {
     build = await makeChangedBuild(changes);
-    millwright = await startInstallation({ flags, cloud: { maxGraceMs: 200 } });
+    millwright = await startInstallation({ alone: 'another build takes over', flags, cloud: { maxGraceMs: 200 } });
     const { cloud, control, namespace } = millwright;
     const of = (fault: string) => ({ tags: { fault, cluster: namespace } });
     for (const fault of ['hanging', 'tainted', 'out']) {
@@ -92,7 +92,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
         const isJoining = found.some((each) => each.metadata.name.startsWith('joining') && phaseOf(each) === 'Pending');
         const isMade = vms.some(({ name }) => name.startsWith('creating'));
         const isBlocked = (await millwright.describe(guarded)).blockedOn === 'PodDisruptionBudget';
-        return isRefused && isJoining && isMade && isBlocked && sweep.logs().includes('look again') ? true : undefined;
+        return isRefused && isJoining && isMade && isBlocked && sweep.logs().includes('look again');
       },
       { timeoutMs, describe: () => millwright.story() },
     );
@@ -122,11 +122,10 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
   async function untilFailed(name: string): Promise<void> {
     const { id, runId } = underWay[name] ?? { id: '', runId: '' };
     const handle = millwright.temporal.workflow.getHandle(id, runId);
-    await until(
-      `the run of ${name} has failed`,
-      async () => ((await handle.describe()).status.name === 'FAILED' ? true : undefined),
-      { timeoutMs, describe: async () => second.logs().slice(-3_000) },
-    );
+    await until(`the run of ${name} has failed`, async () => (await handle.describe()).status.name === 'FAILED', {
+      timeoutMs,
+      describe: async () => second.logs().slice(-3_000),
+    });
     const last = (await handle.fetchHistory()).events?.at(-1);
     expect(last?.workflowExecutionFailedEventAttributes?.failure?.message).toContain('Nondeterminism');
   }
@@ -154,14 +153,11 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     return command.logs();
   }
 
-  const vmsOf = async ({ uid }: ObjectRef) =>
-    (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
   const untilRunning = (ref: ObjectRef) =>
-    until(
-      `${ref.name} is Running`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === 'Running' ? true : undefined),
-      { timeoutMs, describe: async () => second.logs().slice(-3_000) },
-    );
+    until(`${ref.name} is Running`, async () => phaseOf(await millwright.control.get(machines, ref)) === 'Running', {
+      timeoutMs,
+      describe: async () => second.logs().slice(-3_000),
+    });
 
   it(
     'in the middle of a creation whose answer is lost with it',
@@ -169,7 +165,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await untilFailed('creating');
       await untilRunning(refs.creating!);
       await untilTold('creating');
-      expect(await vmsOf(refs.creating!)).toHaveLength(1);
+      expect(await millwright.vmsOf(refs.creating!)).toHaveLength(1);
     },
     timeoutMs * 3,
   );
@@ -181,7 +177,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await millwright.target.patch(nodes, { name: refs.joining!.name }, mergePatch({ spec: { taints: null } }));
       await untilRunning(refs.joining!);
       await untilTold('joining');
-      expect(await vmsOf(refs.joining!)).toHaveLength(1);
+      expect(await millwright.vmsOf(refs.joining!)).toHaveLength(1);
       const lastRun = /^Last failed run +at \S+ \(NonDeterminism: \[TMPRL1100\][^]*; a new run took over$/m;
       expect(await described('machine', refs.joining!.name)).toMatch(lastRun);
     },
@@ -195,15 +191,15 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       await untilTold('draining');
       await until('it drains again', async () => {
         const { blockedOn } = await millwright.describe(refs.draining!);
-        return blockedOn === 'PodDisruptionBudget' ? true : undefined;
+        return blockedOn === 'PodDisruptionBudget';
       });
       await release();
       await until(
         'the machine is gone',
-        async () => ((await millwright.control.find(machines, refs.draining!)) === undefined ? true : undefined),
+        async () => (await millwright.control.find(machines, refs.draining!)) === undefined,
         { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
-      const vms = await vmsOf(refs.draining!);
+      const vms = await millwright.vmsOf(refs.draining!);
       expect(vms.map(({ state }) => state)).toEqual(['terminated']);
     },
     timeoutMs * 3,

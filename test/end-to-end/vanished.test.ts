@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
 import { phaseOf } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -27,7 +26,7 @@ describe('what nobody sees happen', () => {
     const ref = await millwright.createMachine(`${name}-${millwright.namespace}`);
     await until(`${name} runs`, async () => {
       const machine = await millwright.control.get(machines, ref);
-      return phaseOf(machine) === 'Running' ? true : undefined;
+      return phaseOf(machine) === 'Running';
     });
     return ref;
   }
@@ -37,19 +36,17 @@ describe('what nobody sees happen', () => {
     await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
     await millwright.control.delete(machines, ref);
     await until('it is gone', async () => {
-      return (await millwright.control.find(machines, ref)) === undefined ? true : undefined;
+      return (await millwright.control.find(machines, ref)) === undefined;
     });
   }
 
-  const handleOf = (ref: ObjectRef) =>
-    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
   const untilClosed = (ref: ObjectRef) =>
     until('its workflow has ended', async () => {
-      const { status } = await handleOf(ref).describe();
+      const { status } = await millwright.handleOf(ref).describe();
       return status.name === 'RUNNING' ? undefined : status.name;
     });
   async function signalsOf(ref: ObjectRef): Promise<string[]> {
-    const { events } = await handleOf(ref).fetchHistory();
+    const { events } = await millwright.handleOf(ref).fetchHistory();
     return (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName ?? []);
   }
 
@@ -86,7 +83,7 @@ describe('what nobody sees happen', () => {
     millwright.proxy.setRule((request) => (isProbe(request) && left-- > 0 ? behind : undefined));
     millwright.proxy.resetConnections();
 
-    await until('its workflow is signalled', async () => ((await refreshesOf()) > before ? true : undefined));
+    await until('its workflow is signalled', async () => (await refreshesOf()) > before);
     millwright.proxy.setRule();
   }, 60_000);
 

@@ -63,11 +63,9 @@ describe('wrong input reaches no cloud and is visible', () => {
   }
 
   async function untilRunning(ref: ObjectRef): Promise<void> {
-    await until(
-      `${ref.name} runs`,
-      async () => (phaseOf(await millwright.control.get(machines, ref)) === 'Running' ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    await until(`${ref.name} runs`, async () => phaseOf(await millwright.control.get(machines, ref)) === 'Running', {
+      describe: () => millwright.story(),
+    });
   }
 
   it.each(['kind', 'name'])('[mcm 3] a Machine without class.%s', async (field) => {
@@ -112,9 +110,7 @@ describe('wrong input reaches no cloud and is visible', () => {
     await untilRefused(ref, /metadata\.name has 64 characters/);
 
     await millwright.control.delete(machines, ref);
-    await until('it is gone', async () =>
-      (await millwright.control.find(machines, ref)) === undefined ? true : undefined,
-    );
+    await until('it is gone', async () => (await millwright.control.find(machines, ref)) === undefined);
   });
 
   it('a class that is missing, until it is made', async () => {

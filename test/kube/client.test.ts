@@ -17,9 +17,8 @@ import {
   isTooManyRequests,
   RateLimitError,
 } from '../../kube/errors.ts';
-import { jsonPatch, mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { applyPatch, jsonPatch, mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { applyPatch } from '../../kube/patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 
 let client: KubeClient;

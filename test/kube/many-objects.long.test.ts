@@ -88,7 +88,7 @@ describe('controllers with 10,000 machines', () => {
       'the deployment has them all',
       async () => {
         const { status } = await control.get(machineDeployments, { namespace, name: 'pool' });
-        return status?.availableReplicas === count ? true : undefined;
+        return status?.availableReplicas === count;
       },
       { timeoutMs: 300_000, describe: () => millwright.story() },
     );
@@ -188,7 +188,7 @@ describe('controllers with 10,000 machines', () => {
         'json',
       ],
     ]);
-    const logged = (text: string) => until(text, async () => (controllers.logs().includes(text) ? true : undefined));
+    const logged = (text: string) => until(text, async () => controllers.logs().includes(text));
     await logged('"url"');
     url = /"url":"([^"]+)"/.exec(controllers.logs())?.[1] ?? '';
     await logged('holding the Leases');
@@ -217,7 +217,7 @@ describe('controllers with 10,000 machines', () => {
       (await openWorkflows()).filter((id) => !before.includes(id) && !id.includes('/rollout/'));
     await until(
       `workflows are open for ${names.length} machines`,
-      async () => ((await started()).length >= names.length ? true : undefined),
+      async () => (await started()).length >= names.length,
       { timeoutMs: 120_000, describe: async () => (await started()).join('\n') },
     );
     expect((await started()).map((id) => id.split('/').at(-2)).toSorted()).toEqual(names.toSorted());
@@ -247,7 +247,7 @@ describe('controllers with 10,000 machines', () => {
     await untilTold(before, deleted);
     await until('all is listed', async () => {
       const lists = proxy.seen.slice(first).filter((each) => isListOf('nodes', each));
-      return lists.length >= count / 500 ? true : undefined;
+      return lists.length >= count / 500;
     });
     await note('lists after 410');
     expect(await holders()).toEqual(held);

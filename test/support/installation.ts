@@ -3,11 +3,12 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
 import { labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
@@ -15,9 +16,10 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
+import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { recordHistories } from '../replay/record.ts';
+import { type HostedMillwright, startHosted } from './hosted.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
 import { until } from './until.ts';
 
@@ -35,6 +37,11 @@ export interface InstallationOptions {
   readonly processKubeconfig?: string;
   /** Starts no process: the test will. */
   readonly isStopped?: boolean;
+  /**
+   * Why it needs a `millwright run` of its own, in words. Those with other servers or a proxy have one anyway; all others
+   * share one process.
+   */
+  readonly alone?: string;
 }
 
 /** Whether workers remember workflows, as they do but for one run of the suite. */
@@ -52,7 +59,7 @@ export function fromSetup(name: string): string {
 
 export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 
-/** Starts a simulated cloud and `millwright run` for a new namespace, with a Secret `pool` and a class `small`. */
+/** Starts a simulated cloud and Millwright for a new namespace, with a Secret `pool` and a class `small`. */
 export async function startInstallation(options: InstallationOptions = {}) {
   const kubeconfig = options.kubeconfig ?? fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
   const targetKubeconfig = options.targetKubeconfig ?? kubeconfig;
@@ -66,15 +73,18 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
   await installCrds(kubeconfig);
   await control.create(namespaces, { metadata: { name: namespace } });
-  const localRequest = { bootMs: 50, joinMs: 100, deleteMs: 50 };
+  const fast = { bootMs: 50, joinMs: 100, deleteMs: 50 };
   const cloud = await startSimulatedCloud({
     dir: join(dir, 'cloud'),
     kubeconfig: targetKubeconfig,
-    ...localRequest,
+    ...fast,
     ...options.cloud,
   });
 
+  /** Its own. Empty while it runs in the process that tests share. */
   const processes: MillwrightProcess[] = [];
+  const hosted: HostedMillwright[] = [];
+  const logsOf = () => [...hosted, ...processes].map((millwright) => millwright.logs());
   /** Starts a Millwright process for the namespace. */
   async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
     const { flags = [] } = options;
@@ -169,13 +179,43 @@ export async function startInstallation(options: InstallationOptions = {}) {
       );
     },
 
+    /** Waits until the Machine is in this phase, and returns it. */
+    async untilPhase(ref: ObjectRef, phase: string, timeoutMs?: number): Promise<Machine> {
+      return until(
+        `${ref.name} is ${phase}`,
+        async () => {
+          const machine = await control.get(machines, ref);
+          return phaseOf(machine) === phase && machine;
+        },
+        { ...(timeoutMs !== undefined && { timeoutMs }), describe: () => installation.story() },
+      );
+    },
+
+    /** Waits until the Machine does not exist any more. */
+    async untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
+      await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
+        ...(timeoutMs !== undefined && { timeoutMs }),
+        describe: () => installation.story(),
+      });
+    },
+
+    /** The VMs that were ever made for a Machine, by the UID in their tags. */
+    async vmsOf({ uid }: ObjectRef) {
+      return (await cloud.vms({ all: true })).filter(({ tags }) => tags[names.machineUid] === uid);
+    },
+
+    /** The workflow of an object. */
+    handleOf(ref: ObjectRef, kind: WorkflowKind = 'Machine'): WorkflowHandle {
+      return temporal.workflow.getHandle(workflowId(namespace, kind, ref));
+    },
+
     /** Answer of a machine's `describe` query. */
     async describe(ref: ObjectRef): Promise<MachineDescription> {
-      const handle = temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref));
+      const handle = installation.handleOf(ref);
       // Without a cache the SDK forgets the local activities of a task that comes with a question, and fails it: while
       // somebody asks again and again the workflow stands still.
       const isBusy = async () => !isCached && Boolean((await handle.describe()).raw.pendingWorkflowTask);
-      await until('no task is under way', async () => !(await isBusy()) || undefined);
+      await until('no task is under way', async () => !(await isBusy()));
       return handle.query('describe');
     },
 
@@ -186,7 +226,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
       const failed = found.flatMap(({ status }) =>
         status?.lastOperation?.state === 'Failed' ? (status.lastOperation.description ?? '') : [],
       );
-      const logs = processes.map((millwright) => millwright.logs().split('\n').slice(-15).join('\n'));
+      const logs = logsOf().map((log) => log.split('\n').slice(-15).join('\n'));
       return [...states.slice(0, 10), ...failed.slice(0, 3), ...logs].join('\n');
     },
 
@@ -197,7 +237,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
     /** Ends the processes and removes what they leave. */
     async stop(): Promise<void> {
-      for (const millwright of processes) await millwright.stop();
+      for (const millwright of [...hosted, ...processes]) await millwright.stop();
       const left = await installation.nodes().catch(() => []); // after a failure the API server may be down
       await cloud.stop();
       // Nobody else does, and whoever has a machine of that name later would find it taken.
@@ -212,14 +252,18 @@ export async function startInstallation(options: InstallationOptions = {}) {
       if (target !== control) await target.close();
       await rm(dir, { recursive: true, force: true });
       // Whatever the test was about. TMPRL1100: a workflow has done something else when it was replayed.
-      const [unlike] = processes.flatMap((each) => each.logs().match(/.*TMPRL1100.*/) ?? []);
+      const [unlike] = logsOf().flatMap((log) => log.match(/.*TMPRL1100.*/) ?? []);
       if (unlike !== undefined) throw new Error(`a workflow is not deterministic:\n${unlike}`);
     },
   };
 
   await installation.putSecret('pool', plainSecret);
   await installation.createClass('small');
-  if (options.isStopped !== true) await start();
+  const { alone, temporalAddress: otherTemporal, processKubeconfig, flags = [] } = options;
+  const isShared = [alone, otherTemporal, processKubeconfig].every((each) => each === undefined);
+  if (options.isStopped === true) return installation;
+  if (!isShared) await start();
+  else hosted.push(await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags }));
   return installation;
 }
 

@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeObject } from '../../api/objects.ts';
 import { createKubeClient, type KubeClient, type KubeClientOptions } from '../../kube/client.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
 import type { Logger } from '../../kube/logger.ts';
 import type { StoreEvent } from '../../kube/store.ts';
+
+export { eventually } from './until.ts';
 
 /** Kubeconfig of the first or second API server of the test stack. */
 export function testKubeconfig(cluster: 1 | 2 = 1): string {
@@ -25,21 +26,6 @@ export function testClient(
 export async function newNamespace(client: KubeClient): Promise<string> {
   const namespace = await client.create(namespaces, { metadata: { generateName: 'kube-test-' } });
   return namespace.metadata.name;
-}
-
-/** Waits until the condition holds. A condition that throws does not hold; the last error is told at the end. */
-export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 20_000): Promise<void> {
-  const endsAt = performance.now() + timeoutMs;
-  let cause: unknown;
-  while (performance.now() < endsAt) {
-    try {
-      if (await condition()) return;
-    } catch (error) {
-      cause = error;
-    }
-    await sleep(20);
-  }
-  throw new Error(`not within ${timeoutMs} ms: ${condition}`, { cause });
 }
 
 /** A logger that keeps what it is told. */

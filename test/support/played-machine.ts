@@ -2,10 +2,9 @@
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
+import { beforeEach, jest } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { Client, type WorkflowHandle } from '@temporalio/client';
-import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { WorkflowHandle } from '@temporalio/client';
 import type { DrainActivities, DrainRequest } from '../../activities/machine/drain.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
@@ -15,13 +14,10 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
-import { loadWorkflowBundle } from '../../temporal/bundle.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
-import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { describeQuery, observedSignal } from '../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
-import { recordingLogger, eventually as within } from './kube.ts';
-import { sinks } from './sinks.ts';
+import { setUpWorkers } from './shared-workers.ts';
+import { eventually as within } from './until.ts';
 
 interface Cluster {
   /** The objects as their API servers have them. */
@@ -75,7 +71,7 @@ export function refuse(type: FailureCode): never {
 /** Rejects when the activity is cancelled, which only its heartbeats hear of. */
 export async function untilCancelled(): Promise<never> {
   const context = Context.current();
-  const beat = setInterval(() => context.heartbeat(), 100);
+  const beat = setInterval(() => context.heartbeat(), 100).unref();
   return context.cancelled.finally(() => clearInterval(beat));
 }
 
@@ -85,52 +81,20 @@ export function setUpMachine() {
   const cloud = newCloud();
   /** Writes to the API servers that are done and calls of the cloud that were made, in one order. */
   const order: string[] = [];
-  let connection: NativeConnection;
-  let client: Client;
-  let bundle: { code: string };
-  let taskQueue: string;
-  let end: () => Promise<void>;
+  const workers = setUpWorkers((taskQueue) => ({
+    [taskQueue]: playCluster(cluster, touch, order),
+    [drainTaskQueue(taskQueue)]: playDrains(cluster),
+    [providerTaskQueue(taskQueue, 'played')]: playCloud(cloud, order),
+  }));
+  let workflowId: string;
 
   jest.setTimeout(4 * timeoutMs);
-  beforeAll(async () => {
-    const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
-    connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
-    await ensureSearchAttributes(connection, 'default');
-    client = new Client({ connection });
-    bundle = await loadWorkflowBundle();
-  });
-  afterAll(() => connection.close());
-
-  beforeEach(async () => {
+  beforeEach(() => {
     Object.assign(cluster, newCluster());
     Object.assign(cloud, newCloud());
     order.length = 0;
-    taskQueue = `machine-test-${randomUUID()}`;
-    const workers = await Promise.all([
-      Worker.create({
-        connection,
-        taskQueue,
-        workflowBundle: bundle,
-        sinks,
-        activities: playCluster(cluster, touch, order),
-      }),
-      Worker.create({ connection, taskQueue: drainTaskQueue(taskQueue), activities: playDrains(cluster) }),
-      Worker.create({
-        connection,
-        taskQueue: providerTaskQueue(taskQueue, 'played'),
-        activities: playCloud(cloud, order),
-      }),
-    ]);
-    const runs = workers.map((worker) => worker.run());
-    end = async () => {
-      await workflow()
-        .terminate()
-        .catch(() => undefined); // most have ended
-      for (const worker of workers) worker.shutdown();
-      await Promise.all(runs);
-    };
+    workflowId = workers.newWorkflowId();
   });
-  afterEach(() => end());
 
   /** Changes the Machine as a write to the API server does. */
   function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
@@ -142,7 +106,7 @@ export function setUpMachine() {
   /** Starts the workflow, as one that goes on from what was `carried`. Answers its first run. */
   async function start(carried?: object): Promise<WorkflowHandle> {
     const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: cluster.machine.uid };
-    const workflowId = `${taskQueue}/m`;
+    const { taskQueue, client } = workers;
     const { firstExecutionRunId } = await client.workflow.start('machine', {
       taskQueue,
       workflowId,
@@ -152,7 +116,7 @@ export function setUpMachine() {
   }
 
   /** The workflow in whichever run it is. */
-  const workflow = () => client.workflow.getHandle(`${taskQueue}/m`);
+  const workflow = () => workers.client.workflow.getHandle(workflowId);
   const described = () => workflow().query(describeQuery);
   const waitingFor = async () => (await described()).waitingFor;
 
@@ -216,7 +180,7 @@ function newCluster(): Cluster {
       createdAt: new Date().toISOString(),
       managed: false,
       finalizers: [],
-    hasPriority: false,
+      hasPriority: false,
       stage: 'new',
       phase: phaseOf('new'),
       source: 'small',

@@ -32,7 +32,7 @@ export async function makeVm(
 /** Waits until a sweep with `quickSweeps` would judge every VM. */
 export async function untilOld({ cloud }: Installation): Promise<void> {
   await until('all VMs are older than the minimum age', async () =>
-    (await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500) ? true : undefined,
+    (await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500),
   );
 }
 

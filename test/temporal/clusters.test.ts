@@ -52,7 +52,7 @@ async function startWatch(options: Partial<ClusterWatchOptions> = {}): Promise<s
 /** Waits until the watch has asked for the namespace so often. Rejects where it has found something. */
 async function untilRead(times: number): Promise<void> {
   const before = proxy.seen.length;
-  const read = until('it has read the namespace', async () => proxy.seen.length >= before + times || undefined);
+  const read = until('it has read the namespace', async () => proxy.seen.length >= before + times);
   await Promise.race([read, watch.found]);
 }
 

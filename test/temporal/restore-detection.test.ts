@@ -85,7 +85,7 @@ const report = (info: WorkflowInfo) => detection.sinks.progress.seen.fn(info);
 /** Resolves after several checks that have started from now on. Rejects where they have found something. */
 async function untilChecked(): Promise<void> {
   const enough = answers + 15;
-  const checked = until('it has checked', async () => answers > enough || undefined);
+  const checked = until('it has checked', async () => answers > enough);
   await Promise.race([checked, detection.detected]);
 }
 

@@ -99,8 +99,9 @@ describe('ensureSweepSchedule', () => {
     const taskQueue = installation.name;
     const worker = await Worker.create({ connection, taskQueue, workflowBundle: broken, sinks });
     const running = worker.run();
-    await until('its task has failed', async () =>
-      ((await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1 ? true : undefined,
+    await until(
+      'its task has failed',
+      async () => ((await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1,
     );
     return {
       sweep,

@@ -129,7 +129,7 @@ function unreadState(ref: ObjectRef): PersistedState {
       createdAt: now(),
       managed: false,
       finalizers: [],
-    hasPriority: false,
+      hasPriority: false,
       stage: 'new',
       phase: '',
       source: '',

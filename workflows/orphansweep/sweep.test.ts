@@ -1,35 +1,17 @@
 /** The sweep on a real Temporal server, with a cloud and Machines that the tests play. */
 
-import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { Client, type WorkflowHandle } from '@temporalio/client';
-import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { WorkflowHandle } from '@temporalio/client';
 import type { SweepActivities } from '../../activities/sweep.ts';
 import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptSource } from '../../api/model/sweep.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import { loadWorkflowBundle } from '../../temporal/bundle.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
-import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually, recordingLogger } from '../../test/support/kube.ts';
-import { sinks } from '../../test/support/sinks.ts';
+import { setUpWorkers } from '../../test/support/shared-workers.ts';
+import { eventually } from '../../test/support/until.ts';
 import { retryNowSignal } from '../messages.ts';
 import { approveUpdate, notApprovedFailure, progressQuery, type SweepReport } from './messages.ts';
-
-let connection: NativeConnection;
-let client: Client;
-let bundle: { code: string };
-
-beforeAll(async () => {
-  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
-  connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
-  await ensureSearchAttributes(connection, 'default');
-  client = new Client({ connection });
-  bundle = await loadWorkflowBundle();
-});
-afterAll(() => connection.close());
 
 /** What there is, and what the tests look at. */
 let sources: SweptSource[];
@@ -50,11 +32,9 @@ let deletions: DeleteVmRequest[];
 let released: string[][];
 let notices: SweepNotice[];
 
-let taskQueue: string;
 let handle: WorkflowHandle;
-let end: () => Promise<void>;
 
-beforeEach(async () => {
+beforeEach(() => {
   [sources, cloud, machines, keepers] = [[swept('small')], [], new Set(), new Map()];
   [reads, lists, deletions, released, notices] = [0, [], [], [], []];
   const brake = { brakeCount: 3, brakeRate: 10, approvalSeconds: 60 };
@@ -63,60 +43,54 @@ beforeEach(async () => {
   onRead = () => undefined;
   onDelete = () => 'gone';
   listVms = () => ({ items: cloud });
-  const kubernetes: SweepActivities = {
-    readSweepScope: async () => ({ sources, limits, past }),
-    countDeletions: async () => deletedByUs,
-    findOwnerless: async (_, asked) => {
-      reads += 1;
-      onRead(reads);
-      const isOwned = ({ uid, name }: ResourceKey) => machines.has(uid ?? name);
-      return {
-        ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])),
-        adopted: [],
-        surplus: surplusIn(asked),
-        machines: { count: machines.size, resourceVersion },
-      };
-    },
-    releaseSources: async (_, releasable) => {
-      released.push(releasable.map(({ name }) => name));
-      return releasable.map(({ name }) => name);
-    },
-    recordNotices: async (_, recorded) => {
-      notices.push(...recorded);
-    },
-  };
-  const provider: Pick<ProviderActivities, 'validateClass' | 'deleteVm'> & { listVms: typeof listVms } = {
-    validateClass: async ({ providerSpec }) => {
-      const { scope } = Object(providerSpec);
-      if (scope === 'refused') throw ApplicationFailure.create({ type: 'Unimplemented', nonRetryable: true });
-      return { problems: [], ...(scope && { listScope: scope }) };
-    },
-    listVms: async (request: ListVmsRequest) => {
-      lists.push(request.origin?.name ?? '');
-      return listVms(request);
-    },
-    deleteVm: async (request) => {
-      deletions.push(request);
-      const state = onDelete(request);
-      const isDoomed = ({ uid, id }: CloudResource) =>
-        request.only === undefined ? uid === request.machine.uid : id === request.only.id;
-      if (state === 'gone') cloud = cloud.filter((each) => !isDoomed(each));
-      return { state, nodeNames: [] };
-    },
-  };
-  taskQueue = `sweep-test-${randomUUID()}`;
-  const workers = [
-    await Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities: kubernetes }),
-    await Worker.create({ connection, taskQueue: providerTaskQueue(taskQueue, 'fake'), activities: provider }),
-  ];
-  const runs = workers.map((worker) => worker.run());
-  end = async () => {
-    await handle.terminate().catch(() => undefined); // most have ended
-    for (const worker of workers) worker.shutdown();
-    await Promise.all(runs);
-  };
 });
-afterEach(() => end());
+
+const kubernetes: SweepActivities = {
+  readSweepScope: async () => ({ sources, limits, past }),
+  countDeletions: async () => deletedByUs,
+  findOwnerless: async (_, asked) => {
+    reads += 1;
+    onRead(reads);
+    const isOwned = ({ uid, name }: ResourceKey) => machines.has(uid ?? name);
+    return {
+      ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])),
+      adopted: [],
+      surplus: surplusIn(asked),
+      machines: { count: machines.size, resourceVersion },
+    };
+  },
+  releaseSources: async (_, releasable) => {
+    released.push(releasable.map(({ name }) => name));
+    return releasable.map(({ name }) => name);
+  },
+  recordNotices: async (_, recorded) => {
+    notices.push(...recorded);
+  },
+};
+const provider: Pick<ProviderActivities, 'validateClass' | 'deleteVm'> & { listVms: typeof listVms } = {
+  validateClass: async ({ providerSpec }) => {
+    const { scope } = Object(providerSpec);
+    if (scope === 'refused') throw ApplicationFailure.create({ type: 'Unimplemented', nonRetryable: true });
+    return { problems: [], ...(scope && { listScope: scope }) };
+  },
+  listVms: async (request: ListVmsRequest) => {
+    lists.push(request.origin?.name ?? '');
+    return listVms(request);
+  },
+  deleteVm: async (request) => {
+    deletions.push(request);
+    const state = onDelete(request);
+    const isDoomed = ({ uid, id }: CloudResource) =>
+      request.only === undefined ? uid === request.machine.uid : id === request.only.id;
+    if (state === 'gone') cloud = cloud.filter((each) => !isDoomed(each));
+    return { state, nodeNames: [] };
+  },
+};
+
+const workers = setUpWorkers((taskQueue) => ({
+  [taskQueue]: kubernetes,
+  [providerTaskQueue(taskQueue, 'fake')]: provider,
+}));
 
 function swept(name: string, scope = name, changes: Partial<SweptSource> = {}): SweptSource {
   const origin = { kind: 'MachineClass', namespace: 'n', name, generation: 1 };
@@ -141,7 +115,8 @@ function surplusIn(asked: readonly ResourceKey[]) {
 
 async function start(dryRun = false): Promise<void> {
   const args = [{ dialect: 'gardener', namespace: 'n', dryRun }];
-  handle = await client.workflow.start('orphanSweep', { taskQueue, workflowId: randomUUID(), args });
+  const { taskQueue, client } = workers;
+  handle = await client.workflow.start('orphanSweep', { taskQueue, workflowId: workers.newWorkflowId(), args });
 }
 
 async function sweep(dryRun = false): Promise<SweepReport> {
@@ -319,7 +294,7 @@ describe('orphanSweep', () => {
 
     await start();
     const query = `MillwrightBlockedOn = 'KubernetesApi' AND WorkflowId = '${handle.workflowId}'`;
-    await eventually(async () => (await client.workflow.count(query)).count === 1, 30_000);
+    await eventually(async () => (await workers.client.workflow.count(query)).count === 1, 30_000);
     await eventually(async () => (await handle.query(progressQuery)).lastError?.code === 'Unavailable');
     expect(deletions).toEqual([]);
     isDown = false;
@@ -328,7 +303,7 @@ describe('orphanSweep', () => {
 
     expect(groups).toMatchObject([{ seen: 1, kept: [{ reason: 'machine', count: 1 }] }]);
     expect(deletions).toEqual([]);
-    await eventually(async () => (await client.workflow.count(query)).count === 0, 30_000);
+    await eventually(async () => (await workers.client.workflow.count(query)).count === 0, 30_000);
   });
 
   it('deletes nothing in a dry run', async () => {
@@ -398,7 +373,8 @@ describe('the brake of a sweep', () => {
   const untilHeld = () => eventually(async () => (await held()) !== undefined, 30_000);
   const approve = (...named: string[]) => handle.executeUpdate(approveUpdate, { args: [named] });
   const blockedOnBrake = async () =>
-    (await client.workflow.count(`MillwrightBlockedOn = 'Brake' AND WorkflowId = '${handle.workflowId}'`)).count === 1;
+    (await workers.client.workflow.count(`MillwrightBlockedOn = 'Brake' AND WorkflowId = '${handle.workflowId}'`))
+      .count === 1;
 
   it('[mcm 89 partly] [invariant 4 partly] holds more orphans than may go, until a person names some, and keeps the others', async () => {
     cloud = orphans(4);

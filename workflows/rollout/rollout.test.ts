@@ -1,20 +1,14 @@
 /** The loop of an owner on a real Temporal server, with activities that the tests play. */
 
-import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { Client, type WorkflowHandle } from '@temporalio/client';
+import type { WorkflowHandle } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import type { NativeConnection } from '@temporalio/worker';
-import { Worker } from '@temporalio/worker';
 import type { OwnerActivities } from '../../activities/owner/index.ts';
 import type { OwnerPlan, OwnerSnapshot, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
 import { searchAttributes } from '../../api/names.ts';
-import { loadWorkflowBundle } from '../../temporal/bundle.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
-import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually, recordingLogger } from '../../test/support/kube.ts';
-import { sinks } from '../../test/support/sinks.ts';
+import { setUpWorkers } from '../../test/support/shared-workers.ts';
+import { eventually } from '../../test/support/until.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { describeOwnerQuery, ownerObservedSignal, type RolloutState } from './messages.ts';
 
@@ -59,19 +53,6 @@ const lacking: OwnerView = { ...atRest, sets: [{ ...set, total: 0, active: 0, av
 
 const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, SearchAttributeType.KEYWORD);
 
-let connection: NativeConnection;
-let client: Client;
-let bundle: { code: string };
-
-beforeAll(async () => {
-  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
-  connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
-  client = new Client({ connection });
-  await ensureSearchAttributes(client.connection, 'default');
-  bundle = await loadWorkflowBundle();
-});
-afterAll(() => connection.close());
-
 /** What the activities answer, and what they were asked. */
 let view: OwnerView | undefined;
 let pendingCreations: OwnerSnapshot['pendingCreations'];
@@ -89,41 +70,34 @@ let beforeHoldups: () => Promise<void>;
 let readings: number;
 let plans: OwnerPlan[];
 let handle: WorkflowHandle;
-let taskQueue: string;
-let end: () => Promise<void>;
 
-beforeEach(async () => {
+const workers = setUpWorkers((taskQueue) => ({ [taskQueue]: activities }));
+const { taskQueue } = workers;
+
+const activities: OwnerActivities = {
+  observeOwner: async (): Promise<OwnerSnapshot | null> => {
+    readings += 1;
+    observe();
+    return view === undefined ? null : { view, candidates: [], pendingCreations };
+  },
+  listBlockers: async () => {
+    await beforeHoldups();
+    return blockedBy;
+  },
+  actOnOwner: async (_ref, _kind, plan) => {
+    plans.push(plan);
+    act(plan);
+  },
+};
+
+beforeEach(() => {
   readings = 0;
   plans = [];
   pendingCreations = [];
   act = () => undefined;
   observe = () => undefined;
   beforeHoldups = async () => undefined;
-  const activities: OwnerActivities = {
-    observeOwner: async (): Promise<OwnerSnapshot | null> => {
-      readings += 1;
-      observe();
-      return view === undefined ? null : { view, candidates: [], pendingCreations };
-    },
-    listBlockers: async () => {
-      await beforeHoldups();
-      return blockedBy;
-    },
-    actOnOwner: async (_ref, _kind, plan) => {
-      plans.push(plan);
-      act(plan);
-    },
-  };
-  taskQueue = `rollout-test-${randomUUID()}`;
-  const worker = await Worker.create({ connection, taskQueue, workflowBundle: bundle, sinks, activities });
-  const run = worker.run();
-  end = async () => {
-    await handle.terminate().catch(() => undefined); // most have ended
-    worker.shutdown();
-    await run;
-  };
 });
-afterEach(() => end());
 
 /** @param before what an earlier run has left, whose search attribute is still there */
 async function start(first: OwnerView, before?: RolloutState): Promise<void> {
@@ -131,9 +105,9 @@ async function start(first: OwnerView, before?: RolloutState): Promise<void> {
   const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
   const retry = { initialInterval: '1 second', backoffCoefficient: 1 } as const;
   const blockedOn = before?.blockedBy && [{ key: blockedOnKey, value: before.blockedBy.blockedOn }];
-  handle = await client.workflow.start('rollout', {
+  handle = await workers.client.workflow.start('rollout', {
     taskQueue,
-    workflowId: randomUUID(),
+    workflowId: workers.newWorkflowId(),
     args: [ref, before],
     retry,
     ...(blockedOn !== undefined && { typedSearchAttributes: blockedOn }),
@@ -238,10 +212,10 @@ describe('the workflow of an owner', () => {
     };
     await handle.signal(refreshSignal);
     await handle.result();
-    const { runId } = await client.workflow.getHandle(handle.workflowId).describe();
+    const { runId } = await workers.client.workflow.getHandle(handle.workflowId).describe();
     expect(runId).not.toBe(first);
     expect([readings, plans.length]).toEqual([4, 1]);
-    const { status } = await client.workflow.getHandle(handle.workflowId, first).describe();
+    const { status } = await workers.client.workflow.getHandle(handle.workflowId, first).describe();
     expect(status.name).toBe('CONTINUED_AS_NEW');
   });
 
@@ -251,12 +225,12 @@ describe('the workflow of an owner', () => {
     const signal = () => handle.signal(ownerObservedSignal, waiting);
     for (let count = 0; count < 1_000; count += 50) await Promise.all(Array.from({ length: 50 }, signal));
     await eventually(
-      async () => (await client.workflow.getHandle(handle.workflowId).describe()).runId !== first,
+      async () => (await workers.client.workflow.getHandle(handle.workflowId).describe()).runId !== first,
       90_000,
     );
     view = atRest;
-    await client.workflow.getHandle(handle.workflowId).signal(refreshSignal);
-    await client.workflow.getHandle(handle.workflowId).result();
+    await workers.client.workflow.getHandle(handle.workflowId).signal(refreshSignal);
+    await workers.client.workflow.getHandle(handle.workflowId).result();
   }, 120_000);
 });
 
@@ -264,7 +238,7 @@ describe('a rollout with a progress deadline', () => {
   /** One machine of three is missing, and its place is not free. */
   const stuck: OwnerView = { ...waiting, progress: 'updated', progressDeadlineSeconds: 2 };
   const blockedOn = async (of: WorkflowHandle) => (await of.describe()).typedSearchAttributes.get(blockedOnKey);
-  const current = () => client.workflow.getHandle(handle.workflowId);
+  const current = () => workers.client.workflow.getHandle(handle.workflowId);
   const reported = () => plans.flatMap(({ report }) => report?.progress ?? []);
 
   /** What the status says after a step. */
@@ -276,7 +250,7 @@ describe('a rollout with a progress deadline', () => {
 
   async function untilFailed(runId: string): Promise<void> {
     const isFailed = async () =>
-      (await client.workflow.getHandle(handle.workflowId, runId).describe()).status.name === 'FAILED';
+      (await workers.client.workflow.getHandle(handle.workflowId, runId).describe()).status.name === 'FAILED';
     await eventually(isFailed, 90_000);
   }
 
@@ -286,7 +260,7 @@ describe('a rollout with a progress deadline', () => {
     const first = (await handle.describe()).runId;
     await untilFailed(first);
 
-    const failed = client.workflow.getHandle(handle.workflowId, first);
+    const failed = workers.client.workflow.getHandle(handle.workflowId, first);
     expect(await blockedOn(failed)).toBe('CloudCapacity');
     expect(reported()).toEqual(['late']);
     await eventually(async () => (await current().describe()).runId !== first, 60_000);
@@ -345,7 +319,7 @@ describe('a rollout with a progress deadline', () => {
     await eventually(async () => (await current().describe()).runId !== third, 60_000);
     const { runId: fourth } = await current().describe();
     await untilFailed(fourth);
-    const { events } = await client.workflow.getHandle(handle.workflowId, fourth).fetchHistory();
+    const { events } = await workers.client.workflow.getHandle(handle.workflowId, fourth).fetchHistory();
     const started = events?.[0]?.workflowExecutionStartedEventAttributes;
     expect([started?.attempt, started?.continuedFailure]).toEqual([1, null]);
     expect(reported()).toEqual(['late', 'late']);

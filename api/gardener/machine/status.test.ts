@@ -181,6 +181,9 @@ describe('toIdentityPatch', () => {
   });
 
   it('keeps a priority and a node name that are there', () => {
-    expect(toIdentityPatch({ hasPriority: true }, { providerID: 'p' })).toEqual({ metadata: {}, spec: { providerID: 'p' } });
+    expect(toIdentityPatch({ hasPriority: true }, { providerID: 'p' })).toEqual({
+      metadata: {},
+      spec: { providerID: 'p' },
+    });
   });
 });

@@ -119,11 +119,7 @@ function progressText(machine: ReportedMachine, report: MachineReport, kind: Mac
   return subjects[kind] ?? descriptions.creating;
 }
 
-function successText(
-  { name, createdAt }: ReportedMachine,
-  report: MachineReport,
-  kind: MachineStep['kind'],
-): string {
+function successText({ name, createdAt }: ReportedMachine, report: MachineReport, kind: MachineStep['kind']): string {
   if (kind === 'health') return `Machine ${name} successfully re-joined the cluster`;
   if (kind !== 'join') return subjects[kind] ?? descriptions.creating;
   const joinedMs = report.stageSince === undefined ? Date.now() : Date.parse(report.stageSince);

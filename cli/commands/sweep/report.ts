@@ -1,5 +1,11 @@
 /** What `millwright sweep` prints: progress, orphans that wait for approval, and the report. */
-import { type Held, keptReasons, type NamedResource, type SweepProgress, type SweepReport } from '../../../workflows/orphansweep/messages.ts';
+import {
+  type Held,
+  keptReasons,
+  type NamedResource,
+  type SweepProgress,
+  type SweepReport,
+} from '../../../workflows/orphansweep/messages.ts';
 import { columns } from '../../columns.ts';
 
 /** The orphans that wait for approval, and why. */

@@ -1,9 +1,15 @@
 /** `millwright sweep`: starts a sweep, or approves orphans, and waits for the report. */
 import { hasWorkers, listServedClusters } from '../../../temporal/clusters.ts';
 import type { TemporalServer } from '../../../temporal/connection.ts';
-import { approveOrphans, findHeldSweeps, followSweep, type HeldSweep, startSweep } from '../../../temporal/schedules.ts';
-import { type SweepProgress, type SweepReport } from '../../../workflows/orphansweep/messages.ts';
+import {
+  approveOrphans,
+  findHeldSweeps,
+  followSweep,
+  type HeldSweep,
+  startSweep,
+} from '../../../temporal/schedules.ts';
 import type { Installation } from '../../../temporal/workflows.ts';
+import { type SweepProgress, type SweepReport } from '../../../workflows/orphansweep/messages.ts';
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 import { dialectName } from '../../dialect.ts';

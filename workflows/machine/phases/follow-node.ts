@@ -44,7 +44,12 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state);
   await removeNodes(state, [...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
   const nothing = { providerID: null, nodeName: null };
-  setMachine(state, await untilAnswered(state, doing, () => kubernetes.storeIdentity(state.ref, { hasPriority: state.machine.hasPriority }, nothing)));
+  setMachine(
+    state,
+    await untilAnswered(state, doing, () =>
+      kubernetes.storeIdentity(state.ref, { hasPriority: state.machine.hasPriority }, nothing),
+    ),
+  );
   startOver(state);
   const event = { reason: 'NodeDeleted', note: `Node ${nodeName} was deleted: the VM is replaced` } as const;
   await report(state, undefined, { stage: 'new', nodeName: null, isTimed: false, event });

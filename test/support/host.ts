@@ -1,0 +1,104 @@
+/**
+ * The Millwright that the tests of a run share: one process, in which each installation has workers and controllers of its
+ * own, as in `millwright run`. A process for each would cost a second of CPU more.
+ * POST / with a HostRequest starts one and answers when it is ready, DELETE /<namespace> ends it.
+ */
+import { once } from 'node:events';
+import { appendFileSync } from 'node:fs';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+
+/** What an installation is started with. */
+export interface HostRequest {
+  readonly namespace: string;
+  /** What is given to `millwright run`, by the names of its options. With both kubeconfigs. */
+  readonly options: Readonly<Record<string, string>>;
+  /** Takes the log, JSON lines. */
+  readonly logFile: string;
+}
+
+interface Hosted {
+  readonly logFile: string;
+  stop(): Promise<void>;
+}
+
+const installations = new Map<string, Hosted>();
+
+/** Of Temporal's SDK, which logs for the whole process: a line goes to the installation that it names, else to all. */
+const sdkLogger = pino(
+  {
+    name: 'temporal',
+  },
+  {
+    write(line: string) {
+      const named = [...installations].filter(([namespace]) => line.includes(namespace));
+      const to = named.length > 0 ? named.map(([, hosted]) => hosted) : installations.values();
+      for (const { logFile } of to) appendFileSync(logFile, line);
+    },
+  },
+);
+
+/** Loads Millwright when the first test wants it: most of the runs of a single file do not. */
+async function load() {
+  const [run, options, servers, components, client, config, connection, prometheus] = await Promise.all([
+    import('../../cli/commands/serve/command.ts'),
+    import('../../cli/options.ts'),
+    import('../../cli/servers.ts'),
+    import('../../cli/process/components.ts'),
+    import('../../kube/client.ts'),
+    import('../../kube/config.ts'),
+    import('../../temporal/connection.ts'),
+    import('prom-client'),
+  ]);
+  return { ...run, ...options, ...servers, ...components, ...client, ...config, ...connection, ...prometheus };
+}
+
+async function start({ namespace, options: given, logFile }: HostRequest): Promise<void> {
+  const millwright = await load();
+  const options = millwright.parseOptions(millwright.runCommand.flags, { namespace, ...given }, process.env);
+  const logger = pino({ level: options.logLevel }, pino.destination({ dest: logFile, sync: true }));
+  const connect = (path: string) => {
+    const limits = { qps: options.kubeApiQps, burst: options.kubeApiBurst };
+    const access = millwright.loadKubeconfig(path);
+    return millwright.createKubeClient({ access, userAgent: 'millwright/test (run)', ...limits });
+  };
+  const clients = { control: connect(options.controlKubeconfig), target: connect(options.targetKubeconfig) };
+  const stops = [clients.control.close, clients.target.close];
+  installations.set(namespace, {
+    logFile,
+    async stop() {
+      for (const stop of stops.toReversed()) await stop();
+    },
+  });
+  // The first connection says where the SDK logs to.
+  await (await millwright.connectWorkers(millwright.temporalServer(options), sdkLogger)).close();
+  const deps = { ...clients, logger, command: 'run', registry: new millwright.Registry() };
+  const components = [];
+  for (const startComponent of [millwright.startWorkersComponent, millwright.startControllersComponent]) {
+    const component = await startComponent(options, deps);
+    component.failed?.catch((err: unknown) => logger.error({ err }, 'has ended by itself'));
+    stops.push(component.stop);
+    components.push(component);
+  }
+  while (components.some(({ missing }) => missing().length > 0)) await sleep(20);
+}
+
+async function answer(request: IncomingMessage): Promise<void> {
+  if (request.method === 'POST') return start(JSON.parse(await text(request)) as HostRequest);
+  const namespace = (request.url ?? '').slice(1);
+  await installations.get(namespace)?.stop();
+  installations.delete(namespace);
+}
+
+const server = createServer((request, response) => {
+  answer(request).then(
+    () => response.writeHead(204).end(),
+    (error: unknown) => response.writeHead(500).end(String(error)),
+  );
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+console.log(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);

@@ -1,0 +1,82 @@
+/** Installations in the Millwright that all tests of a run share, see host.ts. */
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { spawnGuarded } from '../../deploy/local/process.ts';
+import type { HostRequest } from './host.ts';
+
+const variable = 'MILLWRIGHT_TEST_HOST';
+
+/** Starts the process, for a run of jest; its address goes into the environment. Answers how to end it. */
+export async function startHost(): Promise<() => Promise<void>> {
+  const main = fileURLToPath(new URL('host.ts', import.meta.url));
+  const child = spawnGuarded('KILL', process.execPath, [main], { stdio: ['ignore', 'pipe', 'inherit'] });
+  if (!child.stdout) throw new Error('the shared Millwright has no output');
+  const [url] = await once(createInterface(child.stdout), 'line');
+  process.env[variable] = String(url);
+  return async () => {
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  };
+}
+
+export interface HostedMillwright {
+  /** Everything that it has logged, JSON lines. */
+  logs(): string;
+  stop(): Promise<void>;
+}
+
+interface HostedOptions {
+  readonly namespace: string;
+  readonly kubeconfig: string;
+  readonly targetKubeconfig: string;
+  readonly temporalAddress: string;
+  /** More of the command line, name and value in turn. */
+  readonly flags: readonly string[];
+}
+
+/** It has no other replica that could lead, and sweeps when a test says so. */
+const quiet = { leaderElect: 'false', machineSafetyOrphanVmsPeriod: '0s' };
+
+/** Starts an installation in the shared Millwright, and resolves when it is ready. Throws what the process says. */
+export async function startHosted(options: HostedOptions): Promise<HostedMillwright> {
+  const { namespace, kubeconfig, targetKubeconfig, temporalAddress, flags } = options;
+  const folder = await mkdtemp(join(tmpdir(), 'millwright-hosted-'));
+  const logFile = join(folder, 'log');
+  const request: HostRequest = {
+    ...{ namespace, logFile },
+    options: { ...quiet, controlKubeconfig: kubeconfig, targetKubeconfig, temporalAddress, ...byName(flags) },
+  };
+  await ask('POST', '', JSON.stringify(request));
+  let lastLogs: string | undefined;
+  return {
+    logs: () => lastLogs ?? readFileSync(logFile, 'utf8'),
+    async stop() {
+      if (lastLogs !== undefined) return;
+      await ask('DELETE', namespace);
+      lastLogs = await readFile(logFile, 'utf8');
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+/** `['--log-level', 'debug']` as `{ logLevel: 'debug' }`. */
+function byName(flags: readonly string[]): Record<string, string> {
+  const options: Record<string, string> = {};
+  for (let i = 0; i < flags.length; i += 2) {
+    const name = flags[i]!.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    options[name] = flags[i + 1] ?? '';
+  }
+  return options;
+}
+
+async function ask(method: 'POST' | 'DELETE', path: string, body?: string): Promise<void> {
+  const url = process.env[variable];
+  if (url === undefined) throw new Error(`${variable} is not set: run the tests with npm test`);
+  const response = await fetch(`${url}/${path}`, { method, ...(body !== undefined && { body }) });
+  if (!response.ok) throw new Error(`the shared Millwright: ${await response.text()}`);
+}
