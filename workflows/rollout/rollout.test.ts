@@ -10,7 +10,7 @@ import { searchAttributes } from '../../api/names.ts';
 import { setUpWorkers } from '../../test/support/shared-workers.ts';
 import { eventually } from '../../test/support/until.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
-import { describeOwnerQuery, ownerObservedSignal, type RolloutState } from './messages.ts';
+import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 
 const set: SetView = {
   name: 'pool-1',
@@ -267,7 +267,7 @@ describe('a rollout with a progress deadline', () => {
     const { runId: second } = await current().describe();
     const history = await failed.fetchHistory();
     const { failure } = history.events?.at(-1)?.workflowExecutionFailedEventAttributes ?? {};
-    expect(failure?.applicationFailureInfo?.type).toBe('late');
+    expect(failure?.applicationFailureInfo?.type).toBe(progressDeadlineFailure);
     expect(failure?.message).toMatch(
       /n\/pool has made no progress for 2 s\nblocked by 2 machines:\npool-1-aaaaa: Crash/,
     );
@@ -385,7 +385,7 @@ describe('a rollout with a progress deadline', () => {
       await eventually(async () => {
         const { doing: now, deadline = '', replicas } = await describeNow();
         return change.paused
-          ? now.endsWith('for it is paused')
+          ? now.endsWith('on hold while paused')
           : replicas.active === 3 && Date.parse(deadline) > Date.now() + 300_000;
       }, 60_000);
       expect([(await current().describe()).runId, reported()]).toEqual([runId, []]);
