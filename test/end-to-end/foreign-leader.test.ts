@@ -99,10 +99,11 @@ async function untilLooked(times: number): Promise<void> {
 }
 
 describe('the workers', () => {
-  it('[mcm 112 partly] [invariant 1] pause while machine-controller-manager has the Leases, and go on without a second VM', async () => {
+  it('[mcm 112] [invariant 1] of two replicas pause while machine-controller-manager has the Leases; when a leader dies another goes on, and no VM is made twice', async () => {
     const { cloud, control, namespace, temporal } = millwright;
-    const worker = await startWorker();
+    const workers = [await startWorker(), await startWorker()];
     const leader = await startControllers();
+    await startControllers(); // which waits for its turn
     await millwright.createDeployment('going', 3);
     await millwright.untilMachines(3, 'Running');
     const slow = { ms: 500, maxMs: 3_000 };
@@ -116,8 +117,13 @@ describe('the workers', () => {
 
     await leader.kill('SIGKILL');
     for (const name of names) await hold(name, mcm);
-    await untilReadiness(worker, pausedBy(names[0]));
-    await until('what was under way has ended', async () => worker.logs().includes('"msg":"workers paused"'));
+    for (const worker of workers) {
+      await untilReadiness(worker, pausedBy(names[0]));
+      await until(
+        'what was under way has ended',
+        async () => worker.logs().includes('"msg":"workers paused"'),
+      );
+    }
     const seen = proxy.seen.length;
     const calls = (await cloud.calls()).length;
     await millwright.scale('coming', 9);
@@ -127,7 +133,7 @@ describe('the workers', () => {
         .getHandle(workflowId)
         .signal('retryNow')
         .catch(() => undefined); // the list is a moment behind
-    await untilLooked(5);
+    await untilLooked(10);
 
     expect((await cloud.calls()).length).toBe(calls);
     expect(proxy.seen.slice(seen).filter((request) => !isLease(request) && request.method !== 'GET')).toEqual([]);
@@ -136,9 +142,8 @@ describe('the workers', () => {
 
     await cloud.setFaults();
     for (const name of names) await hold(name, '');
-    await startControllers();
     await millwright.untilMachines(9, 'Running', 120_000);
-    await untilReadiness(worker, working);
+    for (const worker of workers) await untilReadiness(worker, working);
     const uids = (await cloud.vms({ all: true })).map(({ tags }) => tags[ourNames.machineUid]);
     expect(new Set(uids).size).toBe(uids.length);
     expect(await cloud.stats()).toMatchObject({ vmsNow: 9 });
