@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { recordingLogger } from '../test/support/kube.ts';
+import type { Workers } from './pausable-workers.ts';
 import { startPausableWorkers } from './pausable-workers.ts';
-import type { Workers } from './worker.ts';
 
 describe('startPausableWorkers', () => {
   it('rejects `failed` with the error of workers that cannot start again after a pause, and tries once', async () => {

@@ -5,7 +5,16 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { FailureCode } from '../api/failures.ts';
 import type { Holder } from '../kube/foreign-holder.ts';
 import type { Logger } from '../kube/logger.ts';
-import type { Workers } from './worker.ts';
+
+/** Running workers. */
+export interface Workers {
+  /** What is not ready yet; empty when everything is. */
+  missing(): string[];
+  /** Rejects when a worker ends by itself, and when Temporal was restored from a backup. Never resolves. */
+  readonly failed: Promise<never>;
+  /** Takes no new work, gives activities 20 s to end before they are cancelled, and writes queued Events. */
+  stop(): Promise<void>;
+}
 
 /** Why no activity may start now; undefined while all may. */
 export type Refusal = () => string | undefined;

@@ -23,7 +23,7 @@ import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 import { createSweepMemory } from './past-sweeps.ts';
-import { type Refusal, refuseActivities } from './pausable-workers.ts';
+import { type Refusal, refuseActivities, type Workers } from './pausable-workers.ts';
 import { detectRestore, type RestoreDetection } from './restore-detection.ts';
 
 export interface WorkersOptions {
@@ -52,16 +52,6 @@ export interface WorkersOptions {
   /** Asked before each attempt of an activity. */
   readonly refusal: Refusal;
   readonly logger: Logger;
-}
-
-/** Running workers. */
-export interface Workers {
-  /** What is not ready yet; empty when everything is. */
-  missing(): string[];
-  /** Rejects when a worker ends by itself, and when Temporal was restored from a backup. Never resolves. */
-  readonly failed: Promise<never>;
-  /** Takes no new work, gives activities 20 s to end before they are cancelled, and writes queued Events. */
-  stop(): Promise<void>;
 }
 
 /** Pause between two evictions of a pod that its budget protects. */

@@ -7,8 +7,8 @@ import * as names from '../api/gardener/names.ts';
 
 const rooms = ['api', 'activities', 'workflows', 'controllers', 'temporal', 'kube', 'cli'];
 
-/** Where the words belong: the dialect, and what users type or read of the system that Millwright replaces. */
-const homes = ['api/gardener/'];
+/** Where the words belong: the dialect, and the one place that names the dialect of the command line. */
+const homes = ['api/gardener/', 'cli/dialect.ts'];
 
 /** Words of names.ts that Kubernetes, Temporal or the engine use as well, so that they give nothing away. */
 const shared = new Set([

@@ -8,6 +8,7 @@ import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { startWorkers } from '../../temporal/worker.ts';
+import { dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { temporalServer } from '../servers.ts';
@@ -34,7 +35,7 @@ export async function startControllersComponent(
     control,
     target,
     installation: { client, name: installation, cluster: clusterId },
-    dialect: 'gardener',
+    dialect: dialectName,
     namespace: options.namespace,
     defaults: machineLimits(options),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,

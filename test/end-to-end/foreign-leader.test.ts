@@ -119,10 +119,7 @@ describe('the workers', () => {
     for (const name of names) await hold(name, mcm);
     for (const worker of workers) {
       await untilReadiness(worker, pausedBy(names[0]));
-      await until(
-        'what was under way has ended',
-        async () => worker.logs().includes('"msg":"workers paused"'),
-      );
+      await until('what was under way has ended', async () => worker.logs().includes('"msg":"workers paused"'));
     }
     const seen = proxy.seen.length;
     const calls = (await cloud.calls()).length;

@@ -26,6 +26,7 @@ describe('toMachineSnapshot', () => {
       createdAt: '2026-08-19T10:00:00Z',
       managed: false,
       finalizers: [],
+      hasPriority: false,
       phase: '',
       forceDeletion: false,
       limits: defaults,
@@ -43,6 +44,7 @@ describe('toMachineSnapshot', () => {
         ...metadata,
         deletionTimestamp: '2026-08-19T11:00:00Z',
         finalizers: ['example.com/other', finalizers.machine],
+        hasPriority: true,
         labels: {
           [labels.node]: 'node-1',
           [labels.name]: 'pool-a',
