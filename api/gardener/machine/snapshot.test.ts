@@ -44,7 +44,6 @@ describe('toMachineSnapshot', () => {
         ...metadata,
         deletionTimestamp: '2026-08-19T11:00:00Z',
         finalizers: ['example.com/other', finalizers.machine],
-        hasPriority: true,
         labels: {
           [labels.node]: 'node-1',
           [labels.name]: 'pool-a',
@@ -74,6 +73,7 @@ describe('toMachineSnapshot', () => {
       createdAt: '2026-08-19T10:00:00Z',
       managed: true,
       finalizers: ['example.com/other', finalizers.machine],
+      hasPriority: true,
       deletingSince: '2026-08-19T11:00:00Z',
       phase: 'Terminating',
       stage: 'deleting',
