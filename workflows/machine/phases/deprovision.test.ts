@@ -210,7 +210,7 @@ describe('the deletion of a VM', () => {
     await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect((await described()).unblock).toMatch(
-      /^Correct the credentials .* The VM was made by provider played from class small, generation 1, .* millwright.dev\/places/,
+      /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
     );
     expect(cluster.steps).not.toContain('removeFinalizer');
   });
