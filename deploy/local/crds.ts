@@ -31,7 +31,10 @@ export async function installCrds(kubeconfig: string): Promise<number> {
 }
 
 /** Applies one CRD, strictly, and waits until the server serves it. */
-export async function installCrd(client: KubeClient, crd: CrdManifest): Promise<void> {
+export async function installCrd(
+  client: KubeClient,
+  crd: Pick<CrdManifest, 'apiVersion' | 'kind' | 'metadata'>,
+): Promise<void> {
   const { name } = crd.metadata;
   const apply = applyPatch(crd, { fieldManager: 'millwright-stack', force: true });
   await client.patch(customResourceDefinitions, { name }, apply, { fieldValidation: 'Strict' });

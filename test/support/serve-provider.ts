@@ -1,5 +1,5 @@
 /** A provider of a test's own, in the process of the test. */
-import { Worker } from '@temporalio/worker';
+import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities } from '../../api/provider.ts';
 import { connectWorkers } from '../../temporal/connection.ts';
@@ -11,10 +11,12 @@ export async function serveProvider(
   { namespace }: Installation,
   name: string,
   activities: Partial<ProviderActivities>,
+  interceptors: WorkerOptions['interceptors'] = {},
 ): Promise<() => Promise<void>> {
   const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
   const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
-  const worker = await Worker.create({ connection, taskQueue: providerTaskQueue(namespace, name), activities });
+  const taskQueue = providerTaskQueue(namespace, name);
+  const worker = await Worker.create({ connection, taskQueue, activities, interceptors });
   const run = worker.run();
   return async () => {
     worker.shutdown();

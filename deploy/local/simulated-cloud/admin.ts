@@ -33,6 +33,8 @@ export interface SimulatedCloudOptions {
   readonly statusUpdateMs?: number;
   /** The longest a pod takes to end. Default 30 000. */
   readonly maxGraceMs?: number;
+  /** What the name of a Node has before that of its VM. Default: nothing. */
+  readonly nodePrefix?: string;
 }
 
 /** A VM as the admin API shows it: everything that is known, its user data too. */
@@ -120,6 +122,7 @@ function flagsOf(options: SimulatedCloudOptions): string[] {
     'lease-renew-ms': options.leaseRenewMs,
     'status-update-ms': options.statusUpdateMs,
     'max-grace-ms': options.maxGraceMs,
+    'node-prefix': options.nodePrefix,
   };
   return [
     ...Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`])),

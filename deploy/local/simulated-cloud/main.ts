@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { z } from 'zod';
 import { startKubelets } from './kubelets.ts';
 import { startServer } from './server.ts';
-import { openState } from './state.ts';
+import { openState, type StoredVm } from './state.ts';
 
 const count = z.coerce.number().int().min(0);
 
@@ -19,6 +19,7 @@ const Flags = z.object({
   'lease-renew-ms': count.min(100).default(10_000),
   'status-update-ms': count.min(100).default(300_000),
   'max-grace-ms': count.default(30_000),
+  'node-prefix': z.string().default(''),
 });
 
 const { values } = parseArgs({
@@ -33,6 +34,7 @@ const { values } = parseArgs({
     'lease-renew-ms': { type: 'string' },
     'status-update-ms': { type: 'string' },
     'max-grace-ms': { type: 'string' },
+    'node-prefix': { type: 'string' },
   },
 });
 const { data: flags, error } = Flags.safeParse(values);
@@ -58,12 +60,13 @@ const kubelets =
         maxGraceMs: flags['max-grace-ms'],
         logger,
       });
-for (const vm of state.vms()) kubelets?.start(vm);
+const startKubelet = (vm: StoredVm) => kubelets?.start({ ...vm, name: `${flags['node-prefix']}${vm.name}` });
+for (const vm of state.vms()) startKubelet(vm);
 const server = await startServer({
   state,
   tokens: flags.token,
   port: flags.port,
-  onStart: (vm) => kubelets?.start(vm),
+  onStart: startKubelet,
   logger,
 });
 process.stdout.write(`${JSON.stringify({ url: server.url })}\n`);
