@@ -58,7 +58,7 @@ function keepAlive(context: Context): () => void {
 
 /**
  * The longest that a call to a cloud, with the pause after it, is tried again without anybody hearing of it, ms. After
- * that the workflow tries again, which shows the error, waits as long as the cloud asks for and can be told not to.
+ * that the workflow tries again, which shows the error, waits as long as the cloud asks for, and can be signalled to retry now.
  */
 const quietMs = 10_000;
 

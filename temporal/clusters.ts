@@ -15,7 +15,7 @@ const workflowTasks = 1;
 const mark = / for cluster ([0-9a-f-]+)$/;
 
 /**
- * UID of the watched namespace, which tells it from a namespace of the same name in another cluster. undefined, with a
+ * UID of the watched namespace, which differs from that of a namespace of the same name in another cluster. undefined, with a
  * warning in the log, where we may not read it.
  */
 export async function findClusterId(

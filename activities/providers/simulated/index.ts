@@ -27,7 +27,7 @@ const csiDriver = 'csi.simulated.millwright.dev';
 /** All that looking for VMs and deleting them needs, so that no deletion waits for what is wrong elsewhere. */
 const Reach = z.object({ endpoint: SimulatedProviderSpec.shape.endpoint });
 
-/** What tells the VMs of this installation from others. */
+/** Tags by which the VMs of this installation are found. */
 const Scope = z.object({ ...Reach.shape, tags: SimulatedProviderSpec.shape.tags });
 
 /** Makes the provider. Credentials: the key `token` of a Secret. */

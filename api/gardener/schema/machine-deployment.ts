@@ -92,7 +92,7 @@ export const MachineDeploymentSpec = z
   .object({
     ...ownerSpec,
     template: MachineTemplate.describe('What the machines are made from. A change of it starts a rollout.'),
-    strategy: MachineDeploymentStrategy.optional().describe('How old machines make way for new ones. Mandatory.'),
+    strategy: MachineDeploymentStrategy.optional().describe('How new machines replace old ones. Mandatory.'),
     revisionHistoryLimit: z.int32().optional().describe('Old MachineSets that are kept. Default: all.'),
     paused: z.boolean().optional().describe('Changes of the template wait, scaling goes on. Default: false.'),
     rollbackTo: z

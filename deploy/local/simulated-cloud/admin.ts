@@ -66,7 +66,7 @@ export interface SimulatedCloud {
   calls(): Promise<CallRecord[]>;
   /** The VM goes on as `running` while its kubelet falls silent. */
   killVm(id: string): Promise<void>;
-  /** Boots the VM anew: its kubelet speaks again, and registers its Node if that is gone. */
+  /** Boots the VM again: its kubelet reports again, and registers its Node if that is gone. */
   restartVm(id: string): Promise<void>;
   /** SIGKILL to the process. Its state stays. */
   kill(): Promise<void>;

@@ -51,7 +51,7 @@ function draining({ blockedBy }: MachineState, { deadline, force }: DrainRequest
     doing: force ? 'deleting the pods of the node' : 'draining the node',
     waitingFor: isBlocked
       ? `the PodDisruptionBudget ${blockedBy} to allow evictions`
-      : 'its pods to be gone: the pending activity drainNode tells which',
+      : 'its pods to be gone: the pending activity drainNode shows which',
     until: deadline,
     blockedOn: isBlocked ? 'PodDisruptionBudget' : 'Drain',
     unblock: 'Send the signal forceDeletion to delete the pods, or skipDrain to leave them.',
