@@ -56,11 +56,11 @@ export const classEvents = {
   ClassInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
   ClassNotReleased: {
     type: 'Warning',
-    when: 'The class was deleted, but a sweep could not let it go: what is left in its cloud, or who refused.',
+    when: 'A sweep could not remove the finalizer of a deleted class. The note says what is left in the cloud, or what refused.',
   },
   OrphansHeld: {
     type: 'Warning',
-    when: 'A sweep waits until a person has approved which orphans go: how many, the command, and why.',
+    when: 'A sweep waits until a person approves the deletion of orphans. The note says how many, why, and the command.',
   },
   OrphanDeleted: {
     type: 'Warning',
@@ -85,7 +85,7 @@ export const deploymentEvents = {
   ScalingMachineSet: { type: 'Normal', when: 'A MachineSet was made, or its replicas were changed.' },
   ProgressDeadlineExceeded: {
     type: 'Warning',
-    when: 'The rollout has got no further for progressDeadlineSeconds: which machines hold it up, and why.',
+    when: 'The rollout has made no progress for progressDeadlineSeconds. The note names the machines that it waits for, and why.',
   },
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;

@@ -3,7 +3,7 @@
  * A dialect's own names are in its folder (`api/gardener/names.ts`).
  */
 
-/** Prefix of every label and annotation of our own. No manifest that a replaced system accepts needs one. */
+/** Prefix of every label and annotation of our own. Manifests for the replaced systems work without them. */
 const prefix = 'millwright.dev/';
 
 /** Labels and annotations of our own. */
@@ -12,7 +12,7 @@ export const names = {
   machineUid: `${prefix}machine-uid`,
   /** Annotation on a Machine: JSON list of the places where VMs of it may be, whatever its class says by now. */
   places: `${prefix}places`,
-  /** Annotation on a Machine that is being deleted: names of Nodes that go with it, with commas, though it names no VM. */
+  /** Annotation on a Machine that is being deleted: comma-separated names of Nodes to delete with it, even without provider ID. */
   nodes: `${prefix}nodes`,
   /** Annotation on a Machine: how many of its VMs were replaced under it, because their Nodes were deleted. */
   replacements: `${prefix}replacements`,
@@ -20,7 +20,7 @@ export const names = {
   replaced: `${prefix}replaced`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,
-  /** Annotation on a MachineSet: names of the machines that are created in it, with commas, until a rollout is complete. */
+  /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
   creating: `${prefix}creating`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
@@ -28,10 +28,10 @@ export const names = {
   machine: `${prefix}machine`,
 } as const;
 
-/** Kubernetes' finalizer on what was deleted with `--cascade=orphan`, until its garbage collector has released what that owns. */
+/** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */
 export const orphanFinalizer = 'orphan';
 
-/** Search attributes of every Millwright workflow, all of type Keyword. */
+/** Search attributes that Millwright registers, all of type Keyword. A workflow has those that apply. */
 export const searchAttributes = {
   installation: 'MillwrightInstallation',
   phase: 'MillwrightPhase',
@@ -55,7 +55,7 @@ export const blockers = {
   Drain: 'pods are still on the Node',
   KubernetesApi: 'a Kubernetes API server does not answer or refuses',
   Brake: 'a sweep would delete many resources, or does not trust the list of Machines, and waits for approval',
-  Rollout: 'a rollout does not move on, and its machines do not say why',
+  Rollout: 'a rollout makes no progress, and none of its machines reports a cause',
 } as const;
 export type Blocker = keyof typeof blockers;
 

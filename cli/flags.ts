@@ -215,14 +215,14 @@ export const flags = {
     value: 'number',
     default: '3',
     description:
-      'How many orphans a sweep deletes without approval, unless --orphan-brake-rate allows more. If there are more orphans, the sweep waits for `millwright sweep approve`.',
+      'A sweep deletes at most this many orphans without approval, or --orphan-brake-rate if that is more. If there are more orphans, or the sweep doubts its input, it waits for `millwright sweep approve`.',
     schema: wholeNumber(0, 1_000_000),
   },
   orphanBrakeRate: {
     value: 'percent',
     default: '10',
     description:
-      'How many orphans a sweep deletes without approval, in percent of the listed VMs, unless --orphan-brake-count allows more. 0: every deletion needs approval.',
+      'A sweep deletes at most this percentage of the listed VMs without approval, or --orphan-brake-count if that is more. 0: every deletion needs approval, whatever the count.',
     schema: wholeNumber(0, 100),
   },
   leaderElect: {
@@ -282,7 +282,8 @@ export const flags = {
   watch: {
     value: 'true|false',
     default: 'true',
-    description: 'Whether `rollout status` waits until the rollout is complete or late. false: it reports once.',
+    description:
+      'Whether `rollout status` waits until the rollout is complete or misses its progress deadline. false: it reports once.',
     schema: trueOrFalse,
   },
   toRevision: {

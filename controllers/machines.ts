@@ -12,7 +12,7 @@ import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
 import { byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
 
-/** What a workflow was signalled last. Unequal fields are changes; a field that nobody can see now is not. */
+/** What a workflow was signalled last. A field that differs is a change. One that cannot be seen now keeps its last value. */
 interface Signalled {
   readonly uid: string;
   readonly desiredState: string;
@@ -61,7 +61,7 @@ export function createMachineController(context: MachineControllerContext) {
     const before = last?.uid === ref.uid ? last : undefined;
     if (attention(seen.machine, seen.node).length === 0) {
       forget(key); // a later return to what was signalled last is a change again
-      // Without our finalizer its workflow has ended by itself, unless somebody else took the finalizer off.
+      // Its workflow has ended, unless somebody else removed the finalizer: then it must read the Machine.
       if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
       return;
     }

@@ -26,7 +26,7 @@ export function ofInstallation<T extends object>({ cluster }: Installation, inpu
   return cluster === undefined ? input : { ...input, cluster };
 }
 
-/** A failed run is followed by another one: the first at once, the next ones with growing pauses. */
+/** A failed run is followed by another one: the first after 1 s, the next ones with growing pauses. */
 export const anotherRun = {
   initialInterval: 1_000,
   backoffCoefficient: 2,

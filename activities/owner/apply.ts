@@ -15,8 +15,8 @@ import { type Failures, noteFailure, recordOn, report, reportFailures } from './
 import { inBatches, type Owner, ownSets, readAsPlanned, type Step } from './step.ts';
 
 /**
- * Runs a step that was planned. Safe to repeat: machines have their names, deletions and changes the version that they
- * were planned for. What was planned for another generation of the owner, or for a set that has other replicas by now, is
+ * Runs a step that was planned. A repeated step creates no additional machine: the plan fixes the names of new machines,
+ * and the versions of what it changes or deletes. What was planned for another generation of the owner, or for a set that has other replicas by now, is
  * left to the next reading: an attempt may start long after its plan was made. When it throws, no request is running.
  */
 export async function applyPlan(step: Step): Promise<void> {
@@ -40,7 +40,7 @@ async function runStep(step: Step, failures: Failures): Promise<void> {
   }
   if (owner === undefined) return;
 
-  const scaled = await growSets(step, owner, failures);
+  const scaled = await changeSets(step, owner, failures);
   await inBatches(step, plan.remove, (candidate) => deleteMachine(step, candidate, failures));
   for (const set of plan.releaseSets) {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);
@@ -50,7 +50,7 @@ async function runStep(step: Step, failures: Failures): Promise<void> {
 }
 
 /** Creates and changes sets, and creates machines in them. Returns the new generations of scaled sets, by name. */
-async function growSets(step: Step, owner: Owner, failures: Failures): Promise<Map<string, number>> {
+async function changeSets(step: Step, owner: Owner, failures: Failures): Promise<Map<string, number>> {
   const { plan } = step;
   const { deployment } = owner;
   const scaled = new Map<string, number>();
@@ -98,8 +98,8 @@ async function createSet(
 
 /**
  * All that a step changes of a set before it creates or deletes machines there, in one patch: replicas, annotations, and
- * the record of the creation. The record is written before the first machine: whoever takes over from a lost step, which
- * may still be running, creates the same machines and no others as well. It stays until the next creation, or until the
+ * the record of the creation. The record is written before the first machine: a step that was thought
+ * lost may still run, and its successor creates the same names. It stays until the next creation, or until the
  * rollout is complete.
  *
  * A set whose spec was changed since the plan was made, or that records another creation, is left as it is. A status that
@@ -147,7 +147,7 @@ async function createMachine(
     await deps.control.create(api.kinds.machine, toNewMachine(api, set, name));
     recordOn(deps.events, sets, set, 'SuccessfulCreate', `Created machine ${name}`);
   } catch (error) {
-    // An earlier attempt created it. Or it is somebody else's: then the next reading is one short and takes a new name.
+    // An earlier attempt created it. Or it is somebody else's: then the next plan creates one more, under a new name.
     if (!isAlreadyExists(error)) throw error;
   }
 }

@@ -18,7 +18,7 @@ export function desiredReplicas(view: OwnerView): Map<string, number> {
 }
 
 /**
- * Machines of each set that will be deleted besides the Failed ones, by name. All machines of an owner that is being
+ * Machines of each set that will be deleted besides the Failed ones, by name. All others of an owner that is being
  * deleted. A set whose machines stay after `--cascade=orphan`, the Failed ones included, is left out.
  */
 export function excessOf(view: OwnerView): Map<string, number> {
@@ -27,7 +27,7 @@ export function excessOf(view: OwnerView): Map<string, number> {
   const isRolling = hasOldMachines(view) && !isRolloutSuspended(view);
   const excess = (set: SetView) => {
     const over = set.active - (desired.get(set.name) ?? 0);
-    // A scale-down deletes what is marked for it: a Failed machine, which is deleted anyway, takes no mark's place.
+    // A scale-down deletes what is marked for it: Failed machines do not count against the marked ones.
     return Math.max(over - set.failed, isRolling ? 0 : Math.min(set.marked ?? 0, over));
   };
   return new Map(losing.map((set) => [set.name, excess(set)]));

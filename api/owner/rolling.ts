@@ -9,7 +9,7 @@
  * | 3/3 | none | 3 | 1 | 4 machines may exist, and 3 have to be available |
  * | 3/3 | 1/0 | 3 | 1 | the new machine is not available yet |
  * | 3/3 | 1/1 | 2 | 1 | 4 are available, 3 have to be: one old machine may go |
- * | 2/2, 1 leaving | 1/1 | 2 | 1 | the leaving machine still counts as existing |
+ * | 2/2, 1 being deleted | 1/1 | 2 | 1 | the machine that is being deleted still exists |
  * | 2/2 | 1/1 | 2 | 2 | there is room for one more |
  *
  * Recreate asks for 0 old machines at once, and for new ones when no old machine is left.
@@ -27,8 +27,8 @@ import {
 } from './set-counts.ts';
 
 /**
- * Old sets lose what the bounds allow: first the machines that never were available; then, oldest set first, those that
- * are not available now, as long as enough others are or may be again; then those above the minimum. They get no machine.
+ * Old sets never grow. They lose, oldest set first: 1. machines that never were available; 2. unavailable machines, as long
+ * as the minimum stays reachable; 3. available machines above the minimum.
  * The new set gets what there is room for, or loses machines that are marked for a scale-down.
  * @param sets those of the view that are not being deleted
  */
@@ -38,9 +38,9 @@ export function rollingReplicas(view: OwnerView, sets: readonly SetView[]): Map<
   const kept = newSet === undefined ? 0 : countKept(newSet);
   const aboveMinimum = sumOf(sets, (set) => set.available) - minAvailable(view, newSet);
   const marked = newSet === undefined ? 0 : Math.max(0, Math.min(markedForScaleDown(view, newSet), aboveMinimum));
-  const leaving = Math.max(0, kept - view.replicas, marked);
+  const toLose = Math.max(0, kept - view.replicas, marked);
   // At worst all machines that the new set loses are available.
-  const spare = aboveMinimum - Math.min(leaving, newSet?.available ?? 0);
+  const spare = aboveMinimum - Math.min(toLose, newSet?.available ?? 0);
 
   const desired = new Map(oldSets.map((set) => [set.name, countKept(set) - set.starting]));
   take(desired, oldSets, spare + sumOf(oldSets, countUnavailable), countUnavailable);
@@ -55,16 +55,16 @@ function grownReplicas(view: OwnerView, newSet: SetView | undefined): number {
   return Math.min(view.replicas, (newSet?.active ?? 0) + room);
 }
 
-/** Takes `count` machines from the sets in their order, at most `available(set)` of each. */
+/** Takes `count` machines from the sets in their order, at most `mostOf(set)` of each. */
 function take(
   desired: Map<string, number>,
   sets: readonly SetView[],
   count: number,
-  available: (set: SetView) => number,
+  mostOf: (set: SetView) => number,
 ): void {
   let rest = Math.max(0, count);
   for (const set of sets) {
-    const taken = Math.min(rest, available(set));
+    const taken = Math.min(rest, mostOf(set));
     desired.set(set.name, (desired.get(set.name) ?? 0) - taken);
     rest -= taken;
   }

@@ -31,7 +31,7 @@ const deletionPhases: readonly Phase[] = [drain, deprovision];
 
 /**
  * Workflow type `machine`. Its input is a reference; the object is read live. `persisted` is what its own continue-as-new
- * hands on; a run that takes over from a failed one ignores it, and finds out by itself how far that one was. Completes
+ * passes on; a run that takes over from a failed one ignores it, and derives the progress from the objects. Completes
  * when the Machine is gone, also when it never existed or another object has its name.
  */
 export async function machine(ref: ObjectRef, persisted?: PersistedState): Promise<void> {
@@ -39,7 +39,7 @@ export async function machine(ref: ObjectRef, persisted?: PersistedState): Promi
   const state = newState(ref, failed === undefined ? persisted : undefined);
   setHandler(describeQuery, () => describe(state), { description: 'What the machine is doing and waits for.' });
   try {
-    listen(state); // first: a run that ends before it has read anything hands on the signals
+    listen(state); // first: signals that have arrived must reach the next run
     if (failed !== undefined) {
       state.failedRun = failed;
       await reportRun(failed, { kind: 'Machine', ref });
@@ -99,7 +99,7 @@ async function runDeletion(state: MachineState): Promise<boolean> {
 /** Runs until the Machine is deleted, which interrupts every wait. A create call under way is waited for. */
 async function runUntilDeleted(state: MachineState, body: () => Promise<void>): Promise<void> {
   const scope = new CancellationScope();
-  let wasDeleted = false; // although an answer that was on its way may not know of it yet
+  let wasDeleted = false; // stays true even if a later, older answer lacks the deletion
   state.onChange = () => {
     wasDeleted ||= isDeleting(state);
     if (wasDeleted) scope.cancel();

@@ -15,7 +15,7 @@ import { desiredReplicas, excessOf } from '../../api/owner/replicas.ts';
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
 import { creationHeadroom, isRolloutSuspended, newSetOf, waitsForOldMachines } from '../../api/owner/set-counts.ts';
 
-/** Machines that one step creates or deletes at most. */
+/** Machines that one step creates at most; of deletions the reading brings as many candidates. */
 export const maxPerStep = 100;
 
 /** A prefix and a unique suffix. */
@@ -102,14 +102,14 @@ function isEmptied(set: SetView): boolean {
   return set.deleting && set.hasOurFinalizer && set.total === 0;
 }
 
-/** Whether the set of the template has to be created now. A deleted set of the template still has the name. */
+/** Whether the set of the template has to be created now. One that is being deleted still has the name, so it counts. */
 function isSetMissing(view: OwnerView): boolean {
   return !view.paused && !view.sets.some((set) => set.isNew) && !waitsForOldMachines(view);
 }
 
 /**
- * The missing names of a pending creation are used first: the step that recorded it, and that may still be running, then
- * creates the same machines and no others as well.
+ * The missing names of a pending creation are used first: a step that was thought lost may still run; it then
+ * creates the same names, so no additional machines.
  */
 function planCreation(
   view: OwnerView,

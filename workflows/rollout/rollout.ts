@@ -51,7 +51,7 @@ export async function machineSet(ref: ObjectRef): Promise<void> {
 /** Steps start this far apart, so that one step handles all changes in between. */
 const stepPauseMs = 250;
 
-/** Readings older than this are discarded, ms: all workers may have been down since. Counted on Temporal's clock. */
+/** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
 const maxReadingAgeMs = 60_000;
 
 /** Above this many events a run continues as a new one. */
@@ -108,7 +108,7 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. refused: a request failed. */
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. refused: a request failed. */
 type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
@@ -146,7 +146,7 @@ async function runStep(run: OwnerRun): Promise<StepOutcome> {
 
 /**
  * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
- * wait for. A cache that is behind costs a reading or a moment, never a machine: plans are made from readings.
+ * wait for. A stale cache can cause an unnecessary reading or a delay, never a wrong deletion: plans use readings.
  */
 function isWorthAStep({ observed, clock, blockedBy, description }: OwnerRun): boolean {
   if (observed === undefined) return false;

@@ -29,11 +29,11 @@ export type Creation =
       readonly state: 'named';
       /** Left out once its Node has joined. */
       readonly attempt?: Attempt;
-      /** Its Node has joined: from then on the cloud lists the VM for certain. */
+      /** Its Node has joined, so the cloud lists the VM. A call after the join may create one again, unless it is refused. */
       readonly hasJoined: boolean;
     };
 
-/** A request for a VM, which is repeated unchanged until its outcome is known. */
+/** A request for a VM. Calls repeat it unchanged until its outcome is known. */
 export interface Attempt {
   /** How many attempts for this VM were given up before this one. */
   readonly ordinal: number;

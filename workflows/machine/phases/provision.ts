@@ -131,8 +131,8 @@ function noteCloud(state: MachineState, answer: Vm | Failure): void {
 }
 
 /**
- * Whether the cloud has given the Node a name under which a Node of another VM is there. Where names are made from
- * addresses, that VM is gone. A Node with the Machine's name is its own and may have joined already.
+ * Whether a Node of another VM already has the name that the cloud gave. With names made from addresses, it is left over
+ * from a VM that is gone. A Node with the Machine's name is its own and may have joined already.
  */
 async function isNodeTaken(state: MachineState, { providerID, nodeName }: Vm): Promise<boolean> {
   if (nodeName === undefined || nodeName === state.machine.nodeName || nodeName === state.ref.name) return false;
@@ -149,7 +149,7 @@ async function abandonVm(state: MachineState, attempt: Attempt, { providerID, no
   return fail(state, { kind: 'claimNode', code: 'Internal', message }, 'StaleNode');
 }
 
-/** From here on the VM is known to the Machine, whatever becomes of it. */
+/** Stores the VM's identity on the Machine, before anything else can fail. */
 async function storeIdentity(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<void> {
   const { machine } = state;
   const isNamed = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(providerID);
