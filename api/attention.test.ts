@@ -124,15 +124,13 @@ describe('attention', () => {
     expect(attention({ ...machine, ...change }, view)).toEqual(found);
   });
 
-  it('notices a machine whose VM is being replaced, until neither its status nor a node says that it has one', () => {
-    const { providerID: _, nodeName, ...nameless } = { ...machine, onNodeDeleted: 'replaceVm' as const };
-    const named = { ...nameless, nodeName: nodeName ?? '' };
+  it('notices a machine whose VM is being replaced, and not one that merely has no provider ID', () => {
+    const { providerID: replacedVm, ...nameless } = { ...machine, onNodeDeleted: 'replaceVm' as const };
+    const between = { ...nameless, replacedVm: replacedVm ?? '' };
 
-    expect(attention(machine, node)).toEqual([]);
-    expect(attention(named, absent)).toEqual(['vmMissing', 'nodeMissing']);
-    expect(attention({ ...named, stage: 'new' }, absent)).toEqual(['stage', 'vmMissing']);
-    expect(attention(nameless, absent)).toEqual(['vmMissing', 'nodeMissing']);
-    expect(attention({ ...nameless, stage: 'new' }, absent)).toEqual(['stage']);
+    expect(attention(between, absent)).toEqual(['vmMissing', 'nodeMissing']);
+    expect(attention({ ...between, stage: 'available' }, absent)).toEqual(['vmMissing']);
+    expect(attention(nameless, node)).toEqual([]);
   });
 
   it('notices a Running machine that names no node', () => {

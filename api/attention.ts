@@ -64,10 +64,9 @@ export function stageByNode(machine: MachineSnapshot, node: NodeView): MachineSt
   return node.startingUp && stage !== 'unhealthy' ? stage : 'running';
 }
 
-/** Whether the VM of a machine was deleted to be replaced, and its Node or its stage still says that it has one. */
-export function isBetweenVms({ onNodeDeleted, providerID, nodeName, stage }: MachineSnapshot): boolean {
-  if (onNodeDeleted !== 'replaceVm' || providerID !== undefined) return false;
-  return nodeName !== undefined || stage === 'running' || stage === 'unhealthy';
+/** Whether the VM of a machine was deleted to be replaced, and the rest of it is not removed yet. */
+export function isBetweenVms({ providerID, replacedVm }: MachineSnapshot): boolean {
+  return providerID === undefined && replacedVm !== undefined;
 }
 
 /** Whether two sets of conditions have the same types with the same statuses. */

@@ -16,6 +16,8 @@ export const names = {
   nodes: `${prefix}nodes`,
   /** Annotation on a Machine: how many of its VMs were replaced under it, because their Nodes were deleted. */
   replacements: `${prefix}replacements`,
+  /** Annotation on a Machine between two VMs: provider ID of the VM that was deleted, until its Node is gone. */
+  replacedVm: `${prefix}replaced-vm`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */

@@ -258,6 +258,17 @@ describe('writeStatus', () => {
     expect(status?.currentStatus).toMatchObject({ lastUpdateTime: '2026-08-19T10:00:00Z', preserveExpiryTime });
   });
 
+  it('leaves a phase alone that somebody else has written in the same stage', async () => {
+    const ref = refOf(await newMachine());
+    const phaseOf = (phase: string) => mergePatch({ status: { currentStatus: { phase } } });
+    await client.patch(machines, ref, phaseOf('InPlaceUpdating'), { subresource: 'status' });
+    const seen = await seenOf(ref);
+    await client.patch(machines, ref, phaseOf('InPlaceUpdateSuccessful'), { subresource: 'status' });
+
+    await activities.writeStatus(ref, seen, { stage: 'updating' });
+    expect((await get(ref)).status?.currentStatus?.phase).toBe('InPlaceUpdateSuccessful');
+  });
+
   it('leaves a Machine alone that is in another stage than was seen, or is deleted and was not', async () => {
     const ref = refOf(await newMachine());
     const seen = await seenOf(ref);

@@ -92,19 +92,20 @@ export function createMachineActivities(deps: MachineDeps) {
 
   /**
    * Patches by resourceVersion, so that a Machine that nobody else has changed is not read. Others may have changed it, but
-   * its stage and its deletion are as its workflow knows them. Otherwise the cluster or Temporal was restored from a
+   * its phase and its deletion are as its workflow knows them. Otherwise the cluster or Temporal was restored from a
    * backup, and nothing is written.
    */
   async function patchStatus(
     ref: ObjectRef,
-    { resourceVersion, stage, deletingSince }: Known,
+    { resourceVersion, stage, phase, deletingSince }: Known,
     reportedStage: MachineStage,
     patch: object,
   ): Promise<KubeObject | null> {
     const { kinds } = dialectOf(ref.dialect);
     const options = { ...localRequest(), subresource: 'status' } as const;
     const isKnown = (live: MachineSnapshot) =>
-      [stage, reportedStage].includes(live.stage) && live.deletingSince === deletingSince;
+      (live.phase === phase || (stage !== reportedStage && live.stage === reportedStage)) &&
+      live.deletingSince === deletingSince;
     try {
       const known = mergePatch({ ...patch, metadata: { resourceVersion } });
       return await orNull(() => control.patch(kinds.machine, ref, known, options));
@@ -206,9 +207,20 @@ export function createMachineActivities(deps: MachineDeps) {
      */
     async forgetVm(ref: ObjectRef, replacements: number): Promise<MachineSnapshot | null> {
       return updateMachine(ref, (live) => {
-        const { toIdentityPatch } = dialectOf(ref.dialect).machine;
-        const patch = toIdentityPatch(toSnapshot(ref, live), { providerID: null });
-        return withAnnotations(patch, { [names.replacements]: String(replacements) });
+        const seen = toSnapshot(ref, live);
+        if (seen.providerID === undefined) return undefined;
+        const patch = dialectOf(ref.dialect).machine.toIdentityPatch(seen, { providerID: null });
+        const annotations = { [names.replacements]: String(replacements), [names.replacedVm]: seen.providerID };
+        return withAnnotations(patch, annotations);
+      });
+    },
+
+    /** The last step of a replacement: nothing on the Machine says any more that it had a VM. */
+    async finishReplacement(ref: ObjectRef): Promise<MachineSnapshot | null> {
+      return updateMachine(ref, (live) => {
+        const nothing = { providerID: null, nodeName: null };
+        const patch = dialectOf(ref.dialect).machine.toIdentityPatch(toSnapshot(ref, live), nothing);
+        return withAnnotations(patch, { [names.replacedVm]: null });
       });
     },
 
@@ -324,7 +336,7 @@ export function createMachineActivities(deps: MachineDeps) {
 }
 
 /** A patch that changes these annotations as well. */
-function withAnnotations(patch: object, annotations: Readonly<Record<string, string>>): object {
+function withAnnotations(patch: object, annotations: Readonly<Record<string, string | null>>): object {
   const { metadata, ...rest }: { metadata?: { annotations?: object } } = patch;
   return { ...rest, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } } };
 }

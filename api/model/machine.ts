@@ -52,6 +52,8 @@ export interface MachineSnapshot {
   readonly problem?: string;
   /** When somebody deletes its Node: the Machine is deleted, or its VM is replaced. */
   readonly onNodeDeleted: 'deleteMachine' | 'replaceVm';
+  /** The annotation `replacedVm`: its VM was deleted to be replaced. Never where `onNodeDeleted` is `deleteMachine`. */
+  readonly replacedVm?: string;
 }
 
 /** What a watcher saw of one machine: the payload of the `observed` signal. */

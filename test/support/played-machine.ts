@@ -264,7 +264,12 @@ function playCluster(
     storeIdentity: noted('storeIdentity', (_ref, _seen, identity) => touch(withIdentity(identity))),
     forgetVm: noted('forgetVm', (_ref, replacements) => {
       cluster.replacements = replacements;
-      return touch(withIdentity({ providerID: null }));
+      const { providerID: replacedVm } = cluster.machine;
+      return touch({ ...withIdentity({ providerID: null }), ...(replacedVm !== undefined && { replacedVm }) });
+    }),
+    finishReplacement: noted('finishReplacement', () => {
+      delete (cluster.machine as { replacedVm?: string }).replacedVm;
+      return touch(withIdentity({ providerID: null, nodeName: null }));
     }),
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
     writeStatus: noted('writeStatus', (_ref, _known, report) => {

@@ -23,8 +23,8 @@ export function unhealthyConditions({ conditions }: NodeSnapshot, { nodeConditio
 }
 
 /** Whether somebody deleted the Node. */
-export function isNodeDeleted({ node }: MachineState): boolean {
-  return node.state === 'present' && node.deleting;
+export function isNodeDeleted({ node, replacedNodeUid }: MachineState): boolean {
+  return node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
 }
 
 /** Name of the machine's Node: as the Machine stores it, or else that of the Node that was matched by its provider ID. */
@@ -60,9 +60,12 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   return seen.machine.stage === facts.stage;
 }
 
-/** Deletes these Nodes, each unless it is that of another VM or Machine. */
-export async function removeNodes(state: MachineState, nodeNames: Iterable<string>): Promise<void> {
-  const { providerID } = state.machine;
+/** Deletes these Nodes, each unless it is that of another Machine or of another VM than the one with this provider ID. */
+export async function removeNodes(
+  state: MachineState,
+  nodeNames: Iterable<string>,
+  providerID = state.machine.providerID,
+): Promise<void> {
   for (const name of new Set(nodeNames)) {
     await untilAnswered(state, `deleting the node ${name}`, () => kubernetes.removeNode(state.ref, name, providerID));
   }

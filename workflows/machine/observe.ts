@@ -59,7 +59,7 @@ export function putMachine(state: MachineState, machine: MachineSnapshot): void 
  * lost: a repetition is no change and ends no wait.
  */
 function applyObservation(state: MachineState, seen: MachineObservation): void {
-  if (seen.machine.uid !== state.ref.uid) return;
+  if (seen.machine.uid !== state.ref.uid || seen.machine.stage === undefined) return; // of an older release
   const before = relevantState(state);
   const isOlder = isNewer(state.machine.resourceVersion, seen.machine.resourceVersion);
   if (!isOlder) putMachine(state, seen.machine);

@@ -97,8 +97,12 @@ export class MachineGoneError extends Error {}
 /** Thrown when a phase has decided from facts that are not true: a backup was restored. Everything is read again. */
 export class StaleStateError extends Error {}
 
-/** The state of a run. `persisted` may lack fields that an older release did not know. */
-export function newState(ref: ObjectRef, persisted: Partial<PersistedState> | undefined): MachineState {
+/**
+ * The state of a run. `persisted` may lack fields that an older release did not know; one without a stage says too little,
+ * and everything is read again.
+ */
+export function newState(ref: ObjectRef, given: Partial<PersistedState> | undefined): MachineState {
+  const persisted = given?.machine?.stage === undefined ? undefined : given;
   const unread = unreadState(ref);
   return {
     ...unread,

@@ -6,6 +6,7 @@
 import type { Dialect, OwnerDialect, SourceDialect } from '../../../api/dialect.ts';
 import type { MachineSnapshot, MachineStage } from '../../../api/model/machine.ts';
 import type { RolloutProgress } from '../../../api/model/owner.ts';
+import { names } from '../../../api/names.ts';
 import { secrets } from '../../../api/secret.ts';
 import {
   type FleetMachine,
@@ -36,6 +37,7 @@ const machine: Dialect['machine'] = {
   toSnapshot(object: FleetMachine, defaults): MachineSnapshot {
     const { metadata, spec = {}, status = {} } = object;
     const { providerID, nodeName } = spec;
+    const replacedVm = metadata.annotations?.[names.replacedVm];
     const stage = stageOf(object);
     return {
       uid: metadata.uid,
@@ -50,6 +52,7 @@ const machine: Dialect['machine'] = {
       source: JSON.stringify(sourceOf(spec)),
       ...(spec.provider === undefined && { problem: 'spec.provider is missing: set it to the name of a provider' }),
       onNodeDeleted: 'replaceVm',
+      ...(replacedVm !== undefined && { replacedVm }),
       ...(providerID !== undefined && { providerID }),
       ...(nodeName !== undefined && { nodeName }),
       forceDeletion: false,
@@ -64,7 +67,7 @@ const machine: Dialect['machine'] = {
     return {
       status: {
         error: step?.state === 'failed' ? { code: step.code, message: step.message ?? step.kind } : null,
-        ...(stage === 'failed' && { failed: true }),
+        failed: stage === 'failed' ? true : null,
         ...(stage !== 'deleting' && { nodeHealthy: hasJoined ? stage === 'running' : null }),
         ...(lastKnownState !== undefined && { lastKnownState }),
         ...(conditions !== undefined && { conditions }),

@@ -57,9 +57,15 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await workflow().signal(retryNowSignal);
     await expectReplaced();
 
-    const writes: (keyof MachineActivities)[] = ['forgetVm', 'removeNode', 'storeIdentity', 'writeStatus'];
+    const writes: (keyof MachineActivities)[] = [
+      'forgetVm',
+      'removeNode',
+      'writeStatus',
+      'finishReplacement',
+      'storeIdentity',
+    ];
     const done = cluster.steps.slice(before).filter((step) => writes.includes(step));
-    expect(done.slice(0, 6)).toEqual([...writes, 'storeIdentity', 'writeStatus']);
+    expect(done.slice(0, 6)).toEqual([...writes, 'writeStatus']);
     expect(cluster.written.map(({ stage, event }) => [stage, event?.reason])).toEqual([
       ['joining', 'VmCreated'],
       ['new', 'NodeDeleted'],
@@ -70,7 +76,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     expect(cluster.machine.deletingSince).toBeUndefined();
   });
 
-  it.each(['forgetVm', 'removeNode', 'storeIdentity', 'writeStatus', 'readSource'] as const)(
+  it.each(['forgetVm', 'removeNode', 'writeStatus', 'finishReplacement', 'readSource'] as const)(
     '[invariant 1] gets one other when the run is lost before %s',
     async (step) => {
       await startRunning();
@@ -84,6 +90,16 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
       await expectReplaced();
     },
   );
+
+  it('keeps its VM when the Machine merely loses its provider ID', async () => {
+    await startRunning();
+    await workflow().terminate();
+    touch({ providerID: undefined } as unknown as Parameters<typeof touch>[0]);
+    await start();
+    await eventually(async () => (await described()).doing === 'running');
+
+    expect(cloud.deletions).toEqual([]);
+  });
 
   it('[invariant 2] loses its VM alone when the Machine is deleted meanwhile', async () => {
     await startRunning();

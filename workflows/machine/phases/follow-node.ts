@@ -25,9 +25,9 @@ function mustReplaceVm(state: MachineState): boolean {
 }
 
 /**
- * Deletes the VM, forgets it, removes its Node, and starts over as a new Machine does. Each step is recorded on an object
- * before the next one: the Node keeps its finalizer until the Machine names no VM, and the Machine names the Node until that
- * is gone. A run that takes over at any line finds out by the same two facts.
+ * Deletes the VM, forgets it, removes its Node, and starts over as a new Machine does. A run that takes over at any line
+ * repeats what is left: the Node keeps its finalizer until the VM is gone, and from then until the end an annotation of the
+ * Machine has the provider ID of the VM. A provider ID that is merely missing deletes nothing.
  */
 async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   const doing = 'replacing the VM, because its node was deleted';
@@ -42,17 +42,12 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
     state.replacements = replacements;
   }
   const nodeName = nodeNameOf(state);
-  await removeNodes(state, [...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
-  const nothing = { providerID: null, nodeName: null };
-  setMachine(
-    state,
-    await untilAnswered(state, doing, () =>
-      kubernetes.storeIdentity(state.ref, { hasPriority: state.machine.hasPriority }, nothing),
-    ),
-  );
+  const { replacedVm } = state.machine;
+  await removeNodes(state, [...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes], replacedVm);
   startOver(state);
   const event = { reason: 'NodeDeleted', note: `Node ${nodeName} was deleted: the VM is replaced` } as const;
   await report(state, undefined, { stage: 'new', nodeName: null, isTimed: false, event });
+  setMachine(state, await untilAnswered(state, doing, () => kubernetes.finishReplacement(state.ref)));
   return again;
 }
 
