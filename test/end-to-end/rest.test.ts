@@ -56,7 +56,9 @@ describe('machines at rest', () => {
   const start = async (command: 'controllers' | 'worker') => {
     const { namespace, processes } = millwright;
     // A sweep reads what there is, and could be due at any moment.
-    const flags = command === 'controllers' ? ['--machine-safety-orphan-vms-period', '0s'] : [];
+    // Nobody starts the controllers again, and creating 100 machines may delay a renewal of their Leases.
+    const leases = ['--leader-elect-renew-deadline', '20s', '--leader-elect-lease-duration', '30s'];
+    const flags = command === 'controllers' ? ['--machine-safety-orphan-vms-period', '0s', ...leases] : [];
     const started = await startMillwright({ namespace, kubeconfig: join(dir, 'kubeconfig'), command, flags });
     processes.push(started);
     return started;
