@@ -102,7 +102,7 @@ describe('toFailure', () => {
     });
   });
 
-  it('[invariant 8 partly] tells of an unknown error no more than its name and place', () => {
+  it('[invariant 8 partly] reports of an unknown error no more than its name and place', () => {
     const secret = 'canary-7f3a';
     let error: unknown;
     try {

@@ -93,7 +93,7 @@ describe('findOwnerless', () => {
     expect(adopted).toEqual([]);
   });
 
-  it('[invariant 4 partly] tells the old UID of a Machine that was made again from a backup', async () => {
+  it('[invariant 4 partly] returns the old UID of a Machine that was restored from a backup', async () => {
     await createMachine('restored', { providerID: 'cloud:///1' });
 
     const vm: ResourceKey = { kind: 'vm', id: 'cloud:///1', uid: 'from-before', name: 'restored' };

@@ -79,7 +79,7 @@ const anyNode: fc.Arbitrary<NodeView> = fc.oneof(fc.constant(absent), fc.constan
 
 /**
  * What the workflow of a machine past its creation writes when it is woken: the finalizer, then what its Node says. Null
- * when it has nothing to write: then it waits, for ever if nothing happens.
+ * when it has nothing to write: then it waits, forever if nothing happens.
  */
 function written(seen: MachineSnapshot, view: NodeView): { machine: MachineSnapshot; node: NodeView } | null {
   if (!seen.managed) return { machine: { ...seen, managed: true }, node: view };

@@ -151,7 +151,7 @@ describe('the shapes of Kubernetes', () => {
     expect(quantity).not.toMatch(new RegExp(pattern));
   });
 
-  it('Duration tells the value that it refuses', () => {
+  it('Duration names the value that it refuses', () => {
     expect(toStructuralSchema(Duration)['x-kubernetes-validations']).toEqual([
       expect.objectContaining({
         messageExpression: `"must be a Go duration such as 90s, 20m or 1h30m, not '" + self + "'"`,

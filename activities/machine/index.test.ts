@@ -389,7 +389,7 @@ describe('syncNode', () => {
 });
 
 describe('deleteMachine', () => {
-  it('[mcm 10 partly] deletes it and tells since when', async () => {
+  it('[mcm 10 partly] deletes it and returns since when', async () => {
     const machine = await newMachine({ finalizers: [finalizers.machine] });
     const after = await activities.deleteMachine(refOf(machine));
     expect(after?.deletingSince).toEqual(expect.any(String));

@@ -31,16 +31,16 @@ describe('actOnOwner', () => {
     expect((await sets()).map((set) => set.status?.observedGeneration === set.metadata.generation)).toEqual([true]);
   });
 
-  it('tells what it did as Events on deployment and set', async () => {
+  it('records what it did as Events on deployment and set', async () => {
     const ref = await newDeployment();
     await settle(ref);
-    const told = events.filter(({ regarding }) => regarding.namespace === ref.namespace);
-    expect(new Set(told.map(({ reason, regarding }) => `${regarding.kind} ${reason}`))).toEqual(
+    const recorded = events.filter(({ regarding }) => regarding.namespace === ref.namespace);
+    expect(new Set(recorded.map(({ reason, regarding }) => `${regarding.kind} ${reason}`))).toEqual(
       new Set(['MachineDeployment ScalingMachineSet', 'MachineSet SuccessfulCreate']),
     );
   });
 
-  it('tells sets and deployment what is asked for, and in which revision', async () => {
+  it('writes on sets and deployment what is asked for, and in which revision', async () => {
     const ref = await newDeployment({ replicas: 1 });
     await settle(ref);
     await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 3 } }));
@@ -101,8 +101,8 @@ describe('machines that the API server refuses', () => {
   const refusal = new StatusError('POST machines', 403, { reason: 'Forbidden', message: 'exceeded quota: 2 machines' });
   const failureOf = async (ref: ObjectRef) => {
     const { status } = await client.get(machineDeployments, ref);
-    const told = (await sets()).map((set) => set.status?.machineSetCondition ?? []);
-    return [...told, status?.conditions?.filter(({ type }) => type === 'ReplicaFailure') ?? []];
+    const recorded = (await sets()).map((set) => set.status?.machineSetCondition ?? []);
+    return [...recorded, status?.conditions?.filter(({ type }) => type === 'ReplicaFailure') ?? []];
   };
   const toldOf = (reason: string) => ({
     type: 'ReplicaFailure',
@@ -111,7 +111,7 @@ describe('machines that the API server refuses', () => {
     message: expect.stringContaining('exceeded quota'),
   });
 
-  it('[mcm 68] are told by set and deployment, and not any more once they are there', async () => {
+  it('[mcm 68] are reported by set and deployment, and not any more once they are there', async () => {
     const ref = await newDeployment();
     await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
     const refused: KubeClient = {
@@ -124,8 +124,8 @@ describe('machines that the API server refuses', () => {
     await expect(fail()).rejects.toThrow('exceeded quota');
     expect(await failureOf(ref)).toMatchObject([[toldOf('FailedCreate')], [toldOf('FailedCreate')]]);
     const [set] = await sets();
-    const told = events.filter(({ regarding }) => regarding.uid === set?.metadata.uid);
-    expect(told).toMatchObject([{ type: 'Warning', reason: 'FailedCreate' }]);
+    const recorded = events.filter(({ regarding }) => regarding.uid === set?.metadata.uid);
+    expect(recorded).toMatchObject([{ type: 'Warning', reason: 'FailedCreate' }]);
     expect(ownerNeeds((await read(ref)).view)).toContain('status');
 
     await expect(fail()).rejects.toThrow('exceeded quota');
@@ -138,7 +138,7 @@ describe('machines that the API server refuses', () => {
     expect(await failureOf(ref)).toEqual([[], []]);
   });
 
-  it('[mcm 68 partly] are told when they cannot be deleted, and not any more once nothing is to go', async () => {
+  it('[mcm 68 partly] are reported when they cannot be deleted, and not any more once none has to be', async () => {
     const ref = await newDeployment();
     await settle(ref);
     await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
@@ -157,7 +157,7 @@ describe('machines that the API server refuses', () => {
     expect(await failureOf(ref)).toEqual([[], []]);
   });
 
-  it('[mcm 68 partly] are told by a set without a deployment', async () => {
+  it('[mcm 68 partly] are reported by a set without a deployment', async () => {
     const ref = await newLoneSet(1);
     const refused: KubeClient = {
       ...client,

@@ -94,12 +94,12 @@ describe('withReport', () => {
     const patch = withReport(api, deployment, { problem }, 4, now);
     const condition = { type: 'Progressing', status: 'False', reason: 'InvalidSpec', message: problem };
     expect(patch).toMatchObject({ status: { observedGeneration: 4, conditions: [condition] } });
-    const told = { ...deployment, ...(patch as object) };
-    expect(withReport(api, told, { problem }, 4, now)).toBeUndefined();
-    expect(withReport(api, told, { problem: 'another' }, 4, now)).toMatchObject({
+    const reported = { ...deployment, ...(patch as object) };
+    expect(withReport(api, reported, { problem }, 4, now)).toBeUndefined();
+    expect(withReport(api, reported, { problem: 'another' }, 4, now)).toMatchObject({
       status: { conditions: [{ message: 'another' }] },
     });
-    expect(withReport(api, told, { progress: 'found' }, 4, now)).toMatchObject({
+    expect(withReport(api, reported, { progress: 'found' }, 4, now)).toMatchObject({
       status: { conditions: [{ status: 'True', reason: 'FoundNewMachineSet' }] },
     });
   });
@@ -126,9 +126,9 @@ describe('withReport', () => {
       status: { conditions: [available, progressing, { type: 'ReplicaFailure', status: 'True', ...failure }] },
     });
     expect(patch.status).not.toHaveProperty('observedGeneration');
-    const told = { ...before, status: { ...before.status, ...patch.status } };
-    expect(withReport(api, told, { failure }, undefined, now)).toBeUndefined();
-    expect(withReport(api, told, {}, 4, now)).toEqual({
+    const reported = { ...before, status: { ...before.status, ...patch.status } };
+    expect(withReport(api, reported, { failure }, undefined, now)).toBeUndefined();
+    expect(withReport(api, reported, {}, 4, now)).toEqual({
       status: { observedGeneration: 4, conditions: [available, progressing] },
     });
   });

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CallExpression, type Expression, parseSync } from '@swc/core';
 
-/** A test as its source tells of it. */
+/** A test as its source has it. */
 export interface TestTitle {
   /** Path from the root of the repository, with slashes. */
   readonly file: string;

@@ -26,7 +26,7 @@ async function figuresOf(...args: string[]): Promise<Figures> {
 }
 
 describe('npm run bench', () => {
-  it('tells for servers of its own what each of them used, and what was asked of the API server', async () => {
+  it('reports for servers of its own what each of them used, and what was asked of the API server', async () => {
     const { wallSeconds, processes, requests, historyEvents, ...rest } = await figuresOf('create', '3');
 
     expect(rest).toEqual({ scenario: 'create', machines: 3 });

@@ -15,12 +15,12 @@ export interface Usage {
 const cpuTickSeconds = 0.01;
 
 /**
- * Begins to measure. The returned function answers with what was used since: of a process that has begun in between
+ * Starts to measure. The returned function answers with what was used since: of a process that has started in between
  * everything, of one that has ended nothing.
  */
 export async function startUsage(processes: () => Processes): Promise<() => Promise<Record<string, Usage>>> {
   const pids = Object.values(processes()).flat();
-  await Promise.all(pids.map((pid) => writeFile(`/proc/${pid}/clear_refs`, '5'))); // the peak begins anew
+  await Promise.all(pids.map((pid) => writeFile(`/proc/${pid}/clear_refs`, '5'))); // the peak starts again
   const before = new Map(await Promise.all(pids.map(async (pid) => [pid, await cpuSecondsOf(pid)] as const)));
   return async () => {
     const used = Object.entries(processes()).map(async ([name, ids]) => {

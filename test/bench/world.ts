@@ -158,7 +158,7 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
 
     /**
      * Waits until the deployment's status says that so many machines are as they should be, and a list proves it.
-     * @param tell - Is told how many are there yet.
+     * @param tell - Called with how many are there.
      */
     async untilMachines(count: number, which: 'first' | 'second', tell: (done: number) => void): Promise<void> {
       for (;;) {

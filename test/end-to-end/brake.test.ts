@@ -68,15 +68,15 @@ describe('many orphans', () => {
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
     await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
-    const [told, ...more] = await until('an Event says so', async () => {
+    const [reported, ...more] = await until('an Event says so', async () => {
       const { items } = await control.list(events, { namespace });
       const found = items.filter(({ reason }) => reason === 'OrphansHeld');
       return found.length > 0 ? found : undefined;
     });
     expect(more).toEqual([]);
-    expect(told).toMatchObject({ type: 'Warning', regarding: { kind: 'MachineClass', name: 'small' } });
-    expect(told?.note).toContain(`delete 4 orphans here: millwright sweep approve <id>... -n ${namespace}`);
-    expect(told?.note).toContain('there are 4 orphans, but only 3 may be deleted without approval');
+    expect(reported).toMatchObject({ type: 'Warning', regarding: { kind: 'MachineClass', name: 'small' } });
+    expect(reported?.note).toContain(`delete 4 orphans here: millwright sweep approve <id>... -n ${namespace}`);
+    expect(reported?.note).toContain('there are 4 orphans, but only 3 may be deleted without approval');
 
     const wrong = await approve(millwright, ids[0]!, 'simulated:///here/another');
     expect(wrong).toMatchObject({ code: 1, report: undefined });

@@ -121,7 +121,7 @@ describe('a drain', () => {
       `${searchAttributes.blockedOn} = 'PodDisruptionBudget' AND ExecutionStatus = 'Running'`;
     await until('it is found', async () => (await temporal.workflow.count(query)).count === 1);
     // And whoever opens the workflow sees which pod it is.
-    const beat = await until('the heartbeat tells', async () => {
+    const beat = await until('the heartbeat reports', async () => {
       const { raw } = await millwright.handleOf(ref).describe();
       const data = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads?.[0]?.data;
       return data ? Buffer.from(data).toString() : undefined;

@@ -144,9 +144,9 @@ describe('a rollout that cannot move on', () => {
       type: 'Warning',
       note: expect.stringMatching(/^no progress for 5 s; blocked by 1 machine: pool-\S+: CrashLoopBackOff, Resource/),
     });
-    const told = await rollout('status');
-    expect(told.code).toBe(1);
-    expect(told.output).toMatch(
+    const reported = await rollout('status');
+    expect(reported.code).toBe(1);
+    expect(reported.output).toMatch(
       /the progress deadline has passed: 1 of 2 .* rollout retry .*\n +pool-\S+: CrashLoopBackOff, R/,
     );
     const elsewhere = await rollout('retry', '--installation', 'other');

@@ -120,11 +120,11 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     const metadata = { namespace, name: 'lone' };
     await untilAccepted(() => control.create(machineSets, { metadata, spec: { replicas: 1, template } } as never));
 
-    const told = await until('it says what is wrong', async () => {
+    const reported = await until('it says what is wrong', async () => {
       const { status } = await control.get(machineSets, metadata);
       return status?.machineSetCondition?.find(({ reason }) => reason === 'InvalidSpec');
     });
-    expect(told).toMatchObject({
+    expect(reported).toMatchObject({
       type: 'ReplicaFailure',
       message: expect.stringContaining('spec.selector is missing'),
     });

@@ -105,14 +105,14 @@ function describeLostDatabases(sizes: Sizes): void {
     until(what, check, { timeoutMs, describe: story });
   async function story(): Promise<string> {
     const atWork = (await millwright.machines()).filter((machine) => phaseOf(machine) !== 'Running');
-    const told = atWork.slice(0, 5).map(async (machine) => {
+    const reported = atWork.slice(0, 5).map(async (machine) => {
       const handle = millwright.temporal.workflow.getHandle(
         workflowId(millwright.namespace, 'Machine', refOf(machine)),
       );
       const [says, { raw }] = await Promise.all([describeOf(machine), handle.describe()]);
       return JSON.stringify([machine.metadata.name, says, raw.pendingActivities, raw.pendingWorkflowTask]);
     });
-    return [...(await Promise.all(told.map((each) => each.catch(String)))), await millwright.story()].join('\n');
+    return [...(await Promise.all(reported.map((each) => each.catch(String)))), await millwright.story()].join('\n');
   }
   const untilPhase = (phase: string, count: number, prefix = '') =>
     untilSo(`${count} machines ${prefix} are ${phase}`, async () => {
@@ -158,8 +158,8 @@ function describeLostDatabases(sizes: Sizes): void {
   async function deleteDrained(prefix: string): Promise<void> {
     for (const machine of await ofPrefix(prefix)) await millwright.control.delete(machines, refOf(machine));
     await untilSo('their drains are blocked', async () => {
-      const told = await Promise.all((await ofPrefix(prefix)).map(describeOf));
-      return told.every((each) => each?.blockedOn === 'PodDisruptionBudget');
+      const reported = await Promise.all((await ofPrefix(prefix)).map(describeOf));
+      return reported.every((each) => each?.blockedOn === 'PodDisruptionBudget');
     });
   }
   const endDrains = (prefix: string) =>
@@ -356,15 +356,15 @@ function describeLostDatabases(sizes: Sizes): void {
         await untilPhase('Running', running, 'pool');
         await untilPhase('Running', creating, 'fresh');
         await untilSo('the drains have been given up', async () => {
-          const told = await Promise.all((await ofPrefix('drain')).map(describeOf));
-          return told.every((each) => each === undefined || each.doing === 'running');
+          const reported = await Promise.all((await ofPrefix('drain')).map(describeOf));
+          return reported.every((each) => each === undefined || each.doing === 'running');
         });
         await untilPhase('Running', draining, 'drain');
         await untilNoStrays();
         expect(await ofPrefix('later')).toEqual([]);
         expect([await vms(), await vmsEver()]).toEqual([before, ever]);
 
-        // The Machine is back from the dead. What tells is its Node, which no kubelet speaks for any more.
+        // The Machine is back from the dead. Its Node shows it: no kubelet reports for it any more.
         const [back] = await untilPhase('Running', 1, 'leaving');
         const silence = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'no kubelet' };
         const patch = strategicMergePatch({ status: { conditions: [silence] } });

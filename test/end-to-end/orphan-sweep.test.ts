@@ -47,7 +47,7 @@ describe('the sweeps of the Schedule', () => {
     const schedule = temporal.schedule.getHandle(sweepScheduleId(namespace));
     const taken = async () => (await schedule.describe()).info.numActionsTaken;
     const before = await taken();
-    await until('two more sweeps have begun', async () => (await taken()) >= before + 2);
+    await until('two more sweeps have started', async () => (await taken()) >= before + 2);
 
     const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === 'in-creation');
     expect(machine?.spec?.providerID).toBeUndefined();
@@ -217,7 +217,7 @@ describe('millwright sweep', () => {
     return left;
   }
 
-  it('[mcm 88 partly] [invariant 4] tells what it would delete, deletes it, and keeps all that is of a Machine or of others', async () => {
+  it('[mcm 88 partly] [invariant 4] reports what it would delete, deletes it, and keeps all that is of a Machine or of others', async () => {
     const { control, namespace } = millwright;
     await millwright.putSecret('wrong', { ...plainSecret, token: 'not-this-one' });
     await millwright.createClass('wrong', { secretRef: { namespace, name: 'wrong' } });
@@ -259,13 +259,13 @@ describe('millwright sweep', () => {
     expect(await resourcesOf('00000000-0000-4000-8000-000000000009')).toEqual([]);
     expect(report.groups[1]?.error?.code).toBe('Unauthenticated');
     expect(code).toBe(1);
-    const told = await until('it is told on the class', async () => {
+    const reported = await until('the class has Events', async () => {
       const { items } = await control.list(events, { namespace });
       const found = items.filter(({ reason }) => reason === 'OrphanDeleted');
       return found.length === 3 ? found : undefined;
     });
-    expect(told.map(({ regarding }) => regarding.name)).toEqual(['small', 'small', 'small']);
-    expect(told.some(({ note }) => note.includes(orphan))).toBe(true);
+    expect(reported.map(({ regarding }) => regarding.name)).toEqual(['small', 'small', 'small']);
+    expect(reported.some(({ note }) => note.includes(orphan))).toBe(true);
 
     await control.delete(machineClasses, { namespace, name: 'wrong' });
     const { code: good, output } = await (async () => {
@@ -292,11 +292,11 @@ describe('millwright sweep', () => {
     await sweep(millwright);
     const { metadata } = await control.get(machineClasses, key);
     expect(metadata.deletionTimestamp).toBeDefined();
-    const told = await until('it is told what keeps the class', async () => {
+    const reported = await until('an Event says what keeps the class', async () => {
       const { items } = await control.list(events, { namespace });
       return items.find(({ regarding, reason }) => regarding.uid === metadata.uid && reason === 'ClassInUse');
     });
-    expect(told.note).toBe('cannot be deleted yet: it is used by Machine last');
+    expect(reported.note).toBe('cannot be deleted yet: it is used by Machine last');
     expect(await vmNames(millwright)).not.toContain('left-behind');
     await makeVm(millwright, 'left-later', { tags });
     await untilOld(millwright);

@@ -75,7 +75,7 @@ describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (comma
 });
 
 describe('a process that serves', () => {
-  it('ends when it is told to while it still waits for a server', async () => {
+  it('ends on SIGTERM while it still waits for a server', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
     try {
       await once(silent, 'listening');
@@ -94,7 +94,7 @@ describe('a process that serves', () => {
     }
   });
 
-  it('waits for what is under way when it is told to end, and not when it is told twice', async () => {
+  it('waits for what is under way on the first SIGTERM, and not on the second', async () => {
     const proxy = await startFaultProxy(testKubeconfig());
     try {
       const kubeconfig = join(folder, 'proxy.kubeconfig');
@@ -122,7 +122,7 @@ describe('a process that serves', () => {
     }
   });
 
-  it('tells in one line which server does not answer, and by which flag it was found', async () => {
+  it('prints in one line which server does not answer, and by which flag it was found', async () => {
     const nobody = `127.0.0.1:${await freePort()}`;
     const target = ['--port', '0', '--target-kubeconfig', testKubeconfig()];
     const absent = await kubeconfigOf('absent', `https://${nobody}`, 'any');
@@ -250,7 +250,7 @@ describe('millwright describe', () => {
     expect(output).not.toContain('worker');
   });
 
-  it('tells of what there is not', async () => {
+  it('says what does not exist', async () => {
     const { code, output } = await outcomeOf(['describe', 'mcd', 'nothing', '-n', namespace, ...servers]);
 
     expect(code).toBe(1);
@@ -261,7 +261,7 @@ describe('millwright describe', () => {
 });
 
 describe('without anybody at work', () => {
-  it('a rollout does not seem to wait for nothing, and whoever watches is told once that nothing moves', async () => {
+  it('a rollout does not seem to wait for nothing, and prints once that nothing moves', async () => {
     await createDeployment('idle');
     const rollout = (action: string) => ['rollout', action, 'idle', '-n', namespace, ...servers];
     const watching = startProcess(rollout('status'));
@@ -283,7 +283,7 @@ describe('without anybody at work', () => {
     expect(retried.output).toMatch(/: start the controllers, or correct --installation/);
   }, 60_000);
 
-  it('no sweep begins where there was no worker, and one that lost its workers tells how to end it', async () => {
+  it('no sweep begins where there was no worker, and one that lost its workers prints how to end it', async () => {
     const sweep = ['sweep', '-n', namespace, '--temporal-address', temporalAddress];
     const refused = await outcomeOf(sweep);
     const worker = await start({ command: 'worker' });

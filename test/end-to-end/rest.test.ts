@@ -96,10 +96,10 @@ describe('machines at rest', () => {
       const { items } = await control.list(resource, { namespace });
       return items.map((item) => versionOf(resource.plural, item));
     });
-    const told = (await control.list(events, { namespace })).items;
+    const reported = (await control.list(events, { namespace })).items;
     return [
       ...(await Promise.all(lists)).flat(),
-      ...told.map((event) => versionOf(`events/${event.regarding.name}`, event)),
+      ...reported.map((event) => versionOf(`events/${event.regarding.name}`, event)),
       ...(await millwright.nodes()).map((node) => versionOf('nodes', node)),
     ];
   }
@@ -152,7 +152,7 @@ describe('machines at rest', () => {
     expect(Object.keys(before).filter((key) => key.includes('/machine/'))).toHaveLength(count);
   }, 120_000);
 
-  it('[invariant 11] are told nothing when the controllers and the worker start again', async () => {
+  it('[invariant 11] are signalled nothing when the controllers and the worker start again', async () => {
     const before = await footprint();
     await Promise.all([controllers.stop(), worker.stop()]);
     const first = proxy.seen.length;
@@ -257,13 +257,13 @@ describe('machines at rest', () => {
       );
     }
 
-    it('[invariant 11] are not told of it, those that were changed are, and none of them is lost', async () => {
+    it('[invariant 11] are not signalled, those that were changed are, and none of them is lost', async () => {
       const { control, target, cloud } = millwright;
       const all = await millwright.machines();
       const changed = all.filter(({ metadata }) => metadata.name.startsWith('changed-'));
       const resting = all.filter(({ metadata }) => metadata.name.startsWith('rest-'));
       const runs = await Promise.all(changed.map(runOf));
-      const told = await Promise.all(runs.map(signalsOf));
+      const reported = await Promise.all(runs.map(signalsOf));
       const { vmsEver } = await cloud.stats();
       await controllers.stop();
 
@@ -303,7 +303,7 @@ describe('machines at rest', () => {
       expect(await footprint('rest')).toEqual(before);
       expect((await cloud.stats()).vmsEver).toBe(vmsEver + 3);
       for (const [index, run] of runs.entries()) {
-        const signals = (await signalsOf(run)).slice(told[index]?.length);
+        const signals = (await signalsOf(run)).slice(reported[index]?.length);
         expect([changes[index]?.raises, signals]).toEqual([
           changes[index]?.raises,
           expect.arrayContaining(['observed']),

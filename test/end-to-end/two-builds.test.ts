@@ -132,7 +132,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
 
   async function untilTold(name: string): Promise<void> {
     const { namespace, control } = millwright;
-    await until(`an Event tells of ${name}`, async () => {
+    await until(`an Event names ${name}`, async () => {
       const { items } = await control.list(events, { namespace });
       return items.find(
         ({ reason, type, regarding, note: text }) =>

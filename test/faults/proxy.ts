@@ -1,4 +1,4 @@
-/** An HTTP proxy in front of a real API server that breaks what it is told to break, and counts what passes. */
+/** An HTTP proxy in front of a real API server that breaks what a test asks for, and counts what passes. */
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';

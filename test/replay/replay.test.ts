@@ -71,7 +71,7 @@ describe('a workflow that does something else', () => {
     120_000,
   );
 
-  it('is told with the file, the event and what to do', async () => {
+  it('is reported with the file, the event and what to do', async () => {
     const [file] = first;
     if (file === undefined) throw new Error('nothing is recorded');
     const bundle = await loadWorkflowBundle();

@@ -38,7 +38,7 @@ export async function explain(bundle: Bundle, [failed, ...others]: readonly Repl
     ...(others.length === 0 ? [] : [`Nor do ${others.map((other) => other.name).join(', ')}.`]),
     `Every workflow that is there would be stuck on a worker with this change. Where it changes what a workflow asks for,`,
     `keep the old way for those: if (patched('<name of the change>')) the new way, else the old one.`,
-    `If no release has had the old way, record it anew, which replaces it: npm run record -- ${history.recordedBy}`,
+    `If no release has had the old way, record it again, which replaces it: npm run record -- ${history.recordedBy}`,
   ].join('\n');
 }
 

@@ -28,7 +28,7 @@ export async function newNamespace(client: KubeClient): Promise<string> {
   return namespace.metadata.name;
 }
 
-/** A logger that keeps what it is told. */
+/** A logger that keeps its lines. */
 export function recordingLogger(): Logger & { readonly lines: { level: string; fields: object; message: string }[] } {
   const lines: { level: string; fields: object; message: string }[] = [];
   const log = (level: string) => (fields: object, message: string) => {

@@ -115,7 +115,7 @@ export function setUpOwners() {
 
   return {
     client,
-    /** What the activities have told, in all tests of the file. */
+    /** Events that the activities have recorded, in all tests of the file. */
     events,
     activities,
     activitiesOf,

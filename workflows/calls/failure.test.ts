@@ -63,7 +63,7 @@ describe('isSameError', () => {
     expect(isSameError(error, { ...error, message: 'no room in zone 1a (request 8c-90)' })).toBe(true);
   });
 
-  it('tells codes and words apart', () => {
+  it('distinguishes codes and words', () => {
     expect(isSameError(error, { ...error, code: 'Unavailable' })).toBe(false);
     expect(isSameError(error, { ...error, message: 'no quota in zone 1a (request 7f-31)' })).toBe(false);
   });

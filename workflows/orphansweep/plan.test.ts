@@ -54,7 +54,7 @@ describe('planSweep', () => {
     ]);
   });
 
-  it('[invariant 4 partly] keeps a thing for its youngest resource, and what tells no age', () => {
+  it('[invariant 4 partly] keeps a thing for its youngest resource, and what has no age', () => {
     const young = vm('disk-1', { kind: 'disk', uid: 'u', createdAt: '2026-01-01T11:55:00Z' });
     const looks = (...resources: ListedResource[]) => ({ first: look(resources), second: look(resources) });
 
@@ -175,11 +175,11 @@ describe('planSweep', () => {
         }
         const plan = planSweep([{ first, second }], minimumAgeMs).groups[0];
         const all = plan?.kept ?? [];
-        const told = all.filter(({ reason }) => reason !== 'gone' && reason !== 'cameBack');
+        const reported = all.filter(({ reason }) => reason !== 'gone' && reason !== 'cameBack');
         const back = new Set(
           all.flatMap(({ reason, resources: kept }) => (reason === 'cameBack' ? kept.map(keyOf) : [])),
         );
-        const count = told.reduce((sum, { resources: kept }) => sum + kept.length, 0);
+        const count = reported.reduce((sum, { resources: kept }) => sum + kept.length, 0);
         const backCount = second.present.filter((key) => back.has(key)).length;
         expect((plan?.owned ?? 0) + backCount + count + gone.size).toBe(second.seen);
       }),

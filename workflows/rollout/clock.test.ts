@@ -86,17 +86,17 @@ describe('the clock of a rollout', () => {
   });
 
   it('[mcm 80 partly] is late until there is progress, also where only the status says so', () => {
-    const told: OwnerView = { ...rolling, progress: 'late' };
-    const late = after(told, told);
+    const reported: OwnerView = { ...rolling, progress: 'late' };
+    const late = after(reported, reported);
     expect(late).toMatchObject({ isLate: true });
     expect(tick(late, withNew({ available: 1 }), 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
-    const another = { ...told, template: { setName: 'newer', hash: '2' } };
+    const another = { ...reported, template: { setName: 'newer', hash: '2' } };
     expect(tick(late, another, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
   });
 
   it('is not late for a template that has no set yet, whatever the status says of the one before', () => {
-    const told: OwnerView = { ...rolling, progress: 'late', sets: [old] };
-    expect(tick(undefined, told, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
+    const reported: OwnerView = { ...rolling, progress: 'late', sets: [old] };
+    expect(tick(undefined, reported, 7_000)).toMatchObject({ isLate: false, sinceMs: 7_000 });
   });
 
   it('starts again when a rollout that was late without a deadline gets one', () => {

@@ -124,7 +124,7 @@ describe('the workflow of an owner', () => {
     expect([readings, plans.length]).toEqual([1, 0]);
   });
 
-  it('reads live when it is told to look, and ends when the owner is gone', async () => {
+  it('reads live on the signal refresh, and ends when the owner is gone', async () => {
     await start(waiting);
     await eventually(async () => (await doing()) === 'waiting for its machines');
     view = undefined;
@@ -163,7 +163,7 @@ describe('the workflow of an owner', () => {
     expect(plans).toMatchObject([{ generation: 2, remove: [], release: true }]);
   });
 
-  it('[invariant 5 partly] reads again after a step that failed, and goes on with the creation that it has begun', async () => {
+  it('[invariant 5 partly] reads again after a step that failed, and continues the creation that it has started', async () => {
     act = (plan) => {
       const creation = plan.create[0]!;
       pendingCreations = [{ ...creation, missing: creation.names.slice(1) }];
@@ -181,7 +181,7 @@ describe('the workflow of an owner', () => {
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
 
-  it('[invariant 5 partly] plans anew what a step has left undone, and never does it later', async () => {
+  it('[invariant 5 partly] plans again what a step has left undone, and never does it later', async () => {
     act = () => {
       view = atRest;
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer' });
@@ -299,7 +299,7 @@ describe('a rollout with a progress deadline', () => {
     expect(reported()).toEqual(['late', 'updated', 'late', 'complete']);
   }, 300_000);
 
-  it('[mcm 80 partly] has a successor after another template has begun another run, too', async () => {
+  it('[mcm 80 partly] has a successor also after another template has started another run', async () => {
     believe();
     await start({ ...stuck, progressDeadlineSeconds: 600 });
     await eventually(async () => (await doing()) === 'waiting for its machines');

@@ -35,7 +35,7 @@ describe('toProviderError', () => {
 });
 
 describe('toConnectionError', () => {
-  it('tells a time-out from a connection that fails', () => {
+  it('distinguishes a timeout from a connection that fails', () => {
     const origin = 'http://cloud:8080';
     const timeout = toConnectionError(origin, new DOMException('too late', 'TimeoutError'));
     const refused = toConnectionError(origin, Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }));

@@ -588,7 +588,7 @@ describe('validateClass', () => {
     expect(await provider.validateClass(scope(), call())).toMatchObject({ problems: [] });
   });
 
-  it('tells which classes list the same, and no secret', async () => {
+  it('says which classes list the same, and no secret', async () => {
     const listScope = async (spec: object, secret = 'cloud') => {
       const credentials = [
         { namespace: 'garden', name: 'node' },

@@ -108,11 +108,11 @@ describe('afterCall', () => {
 
 describe('nextAsk', () => {
   it.each<[string, Creation, string | undefined, ReturnType<typeof nextAsk>]>([
-    ['asks anew when nothing may have come of any call', first, '1', { kind: 'new', ordinal: 2 }],
+    ['asks again when nothing may have come of any call', first, '1', { kind: 'new', ordinal: 2 }],
     ['repeats a call whose answer was lost', lost, '1', { kind: 'repeat', attempt }],
     ['repeats it although the source was corrected: a VM may come of it', lost, '2', { kind: 'repeat', attempt }],
     ['repeats what was refused while the source is the same', refused, '1', { kind: 'repeat', attempt }],
-    ['asks anew when the source of a refused attempt was corrected', refused, '2', { kind: 'new', ordinal: 3 }],
+    ['asks again when the source of a refused attempt was corrected', refused, '2', { kind: 'new', ordinal: 3 }],
     ['repeats it when nobody has read the source', refused, undefined, { kind: 'repeat', attempt }],
     ['repeats a call for a VM that the Machine names', named, '2', { kind: 'repeat', attempt }],
     [

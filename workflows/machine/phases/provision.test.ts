@@ -157,7 +157,7 @@ describe('a creation', () => {
     await start();
     await eventually(() => cluster.machine.stage === 'joining');
 
-    // Asked anew, as when a workflow was lost: the identity is all that there is.
+    // Asked again, as when a workflow was lost: the identity is all that there is.
     await workflow().terminate();
     await start();
     await eventually(async () => (await waitingFor()) === 'node node-1 to register');
