@@ -13,6 +13,7 @@ import {
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities } from '../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { eventually } from '../../test/support/until.ts';
 import { boundary } from '../boundary.ts';
 import { createVmActivities } from './serve.ts';
 import { createSimulatedProvider } from './simulated/index.ts';
@@ -105,10 +106,6 @@ async function vmsOf({ machine }: { machine: EnsureVmRequest['machine'] }) {
   return (await cloud.vms({ all: true })).filter(({ name }) => name === machine.name);
 }
 
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
 describe('cloud activities on a Temporal server', () => {
   it('[invariant 1] retry a create whose answer was lost, and the Machine has one VM', async () => {
     await cloud.setFaults(
@@ -144,7 +141,7 @@ describe('cloud activities on a Temporal server', () => {
 
     const handle = await start('ensureVm', creation());
 
-    await until(async () => (await handle.describe()).nextAttemptScheduleTime !== undefined);
+    await eventually(async () => (await handle.describe()).nextAttemptScheduleTime !== undefined);
     expect((await handle.describe()).currentRetryIntervalMs).toBe(8_000);
     await handle.terminate('seen');
   });
@@ -181,7 +178,7 @@ describe('cloud activities on a Temporal server', () => {
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
     const request = creation();
     const handle = await start('ensureVm', request, '1s');
-    await until(async () => (await vmsOf(request)).length === 1);
+    await eventually(async () => (await vmsOf(request)).length === 1);
 
     await handle.cancel('the Machine is to go');
 
@@ -204,7 +201,7 @@ describe('cloud activities on a Temporal server', () => {
 
     const handle = await start('deleteVm', deletion, '1s');
 
-    await until(async () => (await handle.describe()).hasHeartbeatDetails);
+    await eventually(async () => (await handle.describe()).hasHeartbeatDetails);
     expect(await (await handle.describe()).getHeartbeatDetails()).toEqual({ vmsLeft: 1, partsLeft: 3 });
     await handle.cancel('seen');
     await expect(handle.result()).rejects.toThrow();

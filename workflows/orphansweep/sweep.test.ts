@@ -331,7 +331,7 @@ describe('orphanSweep', () => {
     expect(notices.map(({ reason }) => reason).toSorted()).toEqual(['OrphanDeleted', 'OrphanNotDeleted']);
   });
 
-  it('[mcm 8 partly] lets deleted classes go of which nothing can be left, whoever else would find it', async () => {
+  it('[mcm 8 partly] releases only the deleted classes that have nothing left in their cloud, and says why the others stay', async () => {
     const leaving = { release: { generation: 1 } };
     sources = [
       ...[swept('clean', 'clean', leaving), swept('refused', 'broken', leaving), swept('dirty', 'dirty', leaving)],

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
-import { eventually } from '../../../test/support/kube.ts';
+import { eventually } from '../../../test/support/until.ts';
 import { type CallContext, type Provider, ProviderError } from '../provider.ts';
 import { createVm, deleteResource, listAll } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
@@ -100,13 +100,9 @@ async function refusal(act: Promise<unknown>): Promise<ProviderError> {
   return outcome;
 }
 
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
 /** Waits for a call of this operation that the cloud has not answered yet. */
 async function untilPending(operation: CallRecord['operation']): Promise<void> {
-  await until(async () =>
+  await eventually(async () =>
     (await cloud.calls()).some((record) => record.operation === operation && record.outcome === 'pending'),
   );
 }
@@ -525,7 +521,7 @@ describe('deleteVm for a sweep', () => {
     const [own, uid] = [{ ...tags, 'millwright.dev/machine-uid': 'uid-of-leaky' }, 'uid-of-leaky'];
     const [vm, other] = [await makeVm('only-6', own, own), await makeVm('only-7', own, own)];
     await deleteResource(access(), { kind: 'vm', id: other }, AbortSignal.timeout(10_000));
-    await until(async () => (await partsOf(other)).every(({ kind }) => kind !== 'vm'));
+    await eventually(async () => (await partsOf(other)).every(({ kind }) => kind !== 'vm'));
     const disk = (await partsOf(other)).find(({ kind }) => kind === 'disk')?.id ?? '';
 
     await eventually(async () => (await provider.deleteVm(request(vm, uid), call())).state === 'gone');
