@@ -17,8 +17,8 @@ export default {
   },
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
-  // One more than cores: most tests wait for something most of the time.
-  maxWorkers: 3,
+  // Twice the cores of the smallest machine: most tests wait for something most of the time.
+  maxWorkers: 4,
   // Of a test or hook that hangs. Several times what the longest ones without a time of their own need on a busy machine.
   testTimeout: 120_000,
 };

@@ -44,11 +44,18 @@ export async function runJest(
 ): Promise<JestOutcome> {
   await mkdir('.cache', { recursive: true });
   await rm(resultsFile, { force: true });
-  const code = await show(['node_modules/jest/bin/jest.js', '--json', '--outputFile', resultsFile, ...args], {
-    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
-    NODE_COMPILE_CACHE: compileCache,
-    ...env,
+  const command = ['node_modules/jest/bin/jest.js', '--json', '--outputFile', resultsFile, ...args];
+  const child = spawnGuarded('TERM', process.execPath, command, {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: {
+      ...process.env,
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
+      NODE_COMPILE_CACHE: compileCache,
+      ...env,
+    },
   });
+  const [exitCode, signal] = await once(child, 'exit');
+  const code = exitCode ?? signal;
   const text = await readFile(resultsFile, 'utf8').catch(() => undefined);
   if (text === undefined) {
     console.error(`jest has ended (${code}) without results`);
@@ -75,16 +82,6 @@ export function printSlowest({ times }: JestOutcome): void {
   for (const { file, seconds } of times.toSorted((a, b) => b.seconds - a.seconds).slice(0, 10)) {
     console.log(`${seconds.toFixed(0).padStart(5)}  ${file}`);
   }
-}
-
-/** Runs a script with our Node, its output shown; resolves with how it ended. */
-export async function show(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number | string> {
-  const child = spawnGuarded('TERM', process.execPath, args, {
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: { ...process.env, ...env },
-  });
-  const [code, signal] = await once(child, 'exit');
-  return code ?? signal;
 }
 
 /** Prints the line with which every run ends, and has the process fail when something did or nothing was tested. */

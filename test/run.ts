@@ -2,8 +2,9 @@
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
  * The last line is always `N passed, N failed, N skipped`.
  */
-import { conclude, printSlowest, runJest, show } from './jest.ts';
-import { checks, type Outcome } from './steps.ts';
+import { findServers } from '../deploy/local/servers.ts';
+import { conclude, printSlowest, runJest } from './jest.ts';
+import { checks, type Outcome, runStep } from './steps.ts';
 
 // At the end of a command line: jest takes what follows for more of the same.
 const longTests = ['--testMatch=<rootDir>/**/*.long.test.ts', '--testPathIgnorePatterns=/node_modules/'];
@@ -14,10 +15,14 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args[0] === '--long') return runLong(args.slice(1));
   if (args.length > 0) return [await runJest('.cache/selected-test-results.json', args)];
 
-  // `npm run acceptance` reads the file of the whole run.
   const checked = await checks();
-  const tests = await runJest('.cache/test-results.json', []);
-  const demo = await runDemo();
+  // Before the two that need them, so that one of them does not wait for the other's build.
+  await findServers(['etcd', 'temporal', 'kube-apiserver', 'kube-controller-manager', 'kubectl']);
+  // `npm run acceptance` reads the file of the whole run.
+  const [tests, demo] = await Promise.all([
+    runJest('.cache/test-results.json', []),
+    runStep('demo', ['deploy/local/demo.ts', '--exit']),
+  ]);
   printSlowest(tests);
   return [...checked, tests, demo];
 }
@@ -28,9 +33,4 @@ async function runLong(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args.length > 0) return [long];
   const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0' };
   return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=1'], env)];
-}
-
-async function runDemo(): Promise<Outcome> {
-  const code = await show(['deploy/local/demo.ts', '--exit'], {});
-  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0 };
 }

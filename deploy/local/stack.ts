@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { request } from 'undici';
+import { searchAttributes } from '../../api/names.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { freePort } from './ports.ts';
 import { removeWhenOrphaned, type ServerHandle, type StartServer, startServer } from './process.ts';
@@ -132,6 +133,8 @@ export async function startTemporal(start: StartServer, executable: string, dir:
     'system.enableActivityEagerExecution=true',
     'history.hostLevelCacheMaxSize=32768',
     'frontend.namespaceRPS.visibility=1000',
+    // As a server has it that is no development server: otherwise each read of search attributes asks the database.
+    'system.forceSearchAttributesCacheRefreshOnRead=false',
   ];
   const temporal = await start({
     name: 'temporal',
@@ -144,6 +147,7 @@ export async function startTemporal(start: StartServer, executable: string, dir:
         ? ['--db-filename', dbFile, '--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=NORMAL']
         : []),
       ...dynamicConfig.flatMap((value) => ['--dynamic-config-value', value]),
+      ...Object.values(searchAttributes).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
     ],
     logFile: join(dir, 'temporal.log'),
     ready: async () => (await answers(namespaceUrl)) && (await answers(`${namespaceUrl}/workflow-count`)),

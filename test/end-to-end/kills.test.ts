@@ -117,7 +117,7 @@ function describeKills(replicas: number): void {
     const { millwright } = scene;
     const { cloud } = millwright;
     const done = async () => countDone(await cloud.stats(), work);
-    await until(`the ${work} of some VMs is done`, async () => (await done()) >= 5, {
+    await until(`the ${work} of some VMs is done`, async () => (await done()) >= 3, {
       timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
@@ -233,4 +233,4 @@ function describeKills(replicas: number): void {
   });
 }
 
-describeKills(isLong() ? 50 : 20);
+describeKills(isLong() ? 50 : 10);
