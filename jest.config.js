@@ -17,8 +17,8 @@ export default {
   },
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
-  // Twice the cores of the smallest machine: most tests wait for something most of the time.
-  maxWorkers: 4,
+  // More than twice the cores of the smallest machine: most tests wait for something most of the time.
+  maxWorkers: 5,
   // Of a test or hook that hangs. Several times what the longest ones without a time of their own need on a busy machine.
   testTimeout: 120_000,
 };

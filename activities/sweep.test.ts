@@ -242,7 +242,7 @@ describe('releaseSources', () => {
 
     expect(await releaseSources(input, classes)).toEqual(['leaving']);
 
-    expect(recorded.at(-1)).toMatchObject({ regarding: { name: 'locked' }, reason: 'ClassNotReleased' });
+    expect(recorded.at(-1)).toMatchObject({ regarding: { name: 'locked' }, reason: 'SourceNotReleased' });
     expect(recorded.at(-1)?.note).toContain('Forbidden');
     await control.close();
     await proxy.close();

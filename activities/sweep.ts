@@ -2,7 +2,7 @@
 import { asyncLocalStorage } from '@temporalio/activity';
 import type { Dialect } from '../api/dialect.ts';
 import { allDialects, dialectOf } from '../api/dialects.ts';
-import { type ClassEvent, classEvents } from '../api/events.ts';
+import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
 import type { DialectName } from '../api/model/ref.ts';
 import type {
@@ -127,7 +127,7 @@ export function createSweepActivities({ control, target, events, defaults, sweep
         } catch (error) {
           if (!isRefusal(error)) throw error;
           const note = `could not take our finalizer off: ${error.message}`;
-          record(kinds.source, namespace, { name, uid }, 'ClassNotReleased', note);
+          record(kinds.source, namespace, { name, uid }, 'SourceNotReleased', note);
         }
       }
       return released;
@@ -155,11 +155,11 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     resource: Resource<KubeObject>,
     namespace: string,
     object: SourceObject,
-    reason: ClassEvent,
+    reason: SourceEvent,
     note: string,
   ): void {
     const regarding = referenceTo(resource, { namespace, ...object });
-    events.record({ regarding, type: classEvents[reason].type, reason, note, action: 'Sweep' });
+    events.record({ regarding, type: sourceEvents[reason].type, reason, note, action: 'Sweep' });
   }
 
   /** The VMs that the Nodes of these Machines name. */

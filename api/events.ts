@@ -1,6 +1,6 @@
 /**
- * Events on a Machine: every change of its stage, and every refusal with its code. And those on a MachineClass and on
- * owners of machines. Plain values: workflow code imports this file. docs/reference/events.md is made from it.
+ * Events on a Machine: every change of its stage, and every refusal with its code. And those on the sources and owners
+ * of machines. Plain values: workflow code imports this file. docs/reference/events.md is made from it.
  */
 
 interface EventMeaning {
@@ -51,10 +51,10 @@ export const machineEvents = {
 /** Reason of an Event on a Machine. */
 export type MachineEvent = keyof typeof machineEvents;
 
-/** Reasons of Events on a MachineClass. */
-export const classEvents = {
-  ClassInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
-  ClassNotReleased: {
+/** Reasons of Events on a source of machines, such as a MachineClass. */
+export const sourceEvents = {
+  SourceInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
+  SourceNotReleased: {
     type: 'Warning',
     when: 'A sweep could not remove the finalizer of a deleted class. The note says what is left in the cloud, or what refused.',
   },
@@ -69,8 +69,8 @@ export const classEvents = {
   OrphanNotDeleted: { type: 'Warning', when: 'A sweep could not delete such an orphan.' },
 } as const satisfies Record<string, EventMeaning>;
 
-/** Reason of an Event on a MachineClass. */
-export type ClassEvent = keyof typeof classEvents;
+/** Reason of an Event on a source of machines. */
+export type SourceEvent = keyof typeof sourceEvents;
 
 /** Reasons of Events on a MachineSet. */
 export const setEvents = {

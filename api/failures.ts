@@ -30,7 +30,7 @@ const turnedDown = { ...refusal, nothingMade: true } as const;
 export const failures = {
   Canceled: { ...refusal, meaning: 'The call was cancelled by the caller.', outcomeUnknown: true },
   Unknown: { ...lost, meaning: 'The cloud answered with an error that the provider does not know.' },
-  InvalidArgument: { ...turnedDown, meaning: 'The providerSpec or a Secret is not valid.', blockedOn: 'Class' },
+  InvalidArgument: { ...turnedDown, meaning: 'The providerSpec or a Secret is not valid.', blockedOn: 'Source' },
   DeadlineExceeded: { ...lost, meaning: 'The cloud did not answer in time.' },
   NotFound: { ...refusal, meaning: 'Something the request names does not exist.' },
   AlreadyExists: { ...refusal, meaning: 'Something of that name exists and is not ours.' },

@@ -45,7 +45,7 @@ export const searchAttributes = {
 
 /** What a workflow waits for that somebody or something else has to provide. Values of `MillwrightBlockedOn`. */
 export const blockers = {
-  Class: 'the MachineClass or a Secret it refers to is missing or not usable',
+  Source: 'what the Machine is made from, its class or a Secret, is missing or not usable',
   MachineSpec: 'the Machine itself is not valid',
   Credentials: 'the cloud refuses the credentials',
   CloudCapacity: 'the cloud has no capacity or the quota is used up',

@@ -16,7 +16,7 @@ export type SecretRef = z.infer<typeof SecretRef>;
 
 /** The object that the providerSpec was read from. For people and logs: it identifies nothing. */
 export const Origin = z.object({
-  kind: nonEmpty.describe('Kind of the object, such as `MachineClass`.'),
+  kind: nonEmpty.describe('Kind of the object that the Machine names as its source.'),
   namespace: nonEmpty.describe('Namespace of the object.'),
   name: nonEmpty.describe('Name of the object.'),
   generation: z.int().min(0).describe('metadata.generation of the object as it was read.'),

@@ -18,7 +18,7 @@ interface Signalled {
   readonly desiredState: string;
   readonly managed: boolean;
   readonly node: string | undefined;
-  readonly classVersion: string | undefined;
+  readonly sourceVersion: string | undefined;
 }
 
 type MachineControllerContext = Pick<
@@ -44,7 +44,7 @@ export function createMachineController(context: MachineControllerContext) {
     };
     const node = viewNode(context, machine.metadata.name, snapshot);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
-    return { machine: snapshot, node, ...(version !== undefined && { classVersion: version }) };
+    return { machine: snapshot, node, ...(version !== undefined && { sourceVersion: version }) };
   }
 
   function forget(key: string): void {
@@ -141,7 +141,7 @@ function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machin
 }
 
 function toSignalled(
-  { machine, node, classVersion: version }: MachineObservation,
+  { machine, node, sourceVersion: version }: MachineObservation,
   before: Signalled | undefined,
 ): Signalled {
   return {
@@ -149,7 +149,7 @@ function toSignalled(
     desiredState: desiredState(machine),
     managed: machine.managed,
     node: node.state === 'unknown' ? before?.node : nodeText(node),
-    classVersion: version ?? before?.classVersion,
+    sourceVersion: version ?? before?.sourceVersion,
   };
 }
 
@@ -162,7 +162,7 @@ function nodeText(node: NodeView): string {
 
 function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
-    before.desiredState === now.desiredState && before.node === now.node && before.classVersion === now.classVersion;
+    before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
   // Adding our finalizer is the workflow's own write. Removing it may be somebody else's.
   return !isEqual || (before.managed && !now.managed);
 }

@@ -54,7 +54,7 @@ describe('a deleted class that is in use', () => {
     expect(recorded).toEqual([
       expect.objectContaining({
         regarding: { ...about, uid: 'class-uid' },
-        reason: 'ClassInUse',
+        reason: 'SourceInUse',
         note: 'cannot be deleted yet: it is used by Machine a, Machine b, Machine c, Machine d, Machine e and 2 more',
       }),
     ]);

@@ -1,6 +1,6 @@
 /** The finalizer of source objects (classes): added once a class is used, removed by a sweep when nothing is left of it. */
 
-import { type ClassEvent, classEvents } from '../api/events.ts';
+import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import { type KubeObject, type Resource, referenceTo } from '../api/objects.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../kube/update.ts';
@@ -65,10 +65,10 @@ export function createSourceController(context: SourceControllerContext): Contro
       store.byIndex(bySource, name).map(({ metadata }) => `${kind} ${metadata.name}`),
     );
     const more = named.length > maxNamed ? ` and ${named.length - maxNamed} more` : '';
-    const reason: ClassEvent = 'ClassInUse';
+    const reason: SourceEvent = 'SourceInUse';
     events.record({
       regarding: referenceTo(resource, { namespace, name, uid }),
-      type: classEvents[reason].type,
+      type: sourceEvents[reason].type,
       reason,
       note: `cannot be deleted yet: it is used by ${named.slice(0, maxNamed).join(', ')}${more}`,
       action: 'Release',
@@ -83,7 +83,7 @@ export function createSourceController(context: SourceControllerContext): Contro
 
   async function sweepFor(deletion: Deletion): Promise<void> {
     if (Date.now() < deletion.nextSweepMs) return;
-    await startSweep(installation, { dialect: dialect.name, namespace, dryRun: false }, 'classes');
+    await startSweep(installation, { dialect: dialect.name, namespace, dryRun: false }, 'sources');
     deletion.nextSweepMs = Date.now() + deletion.sweepPauseMs;
     deletion.sweepPauseMs = Math.min(deletion.sweepPauseMs * 2, maxPauseMs);
   }

@@ -38,12 +38,12 @@ interface SeenRun {
 
 /** How long the server may take to answer, ms. */
 const timeoutMs = 5_000;
-/** How many runs a check reads: the latest, and as many of the others in turn. */
-const runsPerCheck = 5;
+/** After how many checks every run has been read. */
+const checksPerRound = 200;
 
 /**
  * Compares what the worker has seen with what the server has, until stopped. A database is restored as a whole, so at
- * first the runs that were seen last are behind. They may soon have as many events again; a run that stands still stays
+ * first the run that was seen last is behind. It may soon have as many events again; a run that stands still stays
  * behind until it has its turn. Closed runs cannot stand still. A run that the server does not have was deleted, or is
  * younger than the backup.
  */
@@ -64,10 +64,11 @@ export function detectRestore(options: RestoreDetectionOptions): RestoreDetectio
 
   /** Runs that have not had their turn yet. */
   let inTurn: SeenRun[] = [];
+  /** The latest run, and some of the others in turn. */
   function choose(): readonly SeenRun[] {
     const latestFirst = [...seen.values()].toReversed();
-    if (inTurn.length === 0) inTurn = latestFirst.slice(runsPerCheck);
-    return [...latestFirst.slice(0, runsPerCheck), ...inTurn.splice(0, runsPerCheck)];
+    if (inTurn.length === 0) inTurn = latestFirst.slice(1);
+    return [...latestFirst.slice(0, 1), ...inTurn.splice(0, Math.ceil(seen.size / checksPerRound))];
   }
 
   /** undefined where the server does not answer. */

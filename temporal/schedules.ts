@@ -24,7 +24,7 @@ import {
   type SweepReport,
 } from '../workflows/orphansweep/messages.ts';
 import { withSearchAttributes } from './search-attributes.ts';
-import { anotherRun, type Installation, ofInstallation } from './workflows.ts';
+import { type Installation, ofInstallation, retryOfFailedRun } from './workflows.ts';
 
 const installationKey = defineSearchAttributeKey(searchAttributes.installation, SearchAttributeType.KEYWORD);
 const workflowType = 'orphanSweep';
@@ -37,7 +37,7 @@ export function sweepScheduleId(installation: string): string {
 }
 
 /** Sweeps on demand: by a person, a dry run, and for deleted classes. */
-const turns = ['now', 'dry-run', 'classes'] as const;
+const turns = ['now', 'dry-run', 'sources'] as const;
 type Turn = (typeof turns)[number];
 
 /** Workflow id of a sweep on demand. */
@@ -140,7 +140,7 @@ function startOptions(to: Installation, input: SweepInput) {
   return {
     taskQueue: to.name,
     args: [ofInstallation(to, input)],
-    retry: anotherRun,
+    retry: retryOfFailedRun,
     staticSummary: input.dryRun ? 'orphan sweep, dry run' : 'orphan sweep',
     typedSearchAttributes: [{ key: installationKey, value: to.name }],
   };
@@ -151,8 +151,8 @@ function startOptions(to: Installation, input: SweepInput) {
  * sweep started by hand does not release deleted classes: it may have listed the cloud before they were deleted.
  * @returns its workflow id
  */
-export async function startSweep(to: Installation, input: SweepInput, asker: 'person' | 'classes'): Promise<string> {
-  const which = asker === 'classes' ? asker : input.dryRun ? 'dry-run' : 'now';
+export async function startSweep(to: Installation, input: SweepInput, asker: 'person' | 'sources'): Promise<string> {
+  const which = asker === 'sources' ? asker : input.dryRun ? 'dry-run' : 'now';
   const options = {
     ...startOptions(to, input),
     workflowId: sweepIdFor(to.name, which),

@@ -27,7 +27,7 @@ export function ofInstallation<T extends object>({ cluster }: Installation, inpu
 }
 
 /** A failed run is followed by another one: the first after 1 s, the next ones with growing pauses. */
-export const anotherRun = {
+export const retryOfFailedRun = {
   initialInterval: 1_000,
   backoffCoefficient: 2,
   maximumInterval: 60_000,
@@ -151,7 +151,7 @@ function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, abou
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     args: [ofInstallation(to, ref)],
     staticSummary: `${kind} ${ref.namespace}/${ref.name}`,
-    retry: anotherRun,
+    retry: retryOfFailedRun,
     typedSearchAttributes: [
       { key: installationKey, value: to.name },
       ...(deployment === undefined ? [] : [{ key: deploymentKey, value: deployment }]),

@@ -26,7 +26,7 @@ const ofDialect = [annotations, labels, finalizers, taints]
 
 /** All that code may not spell, longest first, so that a text is reported as the whole that it is. */
 const words = [
-  ...[...prefixes, ...ofDialect, `'${gardener.name}'`],
+  ...[...prefixes, ...ofDialect, `'${gardener.name}'`, 'MachineClass'],
   ...[...Object.keys(names.phases), ...Object.keys(names.operationTypes), ...Object.keys(names.operationStates)],
   ...[...textsOf(names.deletionSteps), ...textsOf(names.descriptions), ...textsOf(names.userDataPlaceholders)],
 ]

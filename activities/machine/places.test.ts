@@ -83,13 +83,6 @@ describe('the places of a Machine', () => {
     expect(await placesOf(ref)).toEqual({ regions: ['a'] });
   });
 
-  it('are also read as earlier builds wrote them', async () => {
-    const { origin, ...place } = placeIn('a');
-    const { kind: _, ...machineClass } = { kind: '', ...origin };
-    const { ref } = await newMachine({ [names.places]: JSON.stringify([{ ...place, class: machineClass }]) });
-    expect((await activities.readPlaces(ref, 'small'))?.places).toEqual([placeIn('a')]);
-  });
-
   it('need not say what they were read from', async () => {
     const { origin: _, ...place } = placeIn('a');
     const { ref } = await newMachine({ [names.places]: JSON.stringify([{ ...place, origin: 'lost' }]) });

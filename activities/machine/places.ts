@@ -7,21 +7,15 @@ import { names, providerKey } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { Origin, SecretRef } from '../../api/provider.ts';
 
-/** A place as the annotation has it. Earlier builds wrote the origin as `class`, without its kind. */
+/** A place as the annotation has it. */
 const StoredPlace = z
   .object({
     provider: z.string().min(1),
     origin: Origin.optional().catch(undefined),
-    class: Origin.omit({ kind: true }).optional().catch(undefined),
     providerSpec: z.unknown(),
     credentials: z.array(SecretRef),
   })
-  .transform(
-    ({ class: machineClass, origin = machineClass && { kind: 'MachineClass', ...machineClass }, ...place }) => ({
-      ...place,
-      ...(origin !== undefined && { origin }),
-    }),
-  );
+  .transform(({ origin, ...place }) => ({ ...place, ...(origin !== undefined && { origin }) }));
 
 /** The places where a Machine may have VMs, and its source as it is now. */
 export interface PlacesReading {

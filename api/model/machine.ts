@@ -61,10 +61,10 @@ export interface MachineObservation {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
   /**
-   * Version of the MachineClass and its Secrets, see SourceSnapshot. Only while a machine may wait for them, so that a
-   * change of a class wakes no machine at rest.
+   * Version of the source and its Secrets, see SourceSnapshot. Only while a machine may wait for them, so that a
+   * change of a source wakes no machine at rest.
    */
-  readonly classVersion?: string;
+  readonly sourceVersion?: string;
 }
 
 /**

@@ -2,7 +2,7 @@
  * What the orphan sweep passes between its workflow and the Kubernetes side. Plain types: workflow code imports this
  * file, and the values live in histories.
  */
-import type { ClassEvent } from '../events.ts';
+import type { SourceEvent } from '../events.ts';
 import type { CloudResource } from '../provider.ts';
 import type { DialectName } from './ref.ts';
 import type { Place } from './source.ts';
@@ -110,6 +110,6 @@ export interface ReleasableSource extends SourceObject {
 /** What a sweep did to something that had no Machine, or why a deleted source object stays: an Event on the object. */
 export interface SweepNotice {
   readonly object: SourceObject;
-  readonly reason: Exclude<ClassEvent, 'ClassInUse'>;
+  readonly reason: Exclude<SourceEvent, 'SourceInUse'>;
   readonly note: string;
 }

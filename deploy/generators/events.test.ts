@@ -1,11 +1,11 @@
 import { expect, it } from '@jest/globals';
-import { classEvents, deploymentEvents, machineEvents, setEvents } from '../../api/events.ts';
+import { deploymentEvents, machineEvents, setEvents, sourceEvents } from '../../api/events.ts';
 import { eventsDoc } from './events.ts';
 
 it('eventsDoc has every reason with its type', () => {
   const rows = eventsDoc().matchAll(/^\| `(\w+)` \| (Normal|Warning) \|/gm);
 
-  const expected = [machineEvents, classEvents, setEvents, deploymentEvents].flatMap((events) =>
+  const expected = [machineEvents, sourceEvents, setEvents, deploymentEvents].flatMap((events) =>
     Object.entries(events),
   );
   expect([...rows].map(([, reason, type]) => [reason, type])).toEqual(

@@ -1,5 +1,5 @@
 /** docs/reference/events.md, from the one list of Events. */
-import { classEvents, deploymentEvents, machineEvents, setEvents } from '../../api/events.ts';
+import { deploymentEvents, machineEvents, setEvents, sourceEvents } from '../../api/events.ts';
 
 /** Content of docs/reference/events.md. */
 export function eventsDoc(): string {
@@ -18,11 +18,11 @@ ${rowsOf(machineEvents)}
 
 ## On a MachineClass
 
-\`kubectl describe machineclass <name>\` shows them. The Event \`ClassInUse\` is repeated every half hour while objects use the class.
+\`kubectl describe machineclass <name>\` shows them. The Event \`SourceInUse\` is repeated every half hour while objects use the class.
 
 | reason | type | when |
 |---|---|---|
-${rowsOf(classEvents)}
+${rowsOf(sourceEvents)}
 
 ## On a MachineSet
 

@@ -294,7 +294,7 @@ describe('millwright sweep', () => {
     expect(metadata.deletionTimestamp).toBeDefined();
     const reported = await until('an Event says what keeps the class', async () => {
       const { items } = await control.list(events, { namespace });
-      return items.find(({ regarding, reason }) => regarding.uid === metadata.uid && reason === 'ClassInUse');
+      return items.find(({ regarding, reason }) => regarding.uid === metadata.uid && reason === 'SourceInUse');
     });
     expect(reported.note).toBe('cannot be deleted yet: it is used by Machine last');
     expect(await vmNames(millwright)).not.toContain('left-behind');

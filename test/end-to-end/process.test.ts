@@ -185,7 +185,7 @@ describe('millwright describe', () => {
     const fields = Object.fromEntries(asText.output.split('\n').map((line) => line.split(/\s\s+/)));
     expect(fields).toMatchObject({
       Workflow: id,
-      'Blocked on': expect.stringMatching('^Class: '),
+      'Blocked on': expect.stringMatching('^Source: '),
       'Last error': expect.stringContaining('MachineClass "missing" does not exist'),
       'To unblock': expect.anything(),
     });
@@ -193,7 +193,7 @@ describe('millwright describe', () => {
       kind: 'Machine',
       uid: metadata.uid,
       workflow: { id, state: 'open' },
-      description: { blockedOn: 'Class' },
+      description: { blockedOn: 'Source' },
       status: { lastOperation: { state: 'Failed' } },
     });
     expect(after).toMatchObject({ code: 0, output: expect.stringContaining('is a worker running?') });

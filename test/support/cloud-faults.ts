@@ -31,7 +31,7 @@ export const creations = {
     machineType: 'huge',
     code: 'InvalidArgument',
     words: /providerSpec\.machineType.*huge.*small, medium, large/,
-    ...{ blockedOn: 'Class', pauseSeconds: 180, remedy: /Correct the class/ },
+    ...{ blockedOn: 'Source', pauseSeconds: 180, remedy: /Correct the class/ },
   },
   hanging: { ...cloudApi, fault: hang, code: 'DeadlineExceeded', words: /did not answer in time/ },
   cut: {

@@ -160,13 +160,13 @@ describe('ensureSweepSchedule', () => {
 
 describe('startSweep', () => {
   it('uses the open sweep of the same purpose, but no dry run and none for classes', async () => {
-    const sweep = (dryRun: boolean, waiting: 'person' | 'classes' = 'person') =>
+    const sweep = (dryRun: boolean, waiting: 'person' | 'sources' = 'person') =>
       startSweep(installation, { dialect: 'gardener', namespace: 'machines', dryRun }, waiting);
     const runOf = async (id: string) => (await client.workflow.getHandle(id).describe()).runId;
 
     const first = await sweep(false);
     const run = await runOf(first);
-    const [second, dry, released] = [await sweep(false), await sweep(true), await sweep(false, 'classes')];
+    const [second, dry, released] = [await sweep(false), await sweep(true), await sweep(false, 'sources')];
 
     expect([second, await runOf(second)]).toEqual([first, run]);
     expect(new Set([first, dry, released])).toHaveProperty('size', 3);

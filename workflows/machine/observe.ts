@@ -65,7 +65,7 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
   if (!isOlder) putMachine(state, seen.machine);
   else if (desiredState(seen.machine) !== desiredState(state.machine)) state.stale = true;
   applyNode(state, seen.node);
-  if (seen.classVersion !== undefined) state.sourceVersion = seen.classVersion;
+  if (seen.sourceVersion !== undefined) state.sourceVersion = seen.sourceVersion;
   if (state.stale || relevantState(state) !== before) notifyChange(state);
 }
 

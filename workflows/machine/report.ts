@@ -24,7 +24,7 @@ const refusalAgeMs = 30 * 60_000;
 
 /** What a person can do about a blocker. */
 const remedies: Partial<Record<Blocker, string>> = {
-  Class: 'Correct the class or its Secret; the change is picked up at once.',
+  Source: 'Correct the class or its Secret; the change is picked up at once.',
   MachineSpec: 'Correct the Machine; the change is picked up at once.',
   Credentials: 'Correct the credentials in the Secret of the class; the change is picked up at once.',
   CloudCapacity: 'Raise the quota or choose another machine type or zone, then send the signal retryNow.',

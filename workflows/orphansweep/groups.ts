@@ -90,5 +90,5 @@ const noProvider: Failure = {
   code: 'InvalidArgument',
   message: 'provider is empty: set it to the name of a provider',
   outcomeUnknown: false,
-  blockedOn: 'Class',
+  blockedOn: 'Source',
 };

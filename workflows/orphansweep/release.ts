@@ -16,7 +16,7 @@ export async function releaseSources(sweep: Sweep, groups: readonly ReportedGrou
     for (const { object, release } of group.sources) {
       if (release === undefined) continue;
       if (left === undefined) releasable.push({ ...object, ...release });
-      else notices.push({ object, reason: 'ClassNotReleased', note: `deleted, and stays: ${left}` });
+      else notices.push({ object, reason: 'SourceNotReleased', note: `deleted, and stays: ${left}` });
     }
   }
   if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));

@@ -349,17 +349,17 @@ describe('orphanSweep', () => {
     expect(notices.toSorted((a, b) => (a.object.name < b.object.name ? -1 : 1))).toEqual([
       {
         object: objectOf('dirty'),
-        reason: 'ClassNotReleased',
+        reason: 'SourceNotReleased',
         note: 'deleted, and stays: vm young is younger than the minimum age',
       },
       {
         object: objectOf('refused'),
-        reason: 'ClassNotReleased',
+        reason: 'SourceNotReleased',
         note: 'deleted, and stays: its cloud cannot be listed: Unauthenticated: no',
       },
       {
         object: objectOf('shared'),
-        reason: 'ClassNotReleased',
+        reason: 'SourceNotReleased',
         note: 'deleted, and stays: vm young is younger than the minimum age',
       },
     ]);

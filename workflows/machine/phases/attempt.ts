@@ -35,7 +35,7 @@ async function newAttempt(
   const source = await readSource(state, ask, doing);
   if ('problem' in source) {
     const { problem: message } = source;
-    return creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn: 'Class' });
+    return creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn: 'Source' });
   }
   const { place, userData, version } = source;
   const { namespace, name, uid } = state.ref;

@@ -178,7 +178,7 @@ describe('the deletion of a VM', () => {
   it('needs no class in another run either, where nothing was asked of any cloud', async () => {
     cluster.reading = { version: '0', problem: 'MachineClass "small" does not exist' };
     await start();
-    await eventually(async () => (await described()).blockedOn === 'Class');
+    await eventually(async () => (await described()).blockedOn === 'Source');
     await workflow().terminate();
     await start();
     touch({ deletingSince: new Date().toISOString() });
@@ -292,7 +292,7 @@ describe('the deletion of a machine without a VM', () => {
     await deleteWithoutClass();
     await eventually(async () => {
       const { blockedOn, lastError } = await described();
-      return blockedOn === 'Class' && lastError?.message.includes('without it Millwright cannot find the VM') === true;
+      return blockedOn === 'Source' && lastError?.message.includes('without it Millwright cannot find the VM') === true;
     });
     expect(cloud.deletions).toEqual([]);
     expect(cluster.steps).not.toContain('removeFinalizer');

@@ -21,7 +21,7 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   }
 
   showRetry(state, { doing });
-  const refuse = async (blockedOn: 'MachineSpec' | 'Class', message: string) =>
+  const refuse = async (blockedOn: 'MachineSpec' | 'Source', message: string) =>
     (await hasFinalizer(state, mayHaveVm(state.creation) ? undefined : []))
       ? creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn })
       : again;
@@ -29,7 +29,7 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   const reading = await untilAnswered(state, doing, () => kubernetes.readSource(state.ref, machine.source));
   state.reading = reading;
   const { cloud, problem } = reading;
-  if (problem !== undefined || cloud === undefined) return refuse('Class', problem ?? 'it has no provider');
+  if (problem !== undefined || cloud === undefined) return refuse('Source', problem ?? 'it has no provider');
   const isFirst = !state.machine.managed && !mayHaveVm(state.creation);
   if (!(await hasFinalizer(state, isFirst ? [cloud] : undefined))) return again;
   if (isFirst) state.placeVersion = reading.version;

@@ -53,7 +53,7 @@ export async function deleteVms(
   state.replacements = Math.max(state.replacements, replacements);
   if (problem !== undefined) {
     const unblock = reading.problem === undefined ? seeLastError : undefined;
-    return refused(state, doing, { code: 'InvalidArgument', message: problem, blockedOn: 'Class' }, { unblock });
+    return refused(state, doing, { code: 'InvalidArgument', message: problem, blockedOn: 'Source' }, { unblock });
   }
 
   showRetry(state, { doing, waitingFor: 'the cloud' });
@@ -98,7 +98,7 @@ async function deleteIn(state: MachineState, places: readonly Place[]): Promise<
 
 /** The source that the VM was made from has changed since: correcting it does not help. */
 function movedRemedy({ provider, origin }: Place, blockedOn: Blocker): string {
-  const first = blockedOn === 'Class' ? undefined : findRemedy(blockedOn);
+  const first = blockedOn === 'Source' ? undefined : findRemedy(blockedOn);
   const source = origin === undefined ? 'a source' : `${origin.kind} ${origin.name}, generation ${origin.generation}`;
   return (
     `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from ${source}, which has changed ` +
