@@ -7,7 +7,13 @@ import { nodes, type Secret, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import {
+  fromSetup,
+  type Installation,
+  type InstallationOptions,
+  phaseOf,
+  startInstallation,
+} from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
 describe('an outage', () => {
@@ -27,10 +33,10 @@ describe('an outage', () => {
     await rm(dir, { recursive: true });
   });
 
-  async function start(flags: readonly string[]): Promise<void> {
+  async function start(flags: readonly string[], cloud: InstallationOptions['cloud'] = {}): Promise<void> {
     // A process that leads gives up when it cannot renew its Leases, which is not what is looked at here.
     const processKubeconfig = join(dir, 'kubeconfig');
-    millwright = await startInstallation({ processKubeconfig, flags: ['--leader-elect', 'false', ...flags] });
+    millwright = await startInstallation({ processKubeconfig, cloud, flags: ['--leader-elect', 'false', ...flags] });
   }
 
   async function failedWorkflows(): Promise<number> {
@@ -152,7 +158,7 @@ describe('an outage', () => {
   }, 120_000);
 
   it('[invariant 6] of all workers for longer than the creation timeout replaces no machine that joins meanwhile', async () => {
-    await start(['--machine-creation-timeout', '8s']);
+    await start(['--machine-creation-timeout', '8s'], { joinMs: 3_000 }); // so long that Pending is seen
     millwright.recordAs('workers-away');
     const { cloud, processes } = millwright;
     await cloud.setFaults({ kind: 'latency', operation: 'list', ms: 1 });
