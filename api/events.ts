@@ -39,7 +39,7 @@ export const machineEvents = {
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
   NodeDeleted: {
     type: 'Normal',
-    when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM.',
+    when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM. Not in the API of Gardener, where the Machine is deleted.',
   },
   Deleting: { type: 'Normal', when: 'The deletion begins.' },
   FailedDrain: { type: 'Warning', when: 'Draining the Node failed and is tried again.' },

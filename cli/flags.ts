@@ -195,7 +195,7 @@ export const flags = {
     value: 'duration',
     default: '15m',
     description:
-      'How often the clouds are swept for orphans: VMs, disks and NICs that carry our tags and have no Machine. 0s: only on demand, and when a deleted class waits for a sweep.',
+      'How often the clouds are swept for orphans: VMs, disks, NICs, ports and addresses that carry our tags and have no Machine. 0s: only on demand, and when a deleted class waits for a sweep.',
     schema: duration.refine((seconds) => seconds === 0 || seconds >= 1, 'give 0s, or at least 1s'),
   },
   orphanConfirmAfter: {

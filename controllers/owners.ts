@@ -62,7 +62,7 @@ export function createOwnerController(context: OwnerControllerContext) {
   } satisfies Controller;
 }
 
-/** What a controller hears whose keys are UIDs of owners. */
+/** The change handlers of a controller whose keys are UIDs of owners. */
 export function hearOwners(watches: Watches): Controller['hears'] {
   const ownersOfChange = (change: Change) => {
     const owners = ownersOf(watches, change.object);
@@ -85,7 +85,7 @@ export function ownerKeys({ deployments, sets }: Watches): string[] {
   return [...deployments.list(), ...sets.list()].map(({ metadata }) => metadata.uid);
 }
 
-/** UIDs of the objects that count an object or decide about it: itself, its controller and the deployment above. */
+/** UIDs of the objects whose counts or plans depend on this one: itself, its controller and the deployment above. */
 function ownersOf(watches: Watches, object: KubeObject): string[] {
   const { uid } = object.metadata;
   const parent = controllerOf(object) ?? uid;

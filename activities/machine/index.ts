@@ -55,7 +55,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const patch = mergePatch({ ...rest, metadata: { uid: ref.uid, ...metadata } });
       return await orNull(() => control.patch(kinds.machine, ref, patch, localRequest()));
     } catch (error) {
-      // Another UID is a change that is not valid.
+      // The patch has our UID: the API server refuses it as invalid when the object has another one.
       if (isInvalid(error) && (await findMachine(ref)) === null) return null;
       throw error;
     }
@@ -158,8 +158,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Puts our finalizer on the Machine and keeps those of others. The same write stores the places where its VMs may be
-     * made, where nothing was made anywhere else.
+     * Puts our finalizer on the Machine and keeps those of others. The same write stores `places`, where its VMs may be
+     * made. Pass them only if no VM can have been made elsewhere.
      */
     async addFinalizer(
       ref: ObjectRef,

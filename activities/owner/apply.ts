@@ -15,9 +15,10 @@ import { type Failures, noteFailure, recordOn, report, reportFailures } from './
 import { inBatches, type Owner, ownSets, readAsPlanned, type Step } from './step.ts';
 
 /**
- * Runs a step that was planned. A repeated step creates no additional machine: the plan fixes the names of new machines,
- * and the versions of what it changes or deletes. What was planned for another generation of the owner, or for a set that has other replicas by now, is
- * left to the next reading: an attempt may start long after its plan was made. When it throws, no request is running.
+ * Runs a step that was planned. One that was thought lost may still run beside the next one: the plan fixes the names of
+ * new machines, and the versions of what it changes or deletes, so no additional machine is created. A step may start long
+ * after its plan was made: what was planned for another generation of the owner, or for a set that has other replicas by
+ * now, is left to the next reading. When it throws, no request is running.
  */
 export async function applyPlan(step: Step): Promise<void> {
   const failures: Failures = new Map();
@@ -153,8 +154,8 @@ async function createMachine(
 }
 
 /**
- * The reason is written after the deletion: a deletion that loses its precondition leaves nothing that would count when
- * the machine is deleted later. Where the second write is lost, the replacement waits until the machine is gone.
+ * The annotation `replaced` is written after the deletion was accepted: written first, it would count for a later deletion
+ * with another cause if this one failed. Where it is lost, the replacement waits until the machine is gone.
  */
 async function deleteMachine({ deps, api, ref }: Step, candidate: Candidate, failures: Failures): Promise<void> {
   const { control } = deps;

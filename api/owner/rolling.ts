@@ -1,8 +1,8 @@
 /**
  * Replicas of the sets of a deployment while its template rolls out (RollingUpdate and Recreate): pure.
  *
- * Example: 3 replicas, maxSurge 1, maxUnavailable 0. Every line is what one step sees and asks for; `x/y` are machines
- * and available ones of a set.
+ * Example: 3 replicas, maxSurge 1, maxUnavailable 0. Every line is what one step sees and asks for; `x/y`: the set
+ * has x machines, and y of them are available.
  *
  * | old set | new set | old wanted | new wanted | because |
  * |---|---|---|---|---|

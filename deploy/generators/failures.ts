@@ -26,8 +26,8 @@ machine-controller-manager. Any other type counts as \`Unknown\`.
 - **Outcome unknown**: the call may have had its effect although it failed. A create call may have left a VM, so the next
   attempt waits for \`settleSeconds\` and looks for the VM before it creates one.
 - **Nothing made**: the create call was rejected before anything was made, not even a disk or NIC. If every create call of a
-  Machine failed with such a code, and no answer was lost, the Machine is deleted without its class and without a call to
-  the cloud.
+  Machine failed with such a code, and no answer was lost, the deletion of the Machine needs neither its class nor a call
+  to the cloud.
 - **Blocked on**: what the workflow of the machine reports that it waits for.
 - **Retry of a creation**, **retry of a deletion**: the pause before the next attempt, or the pause that the cloud asks for
   if that is longer, up to 10 minutes. The signal \`retryNow\` and a change of the Machine, its class or Secret end the

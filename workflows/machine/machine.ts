@@ -136,7 +136,7 @@ async function readFirst(state: MachineState): Promise<void> {
   state.wasRead = true;
   if (!managed || isNamed) return;
   show(state, {
-    doing: 'waiting until no call of a run before this one can be under way',
+    doing: 'waiting until calls of an earlier run have certainly ended',
     until: timeIn(lostCallMs),
   });
   await sleep(lostCallMs);

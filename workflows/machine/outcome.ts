@@ -75,7 +75,7 @@ const quickAttempts = 4;
 
 /**
  * How long to wait before a call for a VM is repeated although its failure was not reported, ms; undefined: report it. A
- * rejection is final even if its provider marked it retryable.
+ * refusal is reported at once even if its provider marked it retryable.
  * @param attempts how many calls have failed so, this one included
  */
 export function quickPauseMs(failure: Failure, attempts: number): number | undefined {

@@ -15,7 +15,7 @@ import { desiredReplicas, excessOf } from '../../api/owner/replicas.ts';
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
 import { creationHeadroom, isRolloutSuspended, newSetOf, waitsForOldMachines } from '../../api/owner/set-counts.ts';
 
-/** Machines that one step creates at most; of deletions the reading brings as many candidates. */
+/** The most machines that one step creates. A reading has at most as many candidates for deletion. */
 export const maxPerStep = 100;
 
 /** A prefix and a unique suffix. */
@@ -24,7 +24,8 @@ export type NewName = (prefix: string) => string;
 /**
  * Plans one step, as much as the bounds allow: sets and machines to create, scale and delete. Nothing waits for the rest of
  * a batch: as soon as one machine may be created or deleted, it is.
- * @param newName called once for each machine, with the name of its set, and once for each creation
+ * @param newName called for each machine that gets no pending name, with the name of its set, and for each creation with
+ * other names than the pending one
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
@@ -33,7 +34,7 @@ export function planOwner(
   isLate = false,
 ): OwnerPlan {
   if (view.deleting) return planDeletion(view, candidates);
-  if (view.problem !== undefined) return planRefusal(view, view.problem);
+  if (view.problem !== undefined) return planForInvalidOwner(view, view.problem);
 
   const desired = desiredReplicas(view);
   const report = reportOf(view, isLate);
@@ -153,7 +154,7 @@ function planDeletion(view: OwnerView, candidates: readonly Candidate[]): OwnerP
 }
 
 /** Reports what is wrong, and changes nothing else. */
-function planRefusal(view: OwnerView, problem: string): OwnerPlan {
+function planForInvalidOwner(view: OwnerView, problem: string): OwnerPlan {
   return { ...emptyPlan(view, new Map()), ...(view.outdated.length > 0 && { report: { problem } }) };
 }
 
@@ -170,7 +171,7 @@ function isReleased(set: SetView): boolean {
   return set.deleting && !set.hasOurFinalizer;
 }
 
-/** Whether sets change so often that their generations are recorded at the end alone. */
+/** Whether sets change so often that their generations are recorded only at the end. */
 function isMoving(view: OwnerView): boolean {
   return !isRolloutSuspended(view) && view.sets.some((set) => !set.isNew && set.total > 0);
 }

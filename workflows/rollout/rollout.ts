@@ -69,8 +69,9 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'done' && run.observed === undefined && !run.refreshNow) return;
     // The next run starts with a reading, so signals that this run has not handled are not lost.
     if (outcome === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref, toRolloutState(run));
-    run.refusals = outcome === 'refused' ? run.refusals + 1 : 0;
-    if (outcome === 'refused') await condition(() => run.refreshNow, Math.min(500 * 2 ** run.refusals, 5_000));
+    run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
+    if (outcome === 'requestFailed')
+      await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       await condition(() => run.refreshNow || isWorthAStep(run) || isLong());
@@ -108,8 +109,8 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. refused: a request failed. */
-type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'refused' | 'waiting';
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. */
+type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'requestFailed' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
 async function runStep(run: OwnerRun): Promise<StepOutcome> {
@@ -140,7 +141,7 @@ async function runStep(run: OwnerRun): Promise<StepOutcome> {
     const isOutage = failure.code === 'Unavailable' || failure.code === 'DeadlineExceeded';
     if (isOutage) run.clock = afterOutage(run.clock, Date.now());
     reportError(run, failure);
-    return 'refused';
+    return 'requestFailed';
   }
 }
 

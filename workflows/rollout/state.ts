@@ -19,8 +19,8 @@ export interface OwnerRun {
   nextStepMs: number;
   /** By set, the id of the last creation that this run has completed. */
   readonly created: Map<string, string>;
-  /** Steps in a row that Kubernetes has refused. */
-  refusals: number;
+  /** Steps in a row in which a request failed. */
+  failuresInARow: number;
   /** Only while a rollout is under way. */
   clock: ProgressClock | undefined;
   /** How long the rollout may take to make progress, ms. */
@@ -41,7 +41,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     refreshNow: false,
     nextStepMs: 0,
     created: new Map(),
-    refusals: 0,
+    failuresInARow: 0,
     clock: before?.clock,
     deadlineMs: 0,
     isDeadlineWatched: false,

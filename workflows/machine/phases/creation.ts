@@ -21,7 +21,7 @@ export type Creation =
       readonly state: 'asked';
       /** Left out when the run that made it was lost. */
       readonly attempt?: Attempt;
-      /** The last call was refused for certain: it is no use to ask for the same once the source was corrected. */
+      /** The last call certainly made no VM. Once the source was corrected, a new attempt replaces this one. */
       readonly isRefused: boolean;
     }
   /** The Machine names its VM. */
@@ -29,7 +29,7 @@ export type Creation =
       readonly state: 'named';
       /** Left out once its Node has joined. */
       readonly attempt?: Attempt;
-      /** Its Node has joined, so the cloud lists the VM. A call after the join may create one again, unless it is refused. */
+      /** Its Node has joined, so the cloud lists the VM. A later call that is not refused sets it to false: it may create one. */
       readonly hasJoined: boolean;
     };
 

@@ -123,7 +123,7 @@ async function refused(state: MachineState, doing: string, failure: Failure): Pr
   return done;
 }
 
-/** While the cloud does not answer no timeout counts: another machine would fare no better. */
+/** An outage of the cloud does not count towards the creation timeout: another machine would fail as well. */
 function noteCloud(state: MachineState, answer: Vm | Failure): void {
   const isDown = 'code' in answer && failures[answer.code].transient;
   if (isDown || state.isCloudDown) state.outageEndMs = Date.now();
@@ -131,8 +131,8 @@ function noteCloud(state: MachineState, answer: Vm | Failure): void {
 }
 
 /**
- * Whether a Node of another VM already has the name that the cloud gave. With names made from addresses, it is left over
- * from a VM that is gone. A Node with the Machine's name is its own and may have joined already.
+ * Whether a Node of another VM already has the name that the cloud gave. Some clouds make names from addresses: then the
+ * Node may be left over from a deleted VM. A Node with the Machine's name is its own and may have joined already.
  */
 async function isNodeTaken(state: MachineState, { providerID, nodeName }: Vm): Promise<boolean> {
   if (nodeName === undefined || nodeName === state.machine.nodeName || nodeName === state.ref.name) return false;
