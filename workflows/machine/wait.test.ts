@@ -198,7 +198,7 @@ describe('a long wait', () => {
 
     answerAll();
     await workflow().signal(retryNowSignal);
-    await eventually(async () => (await described()).doing.startsWith('waiting until no call'));
+    await eventually(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
     expect(cloud.asked).toEqual([]);
     await eventually(() => cluster.machine.stage === 'joining');
     expect(cloud.asked).toMatchObject([{ outcomeUnknown: true }]);
