@@ -8,6 +8,7 @@ import type { InjectedSinks } from '@temporalio/worker';
 import type { Logger } from '../kube/logger.ts';
 import type { ProgressSinks } from '../workflows/interceptors.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
+import { createTurns } from './turns.ts';
 
 export interface RestoreDetectionOptions {
   readonly connection: ConnectionLike;
@@ -38,19 +39,25 @@ interface SeenRun {
 
 /** How long the server may take to answer, ms. */
 const timeoutMs = 5_000;
-/** After how many checks every run has been read. */
-const checksPerRound = 200;
+/** After how many checks every run has had its turn: after four minutes, and after 20 s once the server did not answer. */
+const checksPerRound = 100;
+const checksPerRoundAfterOutage = 10;
 
 /**
  * Compares what the worker has seen with what the server has, until stopped. A database is restored as a whole, so at
- * first the run that was seen last is behind. It may soon have as many events again; a run that stands still stays
- * behind until it has its turn. Closed runs cannot stand still. A run that the server does not have was deleted, or is
- * younger than the backup.
+ * first the run that was seen last is behind. It may soon have as many events again, and so may a run that others signal:
+ * therefore all runs have their turn soon after an outage, without which no database is restored. Closed runs cannot stand
+ * still. A run that the server does not have was deleted, or is younger than the backup.
  */
 export function detectRestore(options: RestoreDetectionOptions): RestoreDetection {
   const stopping = new AbortController();
   /** By run ID, latest last. */
   const seen = new Map<string, SeenRun>();
+  const turns = createTurns();
+  /** Runs that were behind in the last check that read them. */
+  const suspects = new Set<string>();
+  /** How many runs have to have their turn until all had one since the server did not answer. */
+  let leftAfterOutage = 0;
 
   function record({ workflowId, runId, historyLength }: SeenRun): void {
     // The last two events are of the task itself. After a failed attempt the server stores them only once it succeeds.
@@ -58,25 +65,34 @@ export function detectRestore(options: RestoreDetectionOptions): RestoreDetectio
     if (stored <= (seen.get(runId)?.historyLength ?? 0)) return; // the same task again, or a restore to be detected
     seen.delete(runId);
     seen.set(runId, { workflowId, runId, historyLength: stored });
+    turns.add(runId);
     const [oldest] = seen.keys();
-    if (seen.size > options.maxCachedWorkflows && oldest !== undefined) seen.delete(oldest);
+    // Twice: half of them may be closed, and are forgotten in their turn.
+    if (seen.size > 2 * options.maxCachedWorkflows && oldest !== undefined) forget(oldest);
   }
 
-  /** Runs that have not had their turn yet. */
-  let inTurn: SeenRun[] = [];
-  /** The latest run, and some of the others in turn. */
+  function forget(runId: string): void {
+    seen.delete(runId);
+    turns.remove(runId);
+    suspects.delete(runId);
+  }
+
+  /** The runs to read now: the suspects, the latest one, and those whose turn it is. */
   function choose(): readonly SeenRun[] {
-    const latestFirst = [...seen.values()].toReversed();
-    if (inTurn.length === 0) inTurn = latestFirst.slice(1);
-    return [...latestFirst.slice(0, 1), ...inTurn.splice(0, Math.ceil(seen.size / checksPerRound))];
+    const latest = [...seen.keys()].at(-1);
+    const next = turns.next(leftAfterOutage > 0 ? checksPerRoundAfterOutage : checksPerRound);
+    const ids = new Set([...suspects, ...(latest === undefined ? [] : [latest]), ...next]);
+    return [...ids].flatMap((id) => seen.get(id) ?? []);
   }
 
-  /** undefined where the server does not answer. */
+  /** Answers whether the server has fewer events of the run; undefined where it does not answer. */
   async function isBehind(run: SeenRun): Promise<boolean | undefined> {
     try {
       const present = await read(options, run);
       const isShorter = present !== undefined && present.historyLength < run.historyLength;
-      if (!isShorter && present?.isOpen !== true) seen.delete(run.runId);
+      if (!isShorter && present?.isOpen !== true) forget(run.runId);
+      else turns.pass(run.runId);
+      leftAfterOutage = Math.max(0, leftAfterOutage - 1);
       return isShorter;
     } catch (err) {
       options.logger.warn({ err }, 'cannot check whether Temporal was restored from a backup');
@@ -84,20 +100,22 @@ export function detectRestore(options: RestoreDetectionOptions): RestoreDetectio
     }
   }
 
+  async function check(): Promise<void> {
+    const runs = choose();
+    const answers = await Promise.all(runs.map(isBehind));
+    for (const [index, run] of runs.entries()) {
+      // Twice: a host that has just handed the run over to another host may answer from its memory.
+      if (answers[index] === true && suspects.has(run.runId)) throw new Error(restoredMessage(run));
+      if (answers[index] === true) suspects.add(run.runId);
+      if (answers[index] === false) suspects.delete(run.runId);
+    }
+    if (answers.includes(undefined)) leftAfterOutage = seen.size + runs.length;
+  }
+
   async function watch(): Promise<void> {
-    let suspect: SeenRun | undefined;
     for (;;) {
       await sleep(options.checkEveryMs, undefined, { signal: stopping.signal, ref: false });
-      if (suspect === undefined) {
-        const runs = choose();
-        const behind = await Promise.all(runs.map(isBehind));
-        suspect = runs[behind.indexOf(true)];
-        continue;
-      }
-      // Twice: a host that has just handed the run over to another host may answer from its memory.
-      const isStillBehind = await isBehind(suspect);
-      if (isStillBehind === true) throw new Error(restoredMessage(suspect));
-      if (isStillBehind === false) suspect = undefined;
+      await check();
     }
   }
 

@@ -57,7 +57,7 @@ export interface WorkersOptions {
 /** Pause between two evictions of a pod that its budget protects. */
 const evictionRetryMs = 20_000;
 
-/** Pause between two checks whether Temporal was restored from a backup, ms: up to ten small requests each. */
+/** Pause between two checks whether Temporal was restored from a backup, ms: two small requests each with 100 runs. */
 const checkEveryMs = 2_000;
 
 /** Options of every worker. The numbers were measured to be enough for 60 new machines a second. */

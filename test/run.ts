@@ -16,8 +16,10 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args.length > 0) return [await runJest('.cache/selected-test-results.json', args)];
 
   const checked = await checks();
-  // Before the two that need them, so that one of them does not wait for the other's build.
-  await findServers(['etcd', 'temporal', 'kube-apiserver', 'kube-controller-manager', 'kubectl']);
+  // Before the two that need them, so that one of them does not wait for the other's build. Both say what is missing.
+  await findServers(['etcd', 'temporal', 'kube-apiserver', 'kube-controller-manager', 'kubectl']).catch(
+    () => undefined,
+  );
   // `npm run acceptance` reads the file of the whole run.
   const [tests, demo] = await Promise.all([
     runJest('.cache/test-results.json', []),
@@ -29,7 +31,8 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
 
 /** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */
 async function runLong(args: readonly string[]): Promise<readonly Outcome[]> {
-  const long = await runJest('.cache/long-test-results.json', [...args, ...longTests]);
+  // Each of them keeps the cores busy.
+  const long = await runJest('.cache/long-test-results.json', [...args, '--maxWorkers=2', ...longTests]);
   if (args.length > 0) return [long];
   const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0' };
   return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=1'], env)];

@@ -177,14 +177,34 @@ describe('addFinalizer', () => {
 
 describe('storeIdentity', () => {
   it('[mcm 14 partly] stores provider ID, node name and priority in one write', async () => {
-    const ref = refOf(await newMachine({ labels: { pool: 'a' } }));
+    const machine = await newMachine({ labels: { pool: 'a' } });
+    const ref = refOf(machine);
     const identity = { providerID: 'simulated://1', nodeName: 'node-1' };
-    const after = await activities.storeIdentity(ref, { hasPriority: false }, identity);
+    const after = await activities.storeIdentity(ref, snapshotOf(machine), identity);
     expect(after).toMatchObject({ providerID: 'simulated://1', nodeName: 'node-1' });
     expect(await get(ref)).toMatchObject({
       metadata: { labels: { pool: 'a', node: 'node-1' }, annotations: { [annotations.priority]: '3' } },
       spec: { providerID: 'simulated://1', class: { name: 'small' } },
     });
+  });
+
+  it('[invariant 2] replaces no provider ID that was not seen, and any that was', async () => {
+    const machine = await newMachine();
+    const [ref, seen] = [refOf(machine), snapshotOf(machine)];
+    const first = await activities.storeIdentity(ref, seen, { providerID: 'simulated:///here/1' });
+    expect(await activities.storeIdentity(ref, seen, { providerID: 'simulated:///there/2' })).toEqual(first);
+    expect((await get(ref)).spec?.providerID).toBe('simulated:///here/1');
+
+    const after = await activities.storeIdentity(ref, first!, { providerID: 'simulated:///there/2' });
+    expect(after?.providerID).toBe('simulated:///there/2');
+  });
+
+  it('is not stopped by a change of something else since the Machine was seen', async () => {
+    const machine = await newMachine();
+    const ref = refOf(machine);
+    await client.patch(machines, ref, mergePatch({ metadata: { labels: { pool: 'b' } } }));
+    const after = await activities.storeIdentity(ref, snapshotOf(machine), { providerID: 'simulated:///here/1' });
+    expect(after?.providerID).toBe('simulated:///here/1');
   });
 
   it('keeps a priority and a node name that are there', async () => {

@@ -173,9 +173,15 @@ export function createMachineActivities(deps: MachineDeps) {
       return known;
     },
 
-    /** Stores on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. */
+    /**
+     * Stores on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. The places
+     * of a Machine that names a VM are kept in any case.
+     */
     async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | null> {
-      return updateMachine(ref, (live) => annotated(others ? withPlace(live, place) : onlyPlaces([place])));
+      return updateMachine(ref, (live) => {
+        const isKept = others || toSnapshot(ref, live).providerID !== undefined;
+        return annotated(isKept ? withPlace(live, place) : onlyPlaces([place]));
+      });
     },
 
     /** Stores on the Machine that these Nodes are deleted with it: their VMs are deleted next. */
@@ -190,14 +196,25 @@ export function createMachineActivities(deps: MachineDeps) {
       return machine && placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
     },
 
-    /** Stores which VM backs the Machine. */
+    /** Stores which VM backs the Machine, unless it names another one than was `seen`: then nothing is written. */
     async storeIdentity(
       ref: ObjectRef,
-      seen: Pick<MachineSnapshot, 'hasPriority'>,
+      seen: Pick<MachineSnapshot, 'hasPriority' | 'resourceVersion' | 'providerID'>,
       identity: MachineIdentityChange,
     ): Promise<MachineSnapshot | null> {
-      const { metadata = {}, ...rest } = dialectOf(ref.dialect).machine.toIdentityPatch(seen, identity);
-      return snapshot(ref, await patchMachine(ref, metadata, rest));
+      const { toIdentityPatch } = dialectOf(ref.dialect).machine;
+      const { metadata = {}, ...rest } = toIdentityPatch(seen, identity);
+      try {
+        return snapshot(ref, await patchMachine(ref, { ...metadata, resourceVersion: seen.resourceVersion }, rest));
+      } catch (error) {
+        if (!isConflict(error)) throw error;
+        return updateMachine(ref, (live) => {
+          const now = toSnapshot(ref, live);
+          const known = [seen.providerID, identity.providerID].map((id) => id && vmOf(id));
+          const isOther = now.providerID !== undefined && !known.includes(vmOf(now.providerID));
+          return isOther ? undefined : toIdentityPatch(now, identity);
+        });
+      }
     },
 
     /**

@@ -95,6 +95,15 @@ describe('the places of a Machine', () => {
     expect(await placesOf(ref)).toEqual({ regions: ['a', 'b'] });
   });
 
+  it('[invariant 2] are kept where the Machine names a VM, whatever a restored workflow knows', async () => {
+    const { ref } = await newMachine();
+    await activities.rememberPlace(ref, placeIn('a'), false);
+    await client.patch(machines, ref, mergePatch({ spec: { providerID: 'simulated:///a/vm' } }));
+    const after = await activities.rememberPlace(ref, placeIn('b'), false);
+    expect(await placesOf(ref)).toEqual({ regions: ['a', 'b'] });
+    expect(after?.providerID).toBe('simulated:///a/vm');
+  });
+
   it('are one where nothing was made in another', async () => {
     const { ref } = await newMachine();
     for (const region of ['a', 'b']) await activities.rememberPlace(ref, placeIn(region), false);

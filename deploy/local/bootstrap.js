@@ -41,7 +41,8 @@ function lock() {
       if (error.code !== 'EEXIST') throw error;
     }
     const owner = ownerOf(file);
-    if (owner > 0 && !isAlive(owner)) rmSync(file, { force: true });
+    // In containers process ids repeat: one's own was left by another process.
+    if (owner === process.pid || (owner > 0 && !isAlive(owner))) rmSync(file, { force: true });
     else if (!isWaiting) console.error(`Waiting for process ${owner}, which installs the packages (${file})`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 250); // sleeps, ms
   }

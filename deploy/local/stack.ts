@@ -11,8 +11,11 @@ import { findServer, findServers } from './servers.ts';
 export interface StackOptions {
   /** Folder for data, logs and kubeconfigs. It stays, and a new stack on it continues with its objects. Default: a temporary folder. */
   readonly dir?: string;
-  /** `dbFile`: SQLite file with the workflows. Default: in memory. */
-  readonly temporal?: { readonly dbFile?: string };
+  /**
+   * `dbFile`: SQLite file with the workflows. Default: in memory. `isBare`: it is started without Millwright's search
+   * attributes, as a server is that does not know Millwright.
+   */
+  readonly temporal?: { readonly dbFile?: string; readonly isBare?: boolean };
   /** Number of API servers. Both use one etcd, with a prefix each. Default 1. */
   readonly clusters?: 1 | 2;
   /** Also run the controllers for garbage collection, namespaces, disruption budgets, ReplicaSets and Deployments. Default false. */
@@ -73,7 +76,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       isAudited: options.isAudited ?? false,
     });
   const starting = [
-    startTemporal(start, programs.temporal, dir, options.temporal?.dbFile),
+    startTemporal(start, programs.temporal, dir, options.temporal),
     startEtcd(start, programs.etcd, dir, etcdPort),
     cluster('cluster-1'),
     ...(options.clusters === 2 ? [cluster('cluster-2')] : []),
@@ -125,7 +128,12 @@ export async function startEtcd(
 }
 
 /** Starts a Temporal server, with its workflows in a file or in memory, and resolves when it answers. */
-export async function startTemporal(start: StartServer, executable: string, dir: string, dbFile: string | undefined) {
+export async function startTemporal(
+  start: StartServer,
+  executable: string,
+  dir: string,
+  { dbFile, isBare = false }: NonNullable<StackOptions['temporal']> = {},
+) {
   const [port, uiPort, httpPort] = [await freePort(), await freePort(), await freePort()];
   const uiUrl = `http://127.0.0.1:${uiPort}`;
   const namespaceUrl = `http://127.0.0.1:${httpPort}/api/v1/namespaces/default`;
@@ -147,7 +155,7 @@ export async function startTemporal(start: StartServer, executable: string, dir:
         ? ['--db-filename', dbFile, '--sqlite-pragma', 'journal_mode=WAL', '--sqlite-pragma', 'synchronous=NORMAL']
         : []),
       ...dynamicConfig.flatMap((value) => ['--dynamic-config-value', value]),
-      ...Object.values(searchAttributes).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
+      ...(isBare ? [] : Object.values(searchAttributes)).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
     ],
     logFile: join(dir, 'temporal.log'),
     ready: async () => (await answers(namespaceUrl)) && (await answers(`${namespaceUrl}/workflow-count`)),

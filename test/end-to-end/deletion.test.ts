@@ -97,24 +97,25 @@ describe('a Machine', () => {
     // A process that dies here goes on at the same step.
     await millwright.processes.at(-1)?.kill('SIGKILL');
     await millwright.start();
-    const gone = await startWatch();
+    const own = [`Node ${nodeName}`, `Machine ${ref.name}`]; // the Nodes of other tests are in the same cluster
+    const gone = await startWatch(own);
     await millwright.cloud.setFaults();
     await millwright.untilGone(ref);
     expect(await leftoversOf(ref)).toEqual([]);
     expect(await millwright.target.find(nodes, { name: nodeName })).toBeUndefined();
     // The API server numbers all changes: the Node went before the Machine, and that with its finalizer.
-    const own = [`Node ${nodeName}`, `Machine ${ref.name}`]; // the Nodes of other tests are in the same cluster
-    expect((await gone()).filter((each) => own.includes(each))).toEqual(own);
+    expect(await gone()).toEqual(own);
   }, 120_000);
 
-  /** Watches Machines and Nodes from now on. Answers with what ends the watch and names what went, in order. */
-  async function startWatch(): Promise<() => Promise<string[]>> {
+  /** Watches these Machines and Nodes from now on. Answers with what waits until all are gone, and names them in order. */
+  async function startWatch(own: readonly string[]): Promise<() => Promise<string[]>> {
     const gone: { readonly version: bigint; readonly name: string }[] = [];
     const { control, target, namespace } = millwright;
     const note = (kind: string, event: StoreEvent<KubeObject>) => {
       if (event.kind !== 'deleted') return;
       const { name, resourceVersion } = event.object.metadata;
-      gone.push({ version: BigInt(resourceVersion), name: `${kind} ${name}` });
+      const of = `${kind} ${name}`;
+      if (own.includes(of)) gone.push({ version: BigInt(resourceVersion), name: of });
     };
     const logger = recordingLogger();
     const watches = [
@@ -129,7 +130,7 @@ describe('a Machine', () => {
     ];
     await Promise.all(watches.map((watch) => watch.waitForSync()));
     return async () => {
-      await until('both are gone', async () => (gone.length >= 2 ? true : undefined));
+      await until('all are gone', async () => gone.length >= own.length || undefined);
       await Promise.all(watches.map((watch) => watch.stop()));
       return gone.toSorted((a, b) => Number(a.version - b.version)).map(({ name }) => name);
     };

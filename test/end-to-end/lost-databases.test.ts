@@ -44,7 +44,7 @@ function describeLostDatabases(sizes: Sizes): void {
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'millwright-lost-'));
-    stack = await startStack({ dir, temporal: { dbFile: join(dir, 'temporal.db') } });
+    stack = await startStack({ dir, temporal: { dbFile: join(dir, 'temporal.db'), isBare: true } });
   }, 120_000);
   afterEach(async () => {
     await stopProcesses?.();
@@ -288,7 +288,9 @@ function describeLostDatabases(sizes: Sizes): void {
         await untilSo('one is gone', async () => (await ofPrefix('kept')).length === running - 1);
         // An open run that goes on after the copy: the worker's memory is ahead of the restored server.
         const [blocked] = await ofPrefix('drain');
-        await millwright.handleOf(refOf(blocked!)).signal(retryNowSignal);
+        const handle = millwright.handleOf(refOf(blocked!));
+        for (let sent = 0; sent < 10; sent++) await handle.signal(retryNowSignal);
+        await untilSo('they are handled', async () => !(await handle.describe()).raw.pendingWorkflowTask || undefined);
         await untilPast(copiedAt + gapMs);
         const [before, vmsBefore, ever] = [await millwright.machines(), await vms(), await vmsEver()];
         await cloud.setFaults();

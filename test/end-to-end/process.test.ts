@@ -85,7 +85,7 @@ describe('a process that serves', () => {
       running.push(millwright);
       const [socket] = await once(silent, 'connection', { signal: AbortSignal.timeout(20_000) });
 
-      const exit = await millwright.kill('SIGINT');
+      const exit = await millwright.kill('SIGTERM');
       socket.destroy();
 
       expect(exit).toEqual({ code: 0, signal: null });

@@ -28,7 +28,7 @@ const count = restingCount + changedCount;
 /** More than one resync of the controllers. */
 const windowMs = 61_000;
 /** After a start every object is handled once, and a workflow that seems stale is refreshed 4 s later. */
-const startWindowMs = 5_000;
+const startWindowMs = 10_000;
 /** Above the last of the timeouts of kubelets: they report once and no more. */
 const never = 2 ** 31 - 1;
 const defaults = { creationSeconds: 1200, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
@@ -56,7 +56,7 @@ describe('machines at rest', () => {
   const start = async (command: 'controllers' | 'worker') => {
     const { namespace, processes } = millwright;
     // A sweep reads what there is, and could be due at any moment.
-    // Nobody starts the controllers again, and creating 100 machines may delay a renewal of their Leases.
+    // Nobody starts the controllers again, and creating many machines may delay a renewal of their Leases.
     const leases = ['--leader-elect-renew-deadline', '20s', '--leader-elect-lease-duration', '30s'];
     const flags = command === 'controllers' ? ['--machine-safety-orphan-vms-period', '0s', ...leases] : [];
     const started = await startMillwright({ namespace, kubeconfig: join(dir, 'kubeconfig'), command, flags });

@@ -246,7 +246,8 @@ function playCluster(
       cluster.places = places ?? cluster.places;
       return touch(cluster.withFinalizer);
     }),
-    rememberPlace: noted('rememberPlace', (_ref, place, others) => {
+    rememberPlace: noted('rememberPlace', (_ref, place, mayHaveOthers) => {
+      const others = mayHaveOthers || cluster.machine.providerID !== undefined;
       const isKnown = others && cluster.places?.some((each) => isDeepStrictEqual(each, place));
       if (!isKnown) cluster.places = others ? [...(cluster.places ?? []), place] : [place];
       return touch({});
@@ -261,7 +262,11 @@ function playCluster(
       const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
       return { places: known ?? [], nodeNames, replacements, reading, ...(problem !== undefined && { problem }) };
     }),
-    storeIdentity: noted('storeIdentity', (_ref, _seen, identity) => touch(withIdentity(identity))),
+    storeIdentity: noted('storeIdentity', (_ref, seen, identity) => {
+      const { providerID } = cluster.machine;
+      const isOther = ![undefined, seen.providerID, identity.providerID].includes(providerID);
+      return isOther ? cluster.machine : touch(withIdentity(identity));
+    }),
     forgetVm: noted('forgetVm', (_ref, replacements) => {
       cluster.replacements = replacements;
       const { providerID: replacedVm } = cluster.machine;

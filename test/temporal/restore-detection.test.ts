@@ -24,7 +24,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'millwright-restored-'));
   const programs = await findServers(['temporal']);
   const start = (command: Parameters<typeof startServer>[0]) => startServer(command, new AbortController().signal);
-  const started = await startTemporal(start, programs.temporal, dir, join(dir, 'temporal.db'));
+  const started = await startTemporal(start, programs.temporal, dir, { dbFile: join(dir, 'temporal.db') });
   temporal = started.temporal;
   connection = await Connection.connect({ address: started.temporalAddress });
   client = new Client({ connection });

@@ -37,8 +37,7 @@ export async function nameNode(state: MachineState): Promise<void> {
   const { nodeName: known, providerID } = state.machine;
   const nodeName = nodeNameOf(state);
   if (known !== undefined || nodeName === undefined || providerID === undefined) return;
-  const step = () =>
-    kubernetes.storeIdentity(state.ref, { hasPriority: state.machine.hasPriority }, { providerID, nodeName });
+  const step = () => kubernetes.storeIdentity(state.ref, state.machine, { providerID, nodeName });
   const machine = await untilAnswered(state, 'storing the name of the node', step);
   setMachine(state, { ...machine, nodeName });
 }

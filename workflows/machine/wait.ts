@@ -41,7 +41,10 @@ export async function waitForChange(state: MachineState, before: number, timeout
     if (endMs === Infinity) await condition(isAwake);
     else await condition(isAwake, endMs - Date.now());
     if (isHistoryLong()) await continueAsNewRun(state);
-    if (Date.now() > endMs + lateMs) state.outageEndMs = Date.now();
+    if (Date.now() > endMs + lateMs) {
+      state.outageEndMs = Date.now();
+      state.stale = true; // Temporal may have been restored from a backup
+    }
     if (mustRefresh() && (await refreshAndCompare(state))) return;
   }
   if (mustRefresh()) await refresh(state);

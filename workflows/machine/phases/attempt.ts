@@ -2,7 +2,7 @@
 import type { Place, SourceSnapshot } from '../../../api/model/source.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
-import type { PhaseOutcome } from '../outcome.ts';
+import { again, isPastCreation, type PhaseOutcome } from '../outcome.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { type Ask, type Attempt, mayHaveVm, nextAsk } from './creation.ts';
@@ -16,7 +16,11 @@ export async function prepareAttempt(state: MachineState, doing: string): Promis
   if ('kind' in attempt || state.placeVersion === attempt.version) return attempt;
   const hasOthers = mayHaveVm(state.creation);
   const step = () => kubernetes.rememberPlace(state.ref, placeOf(attempt), hasOthers);
+  const wasNamed = state.machine.providerID !== undefined;
   setMachine(state, await untilAnswered(state, 'recording where the VM is made', step));
+  const { providerID, stage } = state.machine;
+  // Temporal was restored from a backup: the Machine has its VM, perhaps in another place.
+  if ((providerID !== undefined && !wasNamed) || isPastCreation(stage)) return again;
   state.placeVersion = attempt.version;
   return attempt;
 }

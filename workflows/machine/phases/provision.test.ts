@@ -69,6 +69,23 @@ describe('a creation', () => {
     });
   });
 
+  it('[invariant 1] [invariant 2] asks for no second VM where Temporal was restored from before the first and the class has moved since', async () => {
+    cloud.ensureVm = () => refuse('Unauthenticated');
+    await start();
+    await untilRefused(1);
+    cloud.ensureVm = () => ({ ...vm, providerID: 'played:///vm-2' });
+    const { providerID, nodeName } = vm;
+    touch({ stage: 'running', providerID, nodeName: nodeName!, conditions: { Ready: 'True' } });
+    correctClass();
+
+    await workflow().signal(retryNowSignal);
+    await eventually(async () => (await described()).doing === 'watching an unhealthy node'); // it has none here
+
+    expect(cloud.asked).toHaveLength(1);
+    expect(cluster.machine.providerID).toBe(providerID);
+    expect(cluster.places?.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
+  });
+
   it('[invariant 1 partly] asks for the same under the same token in a new run, while a VM may have come of it', async () => {
     cloud.ensureVm = () => refuse(cloud.asked.length <= 2 ? 'ResourceExhausted' : 'Internal');
     await start();

@@ -53,7 +53,8 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
 async function takeVm(state: MachineState, attempt: Attempt, vm: Vm, doing: string): Promise<PhaseOutcome> {
   if (await isNodeTaken(state, vm)) return abandonVm(state, attempt, vm);
   await storeIdentity(state, attempt, vm);
-  if (isPastCreation(state.machine.stage)) return again; // Temporal was restored from a backup
+  // Temporal was restored from a backup. A VM that the Machine does not name is left to its deletion and the sweep.
+  if (isPastCreation(state.machine.stage) || !isNamedBy(state.machine, vm)) return again;
   if (vm.state === 'failed') {
     const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
     return fail(state, { kind: 'create', code: 'Internal', message }, 'VmFailed');
@@ -149,16 +150,21 @@ async function abandonVm(state: MachineState, attempt: Attempt, { providerID, no
   return fail(state, { kind: 'claimNode', code: 'Internal', message }, 'StaleNode');
 }
 
+/** Whether the Machine names this VM. */
+function isNamedBy(machine: MachineSnapshot, { providerID }: Pick<Vm, 'providerID'>): boolean {
+  return machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(providerID);
+}
+
 /** Stores the VM's identity on the Machine, before anything else can fail. */
 async function storeIdentity(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<void> {
   const { machine } = state;
-  const isNamed = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(providerID);
+  const isNamed = isNamedBy(machine, { providerID });
   if (isNamed && (nodeName === undefined || nodeName === machine.nodeName)) return;
   const identity = {
-    providerID: isNamed ? machine.providerID : providerID,
+    providerID: isNamed ? (machine.providerID ?? providerID) : providerID,
     ...(nodeName !== undefined && { nodeName }),
   };
-  const step = () => kubernetes.storeIdentity(state.ref, { hasPriority: state.machine.hasPriority }, identity);
+  const step = () => kubernetes.storeIdentity(state.ref, machine, identity);
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
   } catch (error) {
