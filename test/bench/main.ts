@@ -67,6 +67,7 @@ async function measure(world: World, scenario: string, { prepare, act, aftermath
   await prepare(world, count, tell);
   const eventsBefore = await world.historyEvents();
   const processes = (): Processes => ({ ...world.processes(), ...Object.fromEntries(options.process) });
+  const bareMs = await measureBareWorkflow(world, processes);
   const requests = world.auditLog === undefined ? undefined : await startRequests(world.auditLog, options.userAgent);
   const usage = await startUsage(processes);
 
@@ -84,6 +85,7 @@ async function measure(world: World, scenario: string, { prepare, act, aftermath
     machines: count,
     wallSeconds,
     processes: used,
+    ...(bareMs !== undefined && { bareWorkflowMs: bareMs }),
     ...(asked && { requests: asked }),
     ...(eventsBefore &&
       eventsAfter && {
@@ -93,6 +95,15 @@ async function measure(world: World, scenario: string, { prepare, act, aftermath
         },
       }),
   };
+}
+
+/** CPU of Temporal for a workflow that does nothing, ms; undefined where the server is not ours. */
+async function measureBareWorkflow(world: World, processes: () => Processes): Promise<number | undefined> {
+  tell('measuring a bare workflow');
+  const usage = await startUsage(processes);
+  const workflows = await world.probe();
+  const { Temporal } = await usage();
+  return workflows && Temporal && (1_000 * Temporal.cpuSeconds) / workflows;
 }
 
 /** Progress goes to the terminal alone, on one line where it is one. */

@@ -8,6 +8,8 @@ export interface Figures {
   readonly machines: number;
   readonly wallSeconds: number;
   readonly processes: Readonly<Record<string, Usage>>;
+  /** CPU of Temporal for a workflow that does nothing, ms: how fast the machine was. Left out where it is not known. */
+  readonly bareWorkflowMs?: number;
   /** Left out where there is no audit log. */
   readonly requests?: Requests;
   /** Events in Temporal histories that were added. Left out where another controller ran. */
@@ -16,15 +18,16 @@ export interface Figures {
 
 /** A table. What is added up over machines is divided by their number, too. */
 export function toTable(figures: Figures): string {
-  const { scenario, machines, wallSeconds, processes, requests, historyEvents } = figures;
+  const { scenario, machines, wallSeconds, processes, bareWorkflowMs, requests, historyEvents } = figures;
   const perMachine = (total: number) => `${total} (${(total / machines).toFixed(1)} a machine)`;
   const rows: [string, string][] = [
     ['wall time', `${wallSeconds.toFixed(1)} s`],
     ...Object.entries(processes).map(([name, { cpuSeconds, peakMiB }]): [string, string] => [
       name,
-      `${cpuSeconds.toFixed(1)} s of CPU, ${peakMiB.toFixed(0)} MiB at most`,
+      `${cpuSeconds.toFixed(1)} s of CPU (${((1_000 * cpuSeconds) / machines).toFixed(1)} ms a machine), ${peakMiB.toFixed(0)} MiB at most`,
     ]),
   ];
+  if (bareWorkflowMs) rows.push(['Temporal for a bare workflow', `${bareWorkflowMs.toFixed(1)} ms of CPU`]);
   if (requests) {
     rows.push(['requests', perMachine(requests.total)], ['of them writes', perMachine(requests.writes)]);
     rows.push(['writes of Events', perMachine(requests.events)]);

@@ -17,12 +17,16 @@ import { namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { runBareWorkflows } from './probe.ts';
 import type { Processes } from './usage.ts';
 
 /** From the create call to its answer, ms: what the figures of docs/performance.md were measured with. */
 export const createMs = 200;
 /** From that answer to the registration of the Node, ms. */
 export const joinMs = 1_000;
+
+/** Kubelets that neither renew Leases nor send heartbeats: a fifth of `create 1000` would be theirs. */
+const quiet = { leaseRenewMs: 2 ** 31 - 1, statusUpdateMs: 2 ** 31 - 1 };
 
 export interface WorldOptions {
   /** Of a cluster that runs already, with the CRDs. Default: one is started. */
@@ -78,7 +82,7 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
   async function startCloud() {
     const dir = await mkdtemp(join(tmpdir(), 'millwright-bench-'));
     ending.push(() => rm(dir, { recursive: true, force: true }));
-    const started = await startSimulatedCloud({ dir, kubeconfig, bootMs: 0, joinMs, deleteMs: 100 });
+    const started = await startSimulatedCloud({ dir, kubeconfig, bootMs: 0, joinMs, deleteMs: 100, ...quiet });
     ending.push(() => started.stop());
     await started.setFaults({ kind: 'latency', operation: 'create', ms: createMs });
     return started;
@@ -179,6 +183,11 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
         );
         return items.length === count && good.length === count;
       }
+    },
+
+    /** Runs workflows that do nothing, and answers their number; undefined where another controller runs. */
+    async probe(): Promise<number | undefined> {
+      return temporal && runBareWorkflows(temporal, temporalAddress);
     },
 
     /** Events in the histories of all machines so far, and of their owners; undefined where another controller runs. */
