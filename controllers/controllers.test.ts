@@ -152,17 +152,39 @@ describe('the controller of machines', () => {
 
   it('starts at a resync what needs attention, and signals it when that has changed nothing', async () => {
     await seeMachine('Pending');
+    jest.advanceTimersByTime(resyncMs);
     sent = [];
     await resync('n/m');
     await resync('n/m');
     await resync('n/m');
     await resync('n/m');
     expect(sent).toEqual([`start ${id}`, `signal ${id}`, `start ${id}`, `signal ${id}`]);
+  });
 
+  it('sends nothing at the resync after a change, as that was sent, and starts the workflow again later', async () => {
+    await seeMachine('Pending');
     await seeMachine('CrashLoopBackOff');
     sent = [];
     await resync('n/m');
-    expect(sent).toEqual([`start ${id}`]);
+    expect(sent).toEqual([]);
+
+    await resync('n/m');
+    await resync('n/m');
+    expect(sent).toEqual([`signal ${id}`, `start ${id}`]);
+  });
+
+  it('signals nothing of the Node of a machine whose deletion is under way', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    const deleted = { ...ours, deletionTimestamp: '2026-08-19T11:00:00Z' };
+    await seeMachine('Running', deleted);
+    await seeMachine('Terminating', deleted);
+    sent = [];
+    await seeNode('False');
+    stores.nodes.remove({ metadata: { ...meta('node'), namespace: undefined } } as unknown as Node);
+    await controller.handle('n/m');
+
+    expect(sent).toEqual([]);
   });
 
   it('sends nothing at a resync of a machine at rest', async () => {
@@ -176,6 +198,7 @@ describe('the controller of machines', () => {
 
   it('does not count a resync that failed', async () => {
     await seeMachine('Pending');
+    jest.advanceTimersByTime(resyncMs);
     sent = [];
     refuse = new Error('no answer');
     await expect(resync('n/m')).rejects.toThrow('no answer');

@@ -19,6 +19,8 @@ interface Signalled {
   readonly managed: boolean;
   readonly node: string | undefined;
   readonly sourceVersion: string | undefined;
+  /** When it was signalled or started, ms since the epoch. */
+  readonly sentAtMs: number;
 }
 
 type MachineControllerContext = Pick<
@@ -66,12 +68,16 @@ export function createMachineController(context: MachineControllerContext) {
       return;
     }
     const now = toSignalled(seen, before);
+    const isUnchanged = before !== undefined && !isChanged(before, now);
     if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen.machine);
-    else if (before === undefined || isChanged(before, now)) await signalMachine(installation, ref, seen);
-    signalled.set(key, now);
+    else if (!isUnchanged) await signalMachine(installation, ref, seen);
+    signalled.set(key, isUnchanged ? { ...now, sentAtMs: before.sentAtMs } : now);
   }
 
-  /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
+  /**
+   * Starts a workflow that somebody has terminated, and signals one that may have lost its signals. One that was started or
+   * signalled since the last resync is left alone.
+   */
   async function resync(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) return;
@@ -79,8 +85,10 @@ export function createMachineController(context: MachineControllerContext) {
     if (attention(seen.machine, seen.node).length === 0) return;
     const text = textOf(seen);
     const isDue = backoff.isDue(key, text);
+    const last = signalled.get(key);
+    const isRecent = last?.uid === machine.metadata.uid && Date.now() < last.sentAtMs + resyncMs;
     if (isDue) await signalMachine(installation, refOf(dialect, machine), seen);
-    else await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen.machine);
+    else if (!isRecent) await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen.machine);
     backoff.note(key, text, isDue);
   }
 
@@ -148,8 +156,10 @@ function toSignalled(
     uid: machine.uid,
     desiredState: desiredState(machine),
     managed: machine.managed,
-    node: node.state === 'unknown' ? before?.node : nodeText(node),
+    // What becomes of the Node of a deleted machine is mostly the workflow's own work, and its drain watches the Node.
+    node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
     sourceVersion: version ?? before?.sourceVersion,
+    sentAtMs: Date.now(),
   };
 }
 

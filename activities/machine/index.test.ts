@@ -8,6 +8,7 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { toNodeView } from '../../api/node.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -37,15 +38,18 @@ beforeAll(async () => {
 
 afterAll(() => client.close());
 
-function createActivities(control: KubeClient): MachineActivities {
+function createActivities(control: KubeClient, target = client): MachineActivities {
   return createMachineActivities({
     control,
-    target: client,
+    target,
     events: { record: (event) => events.push(event), flush: async () => undefined },
     defaults,
     bootstrapTokenExtraGroups: '',
   });
 }
+
+/** Of a Node that has to be read. */
+const unseen = { state: 'unknown' } as const;
 
 let made = 0;
 function newName(): string {
@@ -325,7 +329,7 @@ describe('syncNode', () => {
 
   it('[mcm 21 partly] [mcm 38] marks the node, copies its conditions and makes the Machine Running', async () => {
     const { node, ref, seen } = await pair([ready], { labels: { zone: 'a' }, finalizers: ['example.com/other'] });
-    const after = await activities.syncNode(ref, seen, running);
+    const after = await activities.syncNode(ref, seen, running, unseen);
     expect(after).toMatchObject({
       machine: { phase: 'Running', conditions: { Ready: 'True' } },
       node: { state: 'present', managed: true },
@@ -336,43 +340,72 @@ describe('syncNode', () => {
     expect((await get(ref)).status).toMatchObject({ conditions: [ready], lastOperation: { state: 'Successful' } });
   });
 
+  it('marks a node that is as it was seen without reading it', async () => {
+    const { node, ref, seen } = await pair([ready]);
+    const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
+    const seenNode = toNodeView(gardener.marks, node, ref.name, undefined);
+    expect(await createActivities(client, target).syncNode(ref, seen, running, seenNode)).toMatchObject({
+      machine: { phase: 'Running' },
+      node: { state: 'present', managed: true },
+    });
+  });
+
+  it('reads a node that was changed since it was seen, and marks none of another VM', async () => {
+    const { node, seen, ref } = await pair([ready]);
+    const seenNode = toNodeView(gardener.marks, node, ref.name, undefined);
+    await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'simulated:///here/another' } }));
+    const after = await activities.syncNode(ref, { ...seen, providerID: 'simulated:///here/own' }, running, seenNode);
+    expect(after).toMatchObject({ machine: { phase: '' }, node: { state: 'absent' } });
+    expect((await client.get(nodes, node.metadata)).metadata.finalizers).toBeUndefined();
+  });
+
   it('adds the finalizer once, however often it is called', async () => {
     const { node, ref, seen } = await pair([ready]);
-    await activities.syncNode(ref, seen, running);
-    await activities.syncNode(ref, seen, running);
+    await activities.syncNode(ref, seen, running, unseen);
+    await activities.syncNode(ref, seen, running, unseen);
     expect((await client.get(nodes, node.metadata)).metadata.finalizers).toEqual([finalizers.node]);
   });
 
   it('[mcm 31 partly] refuses Running while the node says otherwise by now, and copies its conditions all the same', async () => {
     const { ref, seen } = await pair([{ ...ready, status: 'False' }]);
-    const after = await activities.syncNode(ref, seen, running);
+    const after = await activities.syncNode(ref, seen, running, unseen);
     expect(after).toMatchObject({ machine: { phase: '', conditions: { Ready: 'False' } } });
     expect((await get(ref)).status).not.toHaveProperty('lastOperation');
   });
 
   it('refuses Unknown for a node that is healthy by now', async () => {
     const { ref, seen } = await pair([ready]);
-    const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
+    const { machine } = (await activities.syncNode(ref, seen, running, unseen)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');
-    const after = await activities.syncNode(ref, machine, { stage: 'unhealthy', stageSince: '2026-08-19T11:00:00Z' });
+    const after = await activities.syncNode(
+      ref,
+      machine,
+      { stage: 'unhealthy', stageSince: '2026-08-19T11:00:00Z' },
+      unseen,
+    );
     expect(after?.machine.phase).toBe('Running');
   });
 
   it('leaves the phase alone that a step has written which was lost, when the node says otherwise by now', async () => {
     const { node, ref, seen } = await pair([ready]);
-    await activities.syncNode(ref, seen, running);
+    await activities.syncNode(ref, seen, running, unseen);
     await client.delete(nodes, node.metadata);
     await client.patch(nodes, node.metadata, mergePatch({ metadata: { finalizers: null } }));
-    const after = await activities.syncNode(ref, seen, running);
+    const after = await activities.syncNode(ref, seen, running, unseen);
     expect(after).toMatchObject({ machine: { phase: 'Running' }, node: { state: 'absent' } });
   });
 
   it('[mcm 33 partly] writes Unknown for a node that is gone and keeps the conditions that were', async () => {
     const { node, ref, seen } = await pair([ready]);
-    const { machine } = (await activities.syncNode(ref, seen, running)) ?? {};
+    const { machine } = (await activities.syncNode(ref, seen, running, unseen)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');
     await activities.removeNode(ref, node.metadata.name);
-    const after = await activities.syncNode(ref, machine, { stage: 'unhealthy', stageSince: '2026-08-19T11:00:00Z' });
+    const after = await activities.syncNode(
+      ref,
+      machine,
+      { stage: 'unhealthy', stageSince: '2026-08-19T11:00:00Z' },
+      unseen,
+    );
     expect(after).toMatchObject({
       machine: { phase: 'Unknown', conditions: { Ready: 'True' } },
       node: { state: 'absent' },
@@ -381,29 +414,31 @@ describe('syncNode', () => {
 
   it('is in step afterwards with a node that has lost all its conditions', async () => {
     const { node, ref, seen } = await pair([ready]);
-    await activities.syncNode(ref, seen, running);
+    await activities.syncNode(ref, seen, running, unseen);
     await setConditions(node.metadata.name, []);
     await client.patch(nodes, node.metadata, mergePatch({ status: { conditions: null } }), { subresource: 'status' });
-    const after = await activities.syncNode(ref, snapshotOf(await get(ref)), { stage: 'unhealthy' });
+    const after = await activities.syncNode(ref, snapshotOf(await get(ref)), { stage: 'unhealthy' }, unseen);
     expect(after?.machine.phase).toBe('Unknown');
     expect(after?.machine.conditions).toEqual({});
   });
 
   it('copies a condition that has no times', async () => {
     const { ref, seen } = await pair([ready, { type: 'Other', status: 'False' }]);
-    const after = await activities.syncNode(ref, seen, running);
+    const after = await activities.syncNode(ref, seen, running, unseen);
     expect(after?.machine.conditions).toEqual({ Ready: 'True', Other: 'False' });
   });
 
   it('[mcm 10 partly] answers for a node that is being deleted without our finalizer, where none can be added', async () => {
     const { node, ref, seen } = await pair([ready], { finalizers: ['example.com/other'] });
     await client.delete(nodes, node.metadata);
-    expect(await activities.syncNode(ref, seen, running)).toMatchObject({ node: { state: 'present', deleting: true } });
+    expect(await activities.syncNode(ref, seen, running, unseen)).toMatchObject({
+      node: { state: 'present', deleting: true },
+    });
   });
 
   it('answers for a Machine that names no node', async () => {
     const machine = await newMachine();
-    const after = await activities.syncNode(refOf(machine), snapshotOf(machine), { stage: 'unhealthy' });
+    const after = await activities.syncNode(refOf(machine), snapshotOf(machine), { stage: 'unhealthy' }, unseen);
     expect(after).toMatchObject({ machine: { phase: 'Unknown' }, node: { state: 'absent' } });
   });
 });
@@ -531,7 +566,7 @@ describe('a Machine that is gone, or whose name another one has', () => {
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
     ['storeIdentity', (ref, seen) => activities.storeIdentity(ref, seen, { providerID: 'x' })],
     ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen, change)],
-    ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change)],
+    ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change, unseen)],
     ['deleteMachine', (ref) => activities.deleteMachine(ref)],
   ];
 

@@ -258,11 +258,16 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Marks the Node as ours and copies its conditions to the Machine's status, with what is reported unless the Node,
-     * read here, says that the Machine should be in another stage.
+     * Marks the Node as ours and copies its conditions to the Machine's status, with what is reported unless the Node, as
+     * it is now, says that the Machine should be in another stage.
      */
-    async syncNode(ref: ObjectRef, seen: MachineSnapshot, report: MachineReport): Promise<MachineReading | null> {
-      const node = await markNode(ref, seen);
+    async syncNode(
+      ref: ObjectRef,
+      seen: MachineSnapshot,
+      report: MachineReport,
+      seenNode: NodeView,
+    ): Promise<MachineReading | null> {
+      const node = (await markSeenNode(ref, seenNode)) ?? (await markNode(ref, seen));
       const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
@@ -339,6 +344,18 @@ export function createMachineActivities(deps: MachineDeps) {
     return items.find(({ spec }) => spec?.providerID !== undefined && vmOf(spec.providerID) === vmOf(providerID));
   }
 
+  /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
+  async function markSeenNode(ref: ObjectRef, seen: NodeView): Promise<Node | undefined> {
+    if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
+    const { name, uid, resourceVersion } = seen;
+    try {
+      return (await patchMarks(ref, name, { uid, resourceVersion })) ?? undefined;
+    } catch (error) {
+      if (isConflict(error)) return undefined;
+      throw error;
+    }
+  }
+
   /** The Node of a machine, with the finalizer and the back reference unless it is another's or is being deleted. */
   async function markNode(ref: ObjectRef, machine: MachineSnapshot): Promise<Node | undefined> {
     const node = await findNode(ref, machine);
@@ -346,9 +363,14 @@ export function createMachineActivities(deps: MachineDeps) {
     const { name, uid, deletionTimestamp } = node.metadata;
     const { marks } = dialectOf(ref.dialect);
     if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return node;
-    const metadata = { uid, finalizers: [marks.nodeFinalizer], labels: { [marks.nodeMachineLabel]: ref.name } };
-    const patch = strategicMergePatch({ metadata });
-    return (await orNull(() => target.patch(nodes, { name }, patch, localRequest()))) ?? undefined;
+    return (await patchMarks(ref, name, { uid })) ?? undefined;
+  }
+
+  /** Adds the finalizer and the back reference to a Node that is `of` this UID and, if given, this version. */
+  async function patchMarks(ref: ObjectRef, name: string, of: object): Promise<Node | null> {
+    const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
+    const metadata = { ...of, finalizers: [nodeFinalizer], labels: { [nodeMachineLabel]: ref.name } };
+    return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
   }
 }
 

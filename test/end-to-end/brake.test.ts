@@ -42,8 +42,13 @@ async function heldSweep(of: Installation, ...more: string[]): Promise<{ code: n
 async function loseMachines({ control, machines: list, namespace }: Installation): Promise<void> {
   for (const { metadata } of await list()) {
     const key = { namespace, name: metadata.name };
-    await control.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
-    await control.delete(machines, key);
+    // The workflow puts the finalizer back: a Machine that has it again would be deleted with its VM.
+    await until('it is deleted without its finalizer', async () => {
+      const { metadata } = await control.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
+      const { uid, resourceVersion } = metadata;
+      await control.delete(machines, key, { preconditions: { uid, resourceVersion } });
+      return true;
+    });
   }
 }
 

@@ -243,7 +243,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     await expectCreated('odd');
   }, 120_000);
 
-  it('[mcm 28 partly] says the same again: no status is written, and one Event counts', async () => {
+  it('[mcm 28] says the same again: no status is written, and one Event counts', async () => {
     await expectShown('full', creations.full, false);
     const { lastError: first } = await millwright.describe(refOf('full'));
     const { resourceVersion } = (await get('full')).metadata;

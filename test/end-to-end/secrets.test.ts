@@ -96,7 +96,7 @@ describe('secrets', () => {
     })) {
       histories.push(textOf(await temporal.workflow.getHandle(id, runId).fetchHistory()));
     }
-    expect(histories.length).toBeGreaterThan(6);
+    expect(histories.length).toBeGreaterThan(3); // the machines and their deployment
     expect(histories.join()).toContain(cloud.url); // the providerSpec: payloads are scanned, too
     const seen = [
       ...histories,

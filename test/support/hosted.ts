@@ -19,6 +19,8 @@ export async function startHost(): Promise<() => Promise<void>> {
   const [url] = await once(createInterface(child.stdout), 'line');
   process.env[variable] = String(url);
   return async () => {
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error('the shared Millwright has ended by itself');
     child.kill('SIGTERM');
     await once(child, 'exit');
   };

@@ -126,13 +126,27 @@ export function setUpMachine() {
     await workflow().signal(observedSignal, { machine, node });
   }
 
-  /** Lets the Node of the VM register, healthy. */
-  async function joinNode(): Promise<void> {
+  const registerNode = () => {
     cluster.node = {
       ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
       ...{ conditions: { Ready: 'True' }, startingUp: false },
     };
+  };
+
+  /** Lets the Node of the VM register, healthy. */
+  async function joinNode(): Promise<void> {
+    registerNode();
     await observe();
+  }
+
+  /** Starts the workflow of a machine that was created long ago. */
+  async function startAtRest(): Promise<void> {
+    const { providerID, nodeName } = vm;
+    const conditions = { Ready: 'True' };
+    touch({ managed: true, finalizers: ['ours'], stage: 'running', providerID, nodeName: nodeName!, conditions });
+    registerNode();
+    await start();
+    await eventually(async () => (await described()).doing === 'running');
   }
 
   /** Starts the workflow and goes with it until the machine is at rest. */
@@ -167,6 +181,7 @@ export function setUpMachine() {
     observe,
     joinNode,
     startRunning,
+    startAtRest,
     untilRefused,
     tryAgain,
   };

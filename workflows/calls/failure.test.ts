@@ -59,7 +59,7 @@ describe('toFailure', () => {
 describe('isSameError', () => {
   const error = { code: 'ResourceExhausted', message: 'no room in zone 1a (request 7f-31)' } as const;
 
-  it('[mcm 28 partly] overlooks ids, times and numbers', () => {
+  it('[mcm 28] overlooks ids, times and numbers', () => {
     expect(isSameError(error, { ...error, message: 'no room in zone 1a (request 8c-90)' })).toBe(true);
   });
 

@@ -58,7 +58,7 @@ describe('a Machine from its creation to its deletion', () => {
 });
 
 describe('a refusal', () => {
-  it('[mcm 28 partly] is written once, and again when it says something else', async () => {
+  it('[mcm 28] is written once, and again when it says something else', async () => {
     let words = 'no room in request 1a';
     cloud.ensureVm = () => {
       throw ApplicationFailure.create({ type: 'ResourceExhausted', message: words, nonRetryable: true });

@@ -4,7 +4,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { describeQuery } from './messages.ts';
 import { listen } from './observe.ts';
-import { again, done, hasJoined, type PhaseOutcome } from './outcome.ts';
+import { again, done, hasJoined, isPastCreation, type PhaseOutcome } from './outcome.ts';
 import { recoverCreation } from './phases/creation.ts';
 import { deprovision } from './phases/deprovision.ts';
 import { abortDeletion, drain } from './phases/drain.ts';
@@ -114,9 +114,18 @@ async function runUntilDeleted(state: MachineState, body: () => Promise<void>): 
   }
 }
 
-/** A machine at rest has a short history: the events of its creation are left behind. */
+/** The longest time after its creation until a machine at rest has a short history, ms. At least half of it passes. */
+const longestBeforeShortRunMs = 40 * 60_000;
+
+/**
+ * A machine at rest has a short history: the events of its creation are left behind. Not at once, as many machines may be
+ * created together, and a new run costs as much as a fifth of a creation. At most twice the creation timeout later.
+ */
 async function startShortRun(state: MachineState): Promise<PhaseOutcome> {
-  return state.isContinuedRun ? done : continueAsNewRun(state);
+  if (!state.hasCreation) return done;
+  const longestMs = Math.min(2_000 * state.machine.limits.creationSeconds, longestBeforeShortRunMs);
+  state.shortRunAtMs ??= Date.now() + longestMs * (0.5 + Math.random() / 2);
+  return Date.now() < state.shortRunAtMs ? done : continueAsNewRun(state);
 }
 
 /**
@@ -131,6 +140,7 @@ async function readFirst(state: MachineState): Promise<void> {
   const { managed, providerID, stage } = state.machine;
   const isNamed = providerID !== undefined;
   state.creation = recoverCreation(managed, isNamed, hasJoined(stage));
+  state.hasCreation = !isPastCreation(stage);
   state.mayHaveUserData = managed;
   state.outageEndMs = Date.now();
   state.wasRead = true;

@@ -51,7 +51,7 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
   const dated = withTime(state, facts);
   const seen = await untilAnswered(state, 'synchronising the node', () =>
-    kubernetes.syncNode(state.ref, machine, dated),
+    kubernetes.syncNode(state.ref, machine, dated, state.node),
   );
   state.node = seen.node;
   setMachine(state, seen.machine);

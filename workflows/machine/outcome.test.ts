@@ -4,6 +4,7 @@ import type { Failure } from '../calls/failure.ts';
 import {
   firstPollIntervalMs,
   isPastCreation,
+  isWrittenRecently,
   nextPollIntervalMs,
   quickPauseMs,
   retryPauseMs,
@@ -13,6 +14,14 @@ import {
 const codes = Object.keys(failures) as FailureCode[];
 const second = 1_000;
 const minute = 60 * second;
+
+describe('isWrittenRecently', () => {
+  it('[mcm 28] has an error that lasts written again after 30 minutes and not before', () => {
+    const writtenMs = Date.UTC(2026, 7, 19);
+    const times = [0, 29 * minute, 30 * minute - 1, 30 * minute];
+    expect(times.map((ms) => isWrittenRecently(writtenMs, writtenMs + ms))).toEqual([true, true, true, false]);
+  });
+});
 
 describe('retryPauseMs', () => {
   it('waits ten minutes for capacity', () => {

@@ -73,6 +73,14 @@ const longPauseMs = 10 * seconds;
 /** How often a call that may have made a VM is made, within seconds, before its failure is reported. */
 const quickAttempts = 4;
 
+/** An error that lasts is written again after this long, ms, so that it does not look old. */
+const refusalAgeMs = 30 * minutes;
+
+/** Whether the status of a Machine need not be written again for an error that it has, ms since the epoch. */
+export function isWrittenRecently(writtenMs: number, nowMs: number): boolean {
+  return nowMs < writtenMs + refusalAgeMs;
+}
+
 /**
  * How long to wait before a call for a VM is repeated although its failure was not reported, ms; undefined: report it. A
  * refusal is reported at once even if its provider marked it retryable.

@@ -6,6 +6,7 @@ import type { Blocker } from '../../api/names.ts';
 import { isSameError } from '../calls/failure.ts';
 import { kubernetes } from './kubernetes.ts';
 import { setMachine } from './observe.ts';
+import { isWrittenRecently } from './outcome.ts';
 import { type Activity, show, showSearchAttributes } from './progress.ts';
 import { type MachineState, now, StaleStateError } from './state.ts';
 import { untilAnswered } from './wait.ts';
@@ -18,9 +19,6 @@ export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownSta
   readonly reason: MachineEvent;
   readonly step: Omit<MachineStep, 'state'> & { readonly code: FailureCode; readonly message: string };
 }
-
-/** An error that lasts is written again after this long, ms, so that it does not look old. */
-const refusalAgeMs = 30 * 60_000;
 
 /** What a person can do about a blocker. */
 const remedies: Partial<Record<Blocker, string>> = {
@@ -71,7 +69,7 @@ export async function reportRefusal(state: MachineState, activity: Activity, ref
   const reported = isSame ? state.refusal : undefined;
   const { unblock } = activity;
   const event = { reason, note: `${code}: ${reported?.message ?? message}${unblock ? `. ${unblock}` : ''}` };
-  const isRecent = reported !== undefined && Date.now() < reported.writtenMs + refusalAgeMs;
+  const isRecent = reported !== undefined && isWrittenRecently(reported.writtenMs, Date.now());
   if (isRecent && facts.stage === state.machine.stage) {
     return report(state, activity, { stage: facts.stage, event });
   }

@@ -6,6 +6,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
 import type { MachineDescription } from './messages.ts';
+import { isPastCreation } from './outcome.ts';
 import { type Creation, recoverCreation } from './phases/creation.ts';
 
 /** The part of the state that a run hands to the next one. A few KB of JSON during the creation, else 1 KB. */
@@ -57,8 +58,10 @@ export type Progress = Pick<
 /** State of one machine's workflow, which its phases read and change. */
 export interface MachineState extends PersistedState {
   readonly ref: ObjectRef;
-  /** Whether a run before this one has handed on its state, so that the history of this one is short. */
-  readonly isContinuedRun: boolean;
+  /** Whether a creation is in the history of this run. */
+  hasCreation: boolean;
+  /** When a run with a creation is followed by one with a short history, ms since the epoch. */
+  shortRunAtMs?: number;
   /** The source as last read, and the version of it that a watcher saw last. */
   reading?: SourceSnapshot;
   sourceVersion?: string;
@@ -113,7 +116,7 @@ export function newState(ref: ObjectRef, given: Partial<PersistedState> | undefi
       limits: { ...unread.machine.limits, ...persisted?.machine?.limits },
     },
     ref,
-    isContinuedRun: persisted !== undefined,
+    hasCreation: !isPastCreation(persisted?.machine?.stage ?? 'new'),
     isCloudDown: false,
     isUninitialized: false,
     nextPollMs: 0,

@@ -11,8 +11,20 @@ import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { forceDeletionSignal, skipDrainSignal } from './messages.ts';
 import type { PersistedState } from './state.ts';
 
-const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning, untilRefused } =
-  setUpMachine();
+const {
+  cluster,
+  cloud,
+  touch,
+  start,
+  workflow,
+  described,
+  waitingFor,
+  observe,
+  joinNode,
+  startRunning,
+  startAtRest,
+  untilRefused,
+} = setUpMachine();
 
 const hour = 3_600_000;
 const timeAgo = (ms: number) => new Date(Date.now() - ms).toISOString();
@@ -143,7 +155,7 @@ describe('an outage of the API server during a refresh', () => {
 
 describe('a long wait', () => {
   it('at rest goes on in a new run after many signals that change nothing, without a timer, and still sees a deletion', async () => {
-    await startRunning();
+    await startAtRest();
     cluster.node = { ...cluster.node, conditions: { Ready: 'Unknown' }, resourceVersion: '2' } as typeof cluster.node;
     await observe();
     await eventually(async () => (await described()).blockedOn === 'NodeHealth');
@@ -161,7 +173,7 @@ describe('a long wait', () => {
   });
 
   it('stays in its run while its history is short', async () => {
-    await startRunning();
+    await startAtRest();
     const before = await runId();
     for (let sent = 0; sent < 50; sent++) await observe();
     await requestRefresh();
@@ -376,6 +388,29 @@ describe('a clock of the API server', () => {
   });
 });
 
+describe('the creation in the history of a machine', () => {
+  it('is left behind by a new run that begins one to two creation timeouts later, without a request', async () => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 4 } });
+    await startRunning();
+    const [first, steps] = [await runId(), cluster.steps.length];
+    const pause = (await pauses()).at(-1);
+    expect(pause).toBeGreaterThanOrEqual(4);
+    expect(pause).toBeLessThanOrEqual(8);
+
+    await eventually(async () => (await runId()) !== first);
+
+    expect(await described()).toMatchObject({ doing: 'running', providerID: vm.providerID });
+    expect([cluster.steps.length, await pauses()]).toEqual([steps, []]);
+  });
+
+  it('stays for twenty minutes at least, so that many new machines do not start new runs at once', async () => {
+    await startRunning();
+    const pause = (await pauses()).at(-1);
+    expect(pause).toBeGreaterThanOrEqual(20 * 60);
+    expect(pause).toBeLessThanOrEqual(40 * 60);
+  });
+});
+
 describe('the search attributes', () => {
   const writes = async (run?: WorkflowHandle) =>
     (await attributesOf('upsertWorkflowSearchAttributesEventAttributes', run)).map(({ searchAttributes }) => {
@@ -396,9 +431,11 @@ describe('the search attributes', () => {
     await eventually(async () => (await described()).blockedOn === 'NodeHealth');
     await report('True', '3');
     await eventually(() => cluster.machine.stage === 'running');
-    await eventually(async () => (await writes()).length >= 2);
+    await eventually(async () => (await writes()).length >= 4);
     await eventually(async () => (await described()).doing === 'running');
     expect(await writes()).toEqual([
+      ['is joining', null],
+      ['is running', null],
       ['is unhealthy', 'NodeHealth'],
       ['is running', null],
     ]);

@@ -62,6 +62,8 @@ function startOver(state: MachineState): void {
   if (state.node.state === 'present') state.replacedNodeUid = state.node.uid;
   state.node = { state: 'absent' };
   state.creation = notAsked;
+  state.hasCreation = true;
+  delete state.shortRunAtMs;
   state.leftNodes = [];
   state.outageEndMs = Date.now();
   Object.assign(state, { isUninitialized: false, nextPollMs: 0, pollIntervalMs: 0 });

@@ -217,8 +217,9 @@ describe('a creation', () => {
       const { seconds, nanos } = timer?.startToFireTimeout ?? {};
       return timer ? [Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6] : [];
     });
-    expect(pausesMs.length).toBeGreaterThanOrEqual(2);
-    expect(Math.max(...pausesMs)).toBeLessThanOrEqual(5_000);
+    const ofCreation = pausesMs.filter((ms) => ms < 1_000 * cluster.machine.limits.creationSeconds); // not that of the rest
+    expect(ofCreation.length).toBeGreaterThanOrEqual(2);
+    expect(Math.max(...ofCreation)).toBeLessThanOrEqual(5_000);
   });
 
   it('[mcm 15 partly] [invariant 1 partly] goes on with the VM whose set-up was refused before it was known', async () => {

@@ -8,7 +8,7 @@ import type { Facts } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { endCreation } from './join.ts';
 
-/** Never done: a machine runs until it is deleted. While nothing changes it costs nothing. */
+/** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
 export async function run(state: MachineState): Promise<PhaseOutcome> {
   if (state.machine.stage === 'running') await endCreation(state);
   const { machine, node } = state;
@@ -16,7 +16,7 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
   const isInStep = node.state !== 'present' || (node.managed && sameConditions(node.conditions, machine.conditions));
   if (stage === machine.stage && isInStep) {
     showWait(state, watching(state, stage));
-    return waitFor();
+    return waitFor(state.shortRunAtMs === undefined ? undefined : state.shortRunAtMs - Date.now());
   }
   show(state, watching(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, { stage, ...(stage !== machine.stage && healthChange(state, stage)) });
