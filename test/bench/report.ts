@@ -27,12 +27,13 @@ export function toTable(figures: Figures): string {
       `${cpuSeconds.toFixed(1)} s of CPU (${((1_000 * cpuSeconds) / machines).toFixed(1)} ms a machine), ${peakMiB.toFixed(0)} MiB at most`,
     ]),
   ];
-  if (bareWorkflowMs) rows.push(['Temporal for a bare workflow', `${bareWorkflowMs.toFixed(1)} ms of CPU`]);
+  if (bareWorkflowMs)
+    rows.push(['Temporal for a workflow that does nothing', `${bareWorkflowMs.toFixed(1)} ms of CPU`]);
   if (requests) {
-    rows.push(['requests', perMachine(requests.total)], ['of them writes', perMachine(requests.writes)]);
-    rows.push(['writes of Events', perMachine(requests.events)]);
+    rows.push(['requests without Events', perMachine(requests.total)], ['of them writes', perMachine(requests.writes)]);
     const kinds = Object.entries(requests.byKind).toSorted(([, a], [, b]) => b - a);
     rows.push(...kinds.map(([kind, count]): [string, string] => [`  ${kind}`, `${count}`]));
+    rows.push(['requests for Events', perMachine(requests.events)]);
   }
   if (historyEvents) {
     rows.push(['history events of machines', perMachine(historyEvents.machines)]);

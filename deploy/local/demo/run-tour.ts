@@ -26,9 +26,9 @@ export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]
 /** Output of a command. Throws with the output when the command fails. */
 async function runCommand(dir: string, command: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const script = `. "$0"\n${command}`;
-    execFile('sh', ['-c', script, join(dir, 'env')], { timeout: timeoutMs }, (error, stdout, stderr) => {
-      const output = `${stdout}${stderr}`.trimEnd();
+    const script = `exec 2>&1\n. "$0"\n${command}`; // one stream, so that the output is in order
+    execFile('sh', ['-c', script, join(dir, 'env')], { timeout: timeoutMs }, (error, stdout) => {
+      const output = stdout.trimEnd();
       if (error) reject(new Error(`the command has failed (${error.signal ?? error.code}):\n${output}`));
       else resolve(output);
     });
