@@ -1,15 +1,15 @@
-/** Turns that many have one after the other: pure. */
+/** A queue in which many have their turns, again and again. */
 export interface Turns {
-  /** Has its first turn after all others. Nothing happens when it is there. */
+  /** Puts it at the end, unless it is in the queue. */
   add(id: string): void;
   remove(id: string): void;
-  /** Those whose turn it is, so many that all have theirs within `rounds` calls. They stay in front until `pass`. */
+  /** The front of the queue: so many that all are in front once within `rounds` calls. They stay there until `pass`. */
   next(rounds: number): readonly string[];
-  /** Has had its turn: the next one comes after those of all others. */
+  /** It has had its turn, and goes to the end. */
   pass(id: string): void;
 }
 
-/** Nobody waits. */
+/** An empty queue. */
 export function createTurns(): Turns {
   const ids = new Set<string>();
   return {

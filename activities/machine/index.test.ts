@@ -192,7 +192,7 @@ describe('storeIdentity', () => {
     });
   });
 
-  it('[invariant 2] replaces no provider ID that was not seen, and any that was', async () => {
+  it('[invariant 2 partly] replaces no provider ID that was not seen, and any that was', async () => {
     const machine = await newMachine();
     const [ref, seen] = [refOf(machine), snapshotOf(machine)];
     const first = await activities.storeIdentity(ref, seen, { providerID: 'simulated:///here/1' });

@@ -95,7 +95,7 @@ describe('the places of a Machine', () => {
     expect(await placesOf(ref)).toEqual({ regions: ['a', 'b'] });
   });
 
-  it('[invariant 2] are kept where the Machine names a VM, whatever a restored workflow knows', async () => {
+  it('[invariant 2 partly] are kept where the Machine names a VM, whatever a restored workflow knows', async () => {
     const { ref } = await newMachine();
     await activities.rememberPlace(ref, placeIn('a'), false);
     await client.patch(machines, ref, mergePatch({ spec: { providerID: 'simulated:///a/vm' } }));

@@ -10,7 +10,7 @@ import type { bare } from './bare-workflow.ts';
 /** Enough for a figure that repeats, and few beside any scenario. */
 const count = 200;
 
-/** Starts so many workflows at once, and resolves when all have ended. Answers their number. */
+/** Runs workflows that do nothing, all at once, and resolves with their number when all have ended. */
 export async function runBareWorkflows(client: Client, address: string): Promise<number> {
   const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
   const taskQueue = `probe-${randomUUID()}`;

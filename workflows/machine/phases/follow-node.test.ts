@@ -5,7 +5,7 @@ import type { MachineActivities } from '../../../activities/machine/index.ts';
 import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 
-const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning } =
+const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning, startAtRest } =
   setUpMachine();
 
 describe('a deleted Node of a Machine that has its VM replaced', () => {
@@ -90,6 +90,20 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
       await expectReplaced();
     },
   );
+
+  it('leaves the second creation behind, too: a new run begins some time after it', async () => {
+    vms.push(vm.providerID);
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 4 } });
+    await startAtRest();
+    const { runId } = await workflow().describe();
+    await deleteNode();
+    await eventually(() => cluster.machine.stage === 'joining');
+    await joinNode();
+    await eventually(() => cluster.machine.stage === 'running');
+
+    await eventually(async () => (await workflow().describe()).runId !== runId);
+    expect(await described()).toMatchObject({ doing: 'running', providerID: vms[0] });
+  });
 
   it('keeps its VM when the Machine merely loses its provider ID', async () => {
     await startRunning();

@@ -69,7 +69,7 @@ describe('a creation', () => {
     });
   });
 
-  it('[invariant 1] [invariant 2] asks for no second VM where Temporal was restored from before the first and the class has moved since', async () => {
+  it('[invariant 1 partly] [invariant 2 partly] asks for no second VM where Temporal was restored from before the first and the class has moved since', async () => {
     cloud.ensureVm = () => refuse('Unauthenticated');
     await start();
     await untilRefused(1);
