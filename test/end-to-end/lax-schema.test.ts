@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
+import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { customResourceDefinitions } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
 /** What a structural schema says beyond types. */
@@ -35,11 +36,13 @@ const wrong = {
 } as const;
 
 describe('[mcm 4] what no schema refuses changes no machine and says why', () => {
+  let stack: Stack;
   let millwright: Installation;
 
   beforeAll(async () => {
-    // Nobody else has CRDs on this API server.
-    millwright = await startInstallation({ kubeconfig: fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2') });
+    stack = await startStack(); // other tests install the CRDs again
+    const { kubeconfig, temporalAddress } = stack;
+    millwright = await startInstallation({ kubeconfig, temporalAddress });
     for (const kind of ['machinedeployments', 'machinesets']) {
       const key = { name: `${kind}.machine.sapcloud.io` };
       const { spec } = await millwright.control.get(customResourceDefinitions, key);
@@ -52,6 +55,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();
+    await stack?.stop();
   });
 
   async function untilAccepted(create: () => Promise<unknown>): Promise<void> {
