@@ -69,7 +69,7 @@ export function createMachineController(context: MachineControllerContext) {
     }
     const now = toSignalled(seen, before);
     const isUnchanged = before !== undefined && !isChanged(before, now);
-    if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen.machine);
+    if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen);
     else if (!isUnchanged) await signalMachine(installation, ref, seen);
     signalled.set(key, isUnchanged ? { ...now, sentAtMs: before.sentAtMs } : now);
   }
@@ -88,7 +88,7 @@ export function createMachineController(context: MachineControllerContext) {
     const last = signalled.get(key);
     const isRecent = last?.uid === machine.metadata.uid && Date.now() < last.sentAtMs + resyncMs;
     if (isDue) await signalMachine(installation, refOf(dialect, machine), seen);
-    else if (!isRecent) await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen.machine);
+    else if (!isRecent) await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen);
     backoff.note(key, text, isDue);
   }
 
@@ -135,9 +135,9 @@ function deploymentOf({ watches, dialect }: Caches, machine: KubeObject): string
   return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === deploymentKind)?.name;
 }
 
-/** A machine whose VM exists, or was abandoned, does not wait for its source. */
-function mayWaitForSource({ stage }: MachineSnapshot): boolean {
-  return stage === 'new' || stage === 'creating' || stage === 'deleting';
+/** A machine that is not deleted and whose VM exists, or was abandoned, does not wait for its source. */
+function mayWaitForSource({ stage, deletingSince }: MachineSnapshot): boolean {
+  return stage === 'new' || stage === 'creating' || deletingSince !== undefined;
 }
 
 function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machine: KubeObject): string {

@@ -3,6 +3,7 @@
 import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
+import { dialectOf } from '../api/dialects.ts';
 import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
@@ -53,10 +54,14 @@ export function workflowId(installation: string, kind: WorkflowKind, { namespace
   return `${installation}/${types[kind].id}/${namespace}/${name}/${uid}`;
 }
 
-/** Starts the workflow of an object unless it is open; an open workflow gets no event. */
-export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
+/**
+ * Starts the workflow of an object unless it is open; an open workflow gets no event.
+ * @param seen of a machine, as a watcher saw it: one that is new is not read again
+ */
+export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, seen?: MachineObservation) {
+  const { args, ...options } = startOptions(to, kind, ref, seen?.machine);
   await withSearchAttributes(to.client, () =>
-    to.client.workflow.start(types[kind].workflow, startOptions(to, kind, ref, about)),
+    to.client.workflow.start(types[kind].workflow, { ...options, args: seen === undefined ? args : [...args, seen] }),
   );
 }
 
@@ -143,6 +148,7 @@ export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[
 }
 
 function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
+  const { creationPhase } = dialectOf(ref.dialect).machine;
   const deployment = kind === 'MachineDeployment' ? ref.name : about?.deployment;
   return {
     taskQueue: to.name,
@@ -156,6 +162,7 @@ function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, abou
       { key: installationKey, value: to.name },
       ...(deployment === undefined ? [] : [{ key: deploymentKey, value: deployment }]),
       ...(about?.revision === undefined ? [] : [{ key: revisionKey, value: about.revision }]),
+      ...(about === undefined ? [] : [{ key: phaseKey, value: about.phase || creationPhase }]),
     ],
   } satisfies WorkflowStartOptions;
 }

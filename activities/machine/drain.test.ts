@@ -240,6 +240,17 @@ describe('a drain', () => {
     });
   }
 
+  it('does not read a node that it knows by its UID, and reads one that has another UID by now', async () => {
+    const { metadata } = await client.get(nodes, { name: nodeName });
+    const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
+    await start({ nodeUid: metadata.uid }, { target }).ended;
+    expect((await client.get(nodes, metadata)).spec?.unschedulable).toBe(true);
+
+    await client.patch(nodes, metadata, mergePatch({ spec: { unschedulable: null, providerID: 'a:///b/theirs' } }));
+    await start({ nodeUid: 'of-an-earlier-node', providerID: 'a:///b/ours' }).ended;
+    expect((await client.get(nodes, metadata)).spec?.unschedulable).toBeUndefined();
+  });
+
   it('leaves the pods of other nodes alone', async () => {
     await client.create(pods, {
       metadata: { namespace, name: 'elsewhere' },

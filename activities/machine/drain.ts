@@ -8,7 +8,7 @@ import { isOfAnother } from '../../api/node.ts';
 import { toKubernetesTime } from '../../api/time.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, type Pod, pods } from '../../kube/core.ts';
-import { isConflict, isNotFound, isTooManyRequests, StatusError } from '../../kube/errors.ts';
+import { isConflict, isInvalid, isNotFound, isTooManyRequests, StatusError } from '../../kube/errors.ts';
 import type { Logger } from '../../kube/logger.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
@@ -30,6 +30,8 @@ export interface DrainRequest {
   readonly nodeName: string;
   /** Of the machine's VM. A Node of this name with another one belongs to another VM and is left alone. */
   readonly providerID?: string;
+  /** Of the Node, where that was marked as the machine's: then it is not read. */
+  readonly nodeUid?: string;
   /** From this time on, RFC 3339 on Temporal's clock, pods are deleted with a grace period of 0 instead of evicted. */
   readonly deadline: string;
   /** Delete them so at once. */
@@ -102,23 +104,35 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
 }
 
 /** Cordons the node and writes on it why. Returns false when the machine has no such node. */
-async function cordon(
-  target: KubeClient,
-  { ref, nodeName: name, providerID, wasUnhealthy }: DrainRequest,
-  signal: AbortSignal,
-): Promise<boolean> {
+async function cordon(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<boolean> {
+  const { ref, nodeName: name, providerID, nodeUid, wasUnhealthy } = request;
+  const cordonNode = ({ uid }: { readonly uid: string }) =>
+    target.patch(nodes, { name }, mergePatch({ metadata: { uid }, spec: { unschedulable: true } }), { signal });
   try {
-    const node = await target.find(nodes, { name }, { signal });
-    if (node === undefined || isOfAnother(node, providerID)) return false;
-    const metadata = { uid: node.metadata.uid };
-    await target.patch(nodes, { name }, mergePatch({ metadata, spec: { unschedulable: true } }), { signal });
+    let node = nodeUid === undefined ? undefined : await undefinedIfOther(() => cordonNode({ uid: nodeUid }));
+    if (node === undefined) {
+      const found = await target.find(nodes, { name }, { signal });
+      if (found === undefined || isOfAnother(found, providerID)) return false;
+      node = await cordonNode(found.metadata);
+    }
     const condition = terminatingCondition(node, wasUnhealthy, dialectOf(ref.dialect).marks);
     if (condition === undefined) return true;
-    const patch = strategicMergePatch({ metadata, status: { conditions: [condition] } });
+    const { uid } = node.metadata;
+    const patch = strategicMergePatch({ metadata: { uid }, status: { conditions: [condition] } });
     await target.patch(nodes, { name }, patch, { signal, subresource: 'status' });
     return true;
   } catch (error) {
     if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+/** undefined where the object has another UID than the patch. */
+async function undefinedIfOther<T>(patch: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await patch();
+  } catch (error) {
+    if (isConflict(error) || isInvalid(error)) return undefined;
     throw error;
   }
 }

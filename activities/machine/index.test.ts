@@ -4,14 +4,15 @@ import { registerDialect } from '../../api/dialects.ts';
 import { gardener } from '../../api/gardener/index.ts';
 import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
-import { machines } from '../../api/gardener/resources.ts';
+import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { toNodeView } from '../../api/node.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { type Node, nodes } from '../../kube/core.ts';
+import { type Node, nodes, secrets } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
@@ -34,6 +35,13 @@ beforeAll(async () => {
   await installCrds(testKubeconfig());
   namespace = await newNamespace(client);
   activities = createActivities(client);
+  await client.create(secrets, { metadata: { namespace, name: 'pool' }, stringData: { userData: 'x' } });
+  await client.create(machineClasses, {
+    metadata: { namespace, name: 'small' },
+    provider: 'simulated',
+    secretRef: { namespace, name: 'pool' },
+    providerSpec: {},
+  });
 });
 
 afterAll(() => client.close());
@@ -87,6 +95,7 @@ async function get(ref: ObjectRef): Promise<Machine> {
 }
 
 const snapshotOf = (machine: Machine): MachineSnapshot => toMachineSnapshot(machine, defaults);
+const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 
 /** A client whose every write comes after something else has happened, once. */
 function disturbed(happen: () => Promise<unknown>): KubeClient {
@@ -143,6 +152,53 @@ describe('observeMachine', () => {
     for (const machine of [nameless, nodeless]) {
       expect(await activities.observeMachine(refOf(machine))).toMatchObject({ node: { state: 'absent' } });
     }
+  });
+});
+
+describe('begin', () => {
+  const placesIn = (machine: Machine) => machine.metadata.annotations?.[names.places];
+
+  it('reads the source and puts our finalizer beside those of others, with the place, in one write', async () => {
+    const machine = await newMachine({ finalizers: ['example.com/other'] });
+    const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);
+    expect(begun).toMatchObject({ reading: { cloud: { provider: 'simulated' } }, machine: { managed: true } });
+    const after = await get(refOf(machine));
+    expect(after.metadata.finalizers).toEqual(['example.com/other', finalizers.machine]);
+    expect(JSON.parse(placesIn(after) ?? '')).toEqual([begun?.reading.cloud]);
+  });
+
+  it.each([
+    ['its class does not exist', { class: { kind: 'MachineClass', name: 'missing' } }],
+    ['it names a class of another kind', { class: { kind: 'AWSMachineClass', name: 'small' } }],
+  ])('says why no VM can be made and records that there is none: %s', async (_, spec) => {
+    const metadata = { namespace, name: newName() };
+    const machine = await client.create(machines, { metadata, spec });
+    const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);
+    expect(begun).toMatchObject({ reading: { problem: expect.any(String) }, machine: { managed: true } });
+    expect(placesIn(await get(refOf(machine)))).toBe('[]');
+  });
+
+  it('writes nothing on a Machine that is not as it was seen', async () => {
+    const machine = await newMachine();
+    const ref = refOf(machine);
+    const changed = await client.patch(machines, ref, mergePatch({ metadata: { labels: { pool: 'b' } } }));
+    expect(await activities.begin(ref, snapshotOf(machine), false)).toMatchObject({ machine: null });
+    expect(await get(ref)).toEqual(changed);
+  });
+
+  it('reads the source alone where the finalizer is on', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);
+    expect(begun).toEqual({ reading: expect.objectContaining({ cloud: expect.anything() }) });
+    expect(await get(refOf(machine))).toEqual(machine);
+  });
+
+  it('keeps the recorded places of a Machine that may have a VM', async () => {
+    const machine = await newMachine();
+    const ref = refOf(machine);
+    await client.patch(machines, ref, mergePatch({ metadata: { annotations: { [names.places]: '[1]' } } }));
+    await activities.begin(ref, await seenOf(ref), true);
+    expect(placesIn(await get(ref))).toBe('[1]');
   });
 });
 
@@ -211,6 +267,34 @@ describe('storeIdentity', () => {
     expect(after?.providerID).toBe('simulated:///here/1');
   });
 
+  it('then reports what it is given, in the same step', async () => {
+    const machine = await newMachine();
+    const [ref, seen] = [refOf(machine), snapshotOf(machine)];
+    const report: MachineReport = { stage: 'joining', event: { reason: 'VmCreated' } };
+    const after = await activities.storeIdentity(ref, seen, { providerID: 'simulated:///here/1' }, report);
+    expect(after).toMatchObject({ providerID: 'simulated:///here/1', phase: 'Pending' });
+    expect(await seenOf(ref)).toEqual(after);
+
+    // Again, as after an answer that was lost.
+    expect(await activities.storeIdentity(ref, seen, { providerID: 'simulated:///here/1' }, report)).toEqual(after);
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toHaveLength(1);
+  });
+
+  it('reports nothing of a VM that it did not store, and nothing on a Machine that is deleted meanwhile', async () => {
+    const report: MachineReport = { stage: 'joining', event: { reason: 'VmCreated' } };
+    const named = refOf(await newMachine());
+    const seen = await seenOf(named);
+    const first = await activities.storeIdentity(named, seen, { providerID: 'simulated:///here/1' });
+    expect(await activities.storeIdentity(named, seen, { providerID: 'simulated:///there/2' }, report)).toEqual(first);
+
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const deleted = refOf(machine);
+    await client.delete(machines, deleted);
+    const after = await activities.storeIdentity(deleted, snapshotOf(machine), { providerID: 'a:///b/1' }, report);
+    expect(after).toMatchObject({ providerID: 'a:///b/1', phase: '', deletingSince: expect.any(String) });
+    expect(events.filter(({ regarding }) => [named.uid, deleted.uid].includes(regarding.uid))).toEqual([]);
+  });
+
   it('keeps a priority and a node name that are there', async () => {
     const machine = await newMachine({ labels: { [labels.node]: 'node-1' } });
     const ref = refOf(machine);
@@ -221,8 +305,6 @@ describe('storeIdentity', () => {
     });
   });
 });
-
-const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 
 describe('writeStatus', () => {
   it('[mcm 20 partly] writes phase and operation, with an Event', async () => {
@@ -524,23 +606,51 @@ describe('removeNode', () => {
   });
 });
 
-describe('removeFinalizer', () => {
-  it('[mcm 7 partly] [invariant 2 partly] removes ours alone, and the Machine goes with the last one', async () => {
-    const machine = await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] });
+describe('announceDeletion', () => {
+  const report: MachineReport = { stage: 'deleting', step: { kind: 'deleteVm', state: 'processing' } };
+
+  it('says that the VM is being deleted, and reads where it is', async () => {
+    const machine = await newMachine();
     const ref = refOf(machine);
+    await activities.begin(ref, snapshotOf(machine), false);
     await client.delete(machines, ref);
-    expect(await activities.removeFinalizer(ref)).toBe(true);
+    const announced = await activities.announceDeletion(ref, await seenOf(ref), report);
+    expect(announced).toMatchObject({
+      machine: { stage: 'deleting', deletingSince: expect.any(String) },
+      places: { places: [announced?.places.reading.cloud] },
+    });
+    expect((await get(ref)).status?.currentStatus?.phase).toBe('Terminating');
+  });
+
+  it('says nothing on a Machine that is not deleted any more', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const seen = { ...snapshotOf(machine), resourceVersion: '1', deletingSince: '2026-08-19T10:00:00Z' };
+    const announced = await activities.announceDeletion(refOf(machine), seen, report);
+    expect(announced?.machine).toEqual(snapshotOf(machine));
+    expect(await get(refOf(machine))).toEqual(machine);
+  });
+});
+
+describe('tearDown', () => {
+  const nothing = { nodeNames: [], seenNode: unseen, hasUserData: false };
+
+  it('[mcm 7 partly] [invariant 2 partly] removes our finalizer alone, and the Machine goes with the last one', async () => {
+    const ref = refOf(await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] }));
+    await client.delete(machines, ref);
+    const seen = await seenOf(ref);
+    expect(await activities.tearDown(ref, seen, nothing)).toBe(true);
     expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toMatchObject([
       { type: 'Normal', reason: 'Deleted' },
     ]);
     expect((await get(ref)).metadata.finalizers).toEqual(['example.com/a', 'example.com/b']);
-    expect(await activities.removeFinalizer(ref)).toBe(true);
+    expect(await activities.tearDown(ref, seen, nothing)).toBe(true);
 
     const alone = refOf(await newMachine({ finalizers: [finalizers.machine] }));
     await client.delete(machines, alone);
-    expect(await activities.removeFinalizer(alone)).toBe(true);
+    const seenAlone = await seenOf(alone);
+    expect(await activities.tearDown(alone, seenAlone, nothing)).toBe(true);
     expect(await client.find(machines, alone)).toBeUndefined();
-    expect(await activities.removeFinalizer(alone)).toBe(true);
+    expect(await activities.tearDown(alone, seenAlone, nothing)).toBe(true);
   });
 
   it('takes in its stride that others remove theirs at the same moment', async () => {
@@ -548,14 +658,48 @@ describe('removeFinalizer', () => {
     await client.delete(machines, ref);
     const others = mergePatch({ metadata: { finalizers: [finalizers.machine, 'example.com/b'] } });
     const late = createActivities(disturbed(() => client.patch(machines, ref, others)));
-    expect(await late.removeFinalizer(ref)).toBe(true);
+    expect(await late.tearDown(ref, await seenOf(ref), nothing)).toBe(true);
     expect((await get(ref)).metadata.finalizers).toEqual(['example.com/b']);
   });
 
   it('leaves it on a Machine that is not deleted any more', async () => {
     const machine = await newMachine({ finalizers: [finalizers.machine] });
-    await activities.removeFinalizer(refOf(machine));
+    const seen = { ...snapshotOf(machine), resourceVersion: '1', deletingSince: '2026-08-19T10:00:00Z' };
+    await activities.tearDown(refOf(machine), seen, nothing);
     expect(await get(refOf(machine))).toEqual(machine);
+  });
+
+  it('deletes the Node that was seen without reading it, and before the finalizer goes', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const ref = refOf(machine);
+    const ours = { labels: { [labels.machineName]: ref.name }, finalizers: [finalizers.node] };
+    const node = await newNode(ours);
+    await client.delete(machines, ref);
+    const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
+    let nodeWasGone: boolean | undefined;
+    const control = disturbed(async () => {
+      nodeWasGone = (await client.find(nodes, node.metadata)) === undefined;
+    });
+    const seenNode = toNodeView(gardener.marks, node, ref.name, undefined);
+    const nodeNames = [node.metadata.name];
+    await createActivities(control, target).tearDown(ref, await seenOf(ref), { ...nothing, nodeNames, seenNode });
+    expect(nodeWasGone).toBe(true);
+    expect(await client.find(machines, ref)).toBeUndefined();
+  });
+
+  it('leaves alone a Node of another VM that has registered under the name since', async () => {
+    const machine = await newMachine({ finalizers: [finalizers.machine] });
+    const ref = refOf(machine);
+    const ours = { labels: { [labels.machineName]: ref.name }, finalizers: [finalizers.node] };
+    const node = await newNode(ours);
+    const seenNode = { ...toNodeView(gardener.marks, node, ref.name, undefined), uid: 'of-an-earlier-node' };
+    await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
+    await client.delete(machines, ref);
+    const nodeNames = [node.metadata.name];
+    const teardown = { ...nothing, nodeNames, seenNode, providerID: 'cloud:///ours' };
+    await activities.tearDown(ref, await seenOf(ref), teardown);
+    expect((await client.get(nodes, node.metadata)).metadata.finalizers).toEqual([finalizers.node]);
+    expect(await client.find(machines, ref)).toBeUndefined();
   });
 });
 
@@ -564,19 +708,24 @@ describe('a Machine that is gone, or whose name another one has', () => {
   const calls: [string, (ref: ObjectRef, seen: MachineSnapshot) => Promise<unknown>][] = [
     ['observeMachine', (ref) => activities.observeMachine(ref)],
     ['addFinalizer', (ref, seen) => activities.addFinalizer(ref, seen)],
+    ['announceDeletion', (ref, seen) => activities.announceDeletion(ref, seen, change)],
     ['storeIdentity', (ref, seen) => activities.storeIdentity(ref, seen, { providerID: 'x' })],
     ['writeStatus', (ref, seen) => activities.writeStatus(ref, seen, change)],
     ['syncNode', (ref, seen) => activities.syncNode(ref, seen, change, unseen)],
     ['deleteMachine', (ref) => activities.deleteMachine(ref)],
   ];
 
-  it.each(calls)('%s answers null when it is gone', async (_, call) => {
-    const machine = await newMachine();
-    await client.delete(machines, refOf(machine));
-    expect(await call(refOf(machine), snapshotOf(machine))).toBeNull();
-  });
+  it.each<(typeof calls)[number]>([...calls, ['begin', (ref, seen) => activities.begin(ref, seen, false)]])(
+    '%s answers null when it is gone',
+    async (_, call) => {
+      const machine = await newMachine();
+      await client.delete(machines, refOf(machine));
+      expect(await call(refOf(machine), snapshotOf(machine))).toBeNull();
+    },
+  );
 
-  it.each<(typeof calls)[number]>([...calls, ['removeFinalizer', (ref) => activities.removeFinalizer(ref)]])(
+  const nothing = { nodeNames: [], seenNode: unseen, hasUserData: false };
+  it.each<(typeof calls)[number]>([...calls, ['tearDown', (ref, seen) => activities.tearDown(ref, seen, nothing)]])(
     '%s changes nothing about another one of the same name',
     async (name, call) => {
       const first = await newMachine();
@@ -586,7 +735,7 @@ describe('a Machine that is gone, or whose name another one has', () => {
         metadata: { namespace, name: sameName, finalizers: [finalizers.machine] },
         spec: { class: { kind: 'MachineClass', name: 'small' } },
       });
-      expect(await call(refOf(first), snapshotOf(first))).toBe(name === 'removeFinalizer' ? true : null);
+      expect(await call(refOf(first), snapshotOf(first))).toBe(name === 'tearDown' ? true : null);
       expect(await get(refOf(second))).toEqual(second);
       expect(events.filter(({ regarding }) => regarding.uid === first.metadata.uid)).toEqual([]);
     },

@@ -1,5 +1,5 @@
 /**
- * What the workflow of a machine does in Kubernetes: a request or two each, safe to repeat. Run as local activities.
+ * What the workflow of a machine does in Kubernetes: a few requests each, safe to repeat. Run as local activities.
  * They answer null when the Machine is gone or its name belongs to another object.
  */
 
@@ -10,7 +10,7 @@ import { type MachineEvent, machineEvents } from '../../api/events.ts';
 import type { MachineLimits, MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import type { Place } from '../../api/model/source.ts';
+import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
@@ -40,6 +40,31 @@ export type MachineActivities = ReturnType<typeof createMachineActivities>;
 export interface MachineReading {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
+}
+
+/** What was found and written before the first call of a cloud. */
+export interface Beginning {
+  readonly reading: SourceSnapshot;
+  /** The Machine, if our finalizer was put on; null: it is not as it was seen, and nothing was written. */
+  readonly machine?: MachineSnapshot | null;
+}
+
+/** A deletion that the Machine's status reports, and where its VMs may be. */
+export interface AnnouncedDeletion {
+  readonly machine: MachineSnapshot;
+  readonly places: PlacesReading;
+}
+
+/** What is done together when nothing is left of the VMs of a deleted Machine. */
+export interface Teardown {
+  /** Nodes of its VMs. */
+  readonly nodeNames: readonly string[];
+  /** Of its VM: a Node of another VM is left alone. */
+  readonly providerID?: string;
+  /** One of the Nodes as it was seen, which need not be read. */
+  readonly seenNode: NodeView;
+  /** Whether there may be Secrets that were made for it alone. */
+  readonly hasUserData: boolean;
 }
 
 /** What a workflow knows of the Machine whose status it writes. */
@@ -122,34 +147,33 @@ export function createMachineActivities(deps: MachineDeps) {
     events.record({ type: machineEvents[reason].type, reason, action: reason, note, regarding });
   }
 
-  /** The Machine with our finalizer, or as it is now when somebody else changed it first. */
+  /**
+   * The Machine with our finalizer, and with `places` as those where its VMs may be made; null when it is gone. undefined
+   * when it is not as it was seen: nothing was written.
+   */
   async function tryToAddFinalizer(
     ref: ObjectRef,
     { resourceVersion, finalizers: others }: MachineSnapshot,
-    places: readonly Place[] | undefined,
-  ): Promise<MachineSnapshot | null> {
+    places?: readonly Place[],
+  ): Promise<MachineSnapshot | null | undefined> {
     const { finalizer } = dialectOf(ref.dialect).marks;
     const annotations = places && onlyPlaces(places);
     try {
       const metadata = { resourceVersion, finalizers: [...others, finalizer], ...(annotations && { annotations }) };
       return snapshot(ref, await patchMachine(ref, metadata));
     } catch (error) {
-      if (!isConflict(error)) throw error;
-      // Where somebody else has put it on, the place may be missing.
-      const [place] = places ?? [];
-      return updateMachine(ref, (live) =>
-        place !== undefined && live.metadata.finalizers?.includes(finalizer)
-          ? annotated(withPlace(live, place))
-          : undefined,
-      );
+      if (isConflict(error)) return undefined;
+      throw error;
     }
   }
 
-  const sourceActivities = createSourceActivities(deps);
+  const { readSource } = createSourceActivities(deps);
+  const { ensureUserData, removeUserData } = createUserDataActivities(deps);
 
   return {
-    ...sourceActivities,
-    ...createUserDataActivities(deps),
+    readSource,
+    ensureUserData,
+    removeUserData,
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {
@@ -158,17 +182,33 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Puts our finalizer on the Machine and keeps those of others. The same write stores `places`, where its VMs may be
-     * made. Pass them only if no VM can have been made elsewhere.
+     * Reads the source and puts our finalizer on the Machine, unless it has one. The same write stores that its VMs may be
+     * made in the place that the source says, or nowhere where that cannot be used.
+     * @param mayHaveVm a VM may have been made elsewhere: the recorded places stay
+     * @param sourceVersion as a watcher has seen it
      */
-    async addFinalizer(
+    async begin(
       ref: ObjectRef,
       seen: MachineSnapshot,
-      places?: readonly Place[],
-    ): Promise<MachineSnapshot | null> {
+      mayHaveVm: boolean,
+      sourceVersion?: string,
+    ): Promise<Beginning | null> {
+      const { problem: ofMachine, source } = seen;
+      const reading =
+        ofMachine === undefined ? await readSource(ref, source, sourceVersion) : { version: '', problem: ofMachine };
+      if (seen.managed) return { reading };
+      const { cloud, problem } = reading;
+      const usable = problem === undefined && cloud !== undefined ? [cloud] : [];
+      const machine = await tryToAddFinalizer(ref, seen, mayHaveVm ? undefined : usable);
+      return machine === null ? null : { reading, machine: machine ?? null };
+    },
+
+    /** Puts our finalizer on the Machine and keeps those of others and the recorded places. */
+    async addFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<MachineSnapshot | null> {
       let known: MachineSnapshot | null = seen;
       while (known !== null && !known.managed && known.deletingSince === undefined) {
-        known = await tryToAddFinalizer(ref, known, places);
+        const machine = await tryToAddFinalizer(ref, known);
+        known = machine === undefined ? snapshot(ref, await findMachine(ref)) : machine;
       }
       return known;
     },
@@ -191,30 +231,43 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** Where there may be VMs of the Machine, whose snapshot has this `source`. */
     async readPlaces(ref: ObjectRef, source: string): Promise<PlacesReading | null> {
-      const [machine, reading] = await Promise.all([findMachine(ref), sourceActivities.readSource(ref, source)]);
-      const { kinds } = dialectOf(ref.dialect);
-      return machine && placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
+      const [machine, reading] = await Promise.all([findMachine(ref), readSource(ref, source)]);
+      return machine && toPlaces(ref, machine, reading);
     },
 
-    /** Stores which VM backs the Machine, unless it names another one than was `seen`: then nothing is written. */
+    /**
+     * Writes that the VMs of the Machine are being deleted, and reads from the same answer where they may be. A Machine that
+     * is not as it was `seen` is left as it is.
+     */
+    async announceDeletion(
+      ref: ObjectRef,
+      seen: MachineSnapshot,
+      report: MachineReport,
+      sourceVersion?: string,
+    ): Promise<AnnouncedDeletion | null> {
+      const [machine, reading] = await Promise.all([
+        writeStatus(ref, seen, report),
+        readSource(ref, seen.source, sourceVersion),
+      ]);
+      return machine && { machine: toSnapshot(ref, machine), places: toPlaces(ref, machine, reading) };
+    },
+
+    /**
+     * Stores which VM backs the Machine, unless it names another one than was `seen`: then nothing is written. Then writes
+     * what is reported, if the Machine names that VM and is not further than it was `seen`.
+     */
     async storeIdentity(
       ref: ObjectRef,
-      seen: Pick<MachineSnapshot, 'hasPriority' | 'resourceVersion' | 'providerID'>,
+      seen: MachineSnapshot,
       identity: MachineIdentityChange,
+      report?: MachineReport,
     ): Promise<MachineSnapshot | null> {
-      const { toIdentityPatch } = dialectOf(ref.dialect).machine;
-      const { metadata = {}, ...rest } = toIdentityPatch(seen, identity);
-      try {
-        return snapshot(ref, await patchMachine(ref, { ...metadata, resourceVersion: seen.resourceVersion }, rest));
-      } catch (error) {
-        if (!isConflict(error)) throw error;
-        return updateMachine(ref, (live) => {
-          const now = toSnapshot(ref, live);
-          const known = [seen.providerID, identity.providerID].map((id) => id && vmOf(id));
-          const isOther = now.providerID !== undefined && !known.includes(vmOf(now.providerID));
-          return isOther ? undefined : toIdentityPatch(now, identity);
-        });
-      }
+      const machine = await writeIdentity(ref, seen, identity);
+      if (machine === null || report === undefined) return machine;
+      const isOther = machine.providerID !== identity.providerID;
+      const isMoved = machine.stage !== seen.stage || machine.deletingSince !== seen.deletingSince;
+      if (isOther || isMoved) return machine;
+      return snapshot(ref, await writeStatus(ref, { ...seen, resourceVersion: machine.resourceVersion }, report));
     },
 
     /**
@@ -282,20 +335,7 @@ export function createMachineActivities(deps: MachineDeps) {
       return snapshot(ref, await findMachine(ref));
     },
 
-    /** Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone. */
-    async removeNode(ref: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
-      const node = await target.find(nodes, { name: nodeName }, localRequest());
-      const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
-      const owner = node?.metadata.labels?.[nodeMachineLabel];
-      if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
-      const { uid } = node.metadata;
-      const withoutOurs = { metadata: { uid, '$deleteFromPrimitiveList/finalizers': [nodeFinalizer] } };
-      await orNull(() => target.patch(nodes, { name: nodeName }, strategicMergePatch(withoutOurs), localRequest()));
-      await ignoreGoneOrChanged(() =>
-        target.delete(nodes, { name: nodeName }, { ...localRequest(), preconditions: { uid } }),
-      );
-      return true;
-    },
+    removeNode,
 
     /** Undoes what a drain has done to the Node of a VM that stays after all. */
     async uncordonNode({ dialect }: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
@@ -313,15 +353,83 @@ export function createMachineActivities(deps: MachineDeps) {
       return true;
     },
 
-    /** Releases the Machine: the API server deletes the object. */
-    async removeFinalizer(ref: ObjectRef): Promise<true> {
-      const { kinds, marks } = dialectOf(ref.dialect);
-      const left = await update(control, kinds.machine, ref, withoutFinalizer(marks.finalizer), localRequest());
-      if (left?.metadata.uid === ref.uid && left.metadata.deletionTimestamp !== undefined)
-        recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
+    /** Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. */
+    async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<true> {
+      const { nodeNames, providerID, seenNode, hasUserData } = teardown;
+      for (const name of nodeNames) await removeNode(ref, name, providerID, seenNode);
+      if (hasUserData) await removeUserData(ref);
+      if ((await removeFinalizer(ref, seen)) !== null) recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
       return true;
     },
   };
+
+  /** The Machine without our finalizer if it is being deleted, or null. */
+  async function removeFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<KubeObject | null> {
+    const { kinds, marks } = dialectOf(ref.dialect);
+    const { resourceVersion, deletingSince } = seen;
+    try {
+      const finalizers = seen.finalizers.filter((each) => each !== marks.finalizer);
+      if (deletingSince !== undefined) return await patchMachine(ref, { resourceVersion, finalizers });
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+    }
+    const left = await update(control, kinds.machine, ref, withoutFinalizer(marks.finalizer), localRequest());
+    return left?.metadata.deletionTimestamp === undefined ? null : left;
+  }
+
+  /** Where there may be VMs of a Machine as it was read. */
+  function toPlaces(ref: ObjectRef, machine: KubeObject, reading: SourceSnapshot): PlacesReading {
+    const { kinds } = dialectOf(ref.dialect);
+    return placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
+  }
+
+  async function writeIdentity(
+    ref: ObjectRef,
+    seen: MachineSnapshot,
+    identity: MachineIdentityChange,
+  ): Promise<MachineSnapshot | null> {
+    const { toIdentityPatch } = dialectOf(ref.dialect).machine;
+    const { metadata = {}, ...rest } = toIdentityPatch(seen, identity);
+    try {
+      return snapshot(ref, await patchMachine(ref, { ...metadata, resourceVersion: seen.resourceVersion }, rest));
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      return updateMachine(ref, (live) => {
+        const now = toSnapshot(ref, live);
+        const known = [seen.providerID, identity.providerID].map((id) => id && vmOf(id));
+        const isOther = now.providerID !== undefined && !known.includes(vmOf(now.providerID));
+        return isOther ? undefined : toIdentityPatch(now, identity);
+      });
+    }
+  }
+
+  /**
+   * Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone.
+   * @param seen the Node of the Machine as it was seen: one that was marked as ours is not read again
+   */
+  async function removeNode(ref: ObjectRef, name: string, providerID?: string, seen?: NodeView): Promise<true> {
+    const isOurs = seen?.state === 'present' && seen.managed && seen.name === name;
+    if (isOurs && (await deleteNode(ref, name, seen.uid))) return true;
+    const node = await target.find(nodes, { name }, localRequest());
+    const owner = node?.metadata.labels?.[dialectOf(ref.dialect).marks.nodeMachineLabel];
+    if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
+    await deleteNode(ref, name, node.metadata.uid);
+    return true;
+  }
+
+  /** Takes our finalizer off the Node with this UID and deletes it. Answers false when it has another UID by now. */
+  async function deleteNode(ref: ObjectRef, name: string, uid: string): Promise<boolean> {
+    const { nodeFinalizer } = dialectOf(ref.dialect).marks;
+    const withoutOurs = { metadata: { uid, '$deleteFromPrimitiveList/finalizers': [nodeFinalizer] } };
+    try {
+      await orNull(() => target.patch(nodes, { name }, strategicMergePatch(withoutOurs), localRequest()));
+      await orNull(() => target.delete(nodes, { name }, { ...localRequest(), preconditions: { uid } }));
+      return true;
+    } catch (error) {
+      if (isConflict(error) || isInvalid(error)) return false;
+      throw error;
+    }
+  }
 
   /** A Node that cannot be read is unknown. */
   async function viewNode(ref: ObjectRef, machine: MachineSnapshot): Promise<NodeView> {

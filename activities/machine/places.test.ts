@@ -66,21 +66,12 @@ describe('the places of a Machine', () => {
 
   it('go on with the finalizer, in one write', async () => {
     const { machine, ref } = await newMachine();
-    await activities.addFinalizer(ref, toMachineSnapshot(machine, defaults), [placeIn('a')]);
+    await activities.begin(ref, toMachineSnapshot(machine, defaults), false);
 
     const { metadata } = await client.get(machines, ref);
     expect(metadata.finalizers).toEqual([finalizers.machine]);
-    expect(JSON.parse(metadata.annotations?.[names.places] ?? '')).toEqual([placeIn('a')]);
-    expect((await activities.readPlaces(ref, 'small'))?.places).toEqual([placeIn('a')]);
-  });
-
-  it('are noted where somebody else has put the finalizer on', async () => {
-    const { machine, ref } = await newMachine();
-    const seen = toMachineSnapshot(machine, defaults);
-    await client.patch(machines, ref, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
-
-    expect(await activities.addFinalizer(ref, seen, [placeIn('a')])).toMatchObject({ managed: true });
-    expect(await placesOf(ref)).toEqual({ regions: ['a'] });
+    expect(JSON.parse(metadata.annotations?.[names.places] ?? '')).toEqual([placeIn('now')]);
+    expect((await activities.readPlaces(ref, 'small'))?.places).toEqual([placeIn('now')]);
   });
 
   it('need not say what they were read from', async () => {
@@ -116,8 +107,7 @@ describe('the places of a Machine', () => {
   });
 
   it('are none where nothing was asked of any cloud, whatever has become of the class', async () => {
-    const { machine, ref } = await newMachine();
-    await activities.addFinalizer(ref, toMachineSnapshot(machine, defaults), []);
+    const { ref } = await newMachine({ [names.places]: '[]' });
     expect(await activities.readPlaces(ref, 'missing')).toMatchObject({ places: [] });
     expect((await activities.readPlaces(ref, 'missing'))?.problem).toBeUndefined();
 

@@ -101,6 +101,33 @@ describe('readSource', () => {
   });
 });
 
+describe('a reading that others share', () => {
+  it('is of the version that a watcher has seen, and never of an earlier one', async () => {
+    const name = await newClass({ secretRef: named(await newSecret({ userData: 'x' })) });
+    let reads = 0;
+    const control: KubeClient = Object.create(client, {
+      find: {
+        value: (...args: Parameters<KubeClient['find']>) => {
+          reads++;
+          return client.find(...args);
+        },
+      },
+    });
+    const activities = createSourceActivities({ control });
+    const first = await activities.readSource(ref, name);
+    const ofOneReading = reads;
+    expect(await activities.readSource(ref, name, first.version)).toEqual(first);
+    expect(reads).toBe(ofOneReading);
+
+    await client.patch(machineClasses, { namespace, name }, mergePatch({ providerSpec: { size: 'large' } }));
+    const unseen = await activities.readSource(ref, name);
+    expect(unseen.cloud?.providerSpec).toEqual({ size: 'large' });
+    await client.patch(machineClasses, { namespace, name }, mergePatch({ providerSpec: { size: 'huge' } }));
+    const seen = await readSource(ref, name);
+    expect(await activities.readSource(ref, name, seen.version)).toEqual(seen);
+  });
+});
+
 describe('a class that no VM can be made from', () => {
   it('does not exist', async () => {
     const { problem, cloud } = await readSource(ref, 'missing');

@@ -5,13 +5,30 @@ import type { KubeClient } from '../../kube/client.ts';
 import { coalesceReads } from '../../kube/shared-finds.ts';
 import { localRequestOptions } from '../local-request.ts';
 
+/** How long a reading of a source serves others, ms: machines that are created together have the same source. */
+const sharedMs = 1_000;
+
 /** @param deps `control` holds the sources and their Secrets. */
 export function createSourceActivities({ control }: { readonly control: KubeClient }) {
   const find = coalesceReads(control, { ...localRequestOptions, timeoutMs: localRequestOptions.timeoutMs / 2 }); // some wait for two
+  const recent = new Map<string, { readonly reading: SourceSnapshot; readonly untilMs: number }>();
+
   return {
-    /** Reads the source of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error. */
-    readSource(ref: ObjectRef, source: string): Promise<SourceSnapshot> {
-      return dialectOf(ref.dialect).source.read(find, ref, source);
+    /**
+     * Reads the source of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error.
+     * @param seenVersion as a watcher has seen it. A reading of this version may be a second old; without it none is.
+     */
+    async readSource(ref: ObjectRef, source: string, seenVersion?: string): Promise<SourceSnapshot> {
+      const { dialect, namespace } = ref;
+      const key = [dialect, namespace, source].join('/');
+      const known = recent.get(key);
+      if (known !== undefined && known.reading.version === seenVersion && Date.now() < known.untilMs)
+        return known.reading;
+      const nowMs = Date.now();
+      const reading = await dialectOf(dialect).source.read(find, ref, source);
+      for (const [each, { untilMs }] of recent) if (untilMs < nowMs) recent.delete(each);
+      recent.set(key, { reading, untilMs: nowMs + sharedMs });
+      return reading;
     },
   };
 }

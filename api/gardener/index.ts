@@ -4,7 +4,7 @@ import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
-import { toEventNote, toStatusPatch } from './machine/status.ts';
+import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
 import { ownerDialect } from './owner.ts';
@@ -25,6 +25,7 @@ export const gardener: Dialect = {
     terminating: { type: terminating, unhealthy, otherwise },
   },
   machine: {
+    creationPhase,
     toSnapshot: toMachineSnapshot,
     toStatusPatch,
     toEventNote,

@@ -9,7 +9,7 @@ import type { DrainActivities, DrainRequest } from '../../activities/machine/dra
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
+import type { MachineObservation, MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
@@ -42,6 +42,8 @@ interface Cluster {
   nodeNames: readonly string[];
   /** How many VMs were replaced, as the Machine remembers. */
   replacements: number;
+  /** Names of the Nodes that were deleted. */
+  removedNodes: string[];
   /** What was reported with a Node. */
   synced: MachineReport[];
   written: MachineReport[];
@@ -103,14 +105,14 @@ export function setUpMachine() {
     return cluster.machine;
   }
 
-  /** Starts the workflow, as one that goes on from what was `carried`. Answers its first run. */
-  async function start(carried?: object): Promise<WorkflowHandle> {
+  /** Starts the workflow, as one that goes on from what was `carried`, or with what was `seen`. Answers its first run. */
+  async function start(carried?: object, seen?: MachineObservation): Promise<WorkflowHandle> {
     const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: cluster.machine.uid };
     const { taskQueue, client } = workers;
     const { firstExecutionRunId } = await client.workflow.start('machine', {
       taskQueue,
       workflowId,
-      args: [ref, carried],
+      args: [ref, seen, carried],
     });
     return client.workflow.getHandle(workflowId, firstExecutionRunId);
   }
@@ -225,6 +227,7 @@ function newCluster(): Cluster {
     places: undefined,
     nodeNames: [],
     replacements: 0,
+    removedNodes: [],
     synced: [],
     written: [],
   };
@@ -255,12 +258,32 @@ function playCluster(
       return answer;
     };
   };
+  const writeReport = (report: MachineReport) => {
+    cluster.written.push(report);
+    const { stage, lastKnownState } = report;
+    return touch({ stage, phase: phaseOf(stage), ...(lastKnownState !== undefined && { lastKnownState }) });
+  };
+  const readPlaces = () => {
+    const { reading, places, nodeNames, replacements } = cluster;
+    const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
+    const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
+    return { places: known ?? [], nodeNames, replacements, reading, ...(problem !== undefined && { problem }) };
+  };
+  const removeNode = (name: string): true => {
+    cluster.removedNodes.push(name);
+    if (cluster.node.state === 'present' && cluster.node.name === name) cluster.node = { state: 'absent' };
+    return true;
+  };
   return {
     observeMachine: noted('observeMachine', () => ({ machine: cluster.machine, node: cluster.node })),
-    addFinalizer: noted('addFinalizer', (_ref, _seen, places) => {
-      cluster.places = places ?? cluster.places;
-      return touch(cluster.withFinalizer);
+    begin: noted('begin', (_ref, seen, mayHaveVm) => {
+      const { reading, machine } = cluster;
+      if (seen.managed) return { reading };
+      if (seen.resourceVersion !== machine.resourceVersion) return { reading, machine: null };
+      if (!mayHaveVm) cluster.places = reading.cloud === undefined ? [] : [reading.cloud];
+      return { reading, machine: touch(cluster.withFinalizer) };
     }),
+    addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
     rememberPlace: noted('rememberPlace', (_ref, place, mayHaveOthers) => {
       const others = mayHaveOthers || cluster.machine.providerID !== undefined;
       const isKnown = others && cluster.places?.some((each) => isDeepStrictEqual(each, place));
@@ -271,16 +294,17 @@ function playCluster(
       cluster.nodeNames = [...new Set([...cluster.nodeNames, ...nodeNames])];
       return touch({});
     }),
-    readPlaces: noted('readPlaces', () => {
-      const { reading, places, nodeNames, replacements } = cluster;
-      const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
-      const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
-      return { places: known ?? [], nodeNames, replacements, reading, ...(problem !== undefined && { problem }) };
-    }),
-    storeIdentity: noted('storeIdentity', (_ref, seen, identity) => {
-      const { providerID } = cluster.machine;
+    readPlaces: noted('readPlaces', readPlaces),
+    announceDeletion: noted('announceDeletion', (_ref, _seen, report) => ({
+      machine: writeReport(report),
+      places: readPlaces(),
+    })),
+    storeIdentity: noted('storeIdentity', (_ref, seen, identity, report) => {
+      const { providerID, stage } = cluster.machine;
       const isOther = ![undefined, seen.providerID, identity.providerID].includes(providerID);
-      return isOther ? cluster.machine : touch(withIdentity(identity));
+      if (isOther) return cluster.machine;
+      touch(withIdentity(identity));
+      return report !== undefined && stage === seen.stage ? writeReport(report) : cluster.machine;
     }),
     forgetVm: noted('forgetVm', (_ref, replacements) => {
       cluster.replacements = replacements;
@@ -292,11 +316,7 @@ function playCluster(
       return touch(withIdentity({ providerID: null, nodeName: null }));
     }),
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
-    writeStatus: noted('writeStatus', (_ref, _known, report) => {
-      cluster.written.push(report);
-      const { stage, lastKnownState } = report;
-      return touch({ stage, phase: phaseOf(stage), ...(lastKnownState !== undefined && { lastKnownState }) });
-    }),
+    writeStatus: noted('writeStatus', (_ref, _known, report) => writeReport(report)),
     syncNode: noted('syncNode', (_ref, _seen, report) => {
       cluster.synced.push(report);
       const { stage } = report;
@@ -305,12 +325,12 @@ function playCluster(
       return { machine: touch({ stage, phase: phaseOf(stage), conditions }), node };
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
-    removeNode: noted('removeNode', (_ref, name) => {
-      if (cluster.node.state === 'present' && cluster.node.name === name) cluster.node = { state: 'absent' };
-      return true as const;
-    }),
+    removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
     uncordonNode: noted('uncordonNode', () => true),
-    removeFinalizer: noted('removeFinalizer', () => true),
+    tearDown: noted('tearDown', (_ref, _seen, { nodeNames }) => {
+      for (const name of nodeNames) removeNode(name);
+      return true;
+    }),
     readSource: noted('readSource', () => cluster.reading),
     ensureUserData: noted('ensureUserData', () => userData),
     removeUserData: noted('removeUserData', () => true),

@@ -32,7 +32,7 @@ describe('a Machine that is deleted before its finalizer is on', () => {
       prepare: () => {
         cluster.withFinalizer = { deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] };
       },
-      looks: ['observeMachine', 'readSource', 'addFinalizer'],
+      looks: ['observeMachine', 'begin'],
     },
   ])('$when', async ({ prepare, looks }) => {
     prepare();
@@ -40,6 +40,35 @@ describe('a Machine that is deleted before its finalizer is on', () => {
     await workflow().result();
     expect(cluster.steps).toEqual(looks);
     expect([cloud.asked, cloud.deletions, cluster.written]).toEqual([[], [], []]);
+  });
+});
+
+describe('a new Machine as a watcher saw it', () => {
+  it('is not read', async () => {
+    const { machine, node } = cluster;
+    await start(undefined, { machine, node });
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+
+    expect(cluster.steps).toEqual(['begin', 'isNodeTaken', 'storeIdentity']);
+    expect(cluster.machine).toMatchObject({ managed: true, stage: 'joining', providerID: vm.providerID });
+  });
+
+  it.each([
+    { when: 'it was changed since', act: async () => undefined },
+    { when: 'a signal is faster than the first step', act: observe },
+  ])('[invariant 1 partly] is read like that of a lost run when $when', async ({ act }) => {
+    const { machine, node } = cluster;
+    touch({ managed: true, finalizers: ['ours'] }); // by an earlier run, which may have asked for a VM
+    let isHeld = true;
+    cluster.before = (step) => step === 'begin' && eventually(() => !isHeld);
+    await start(undefined, { machine, node });
+    await act();
+    isHeld = false;
+    await eventually(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
+
+    expect([cluster.steps.at(-1), cloud.asked]).toEqual(['observeMachine', []]);
+    await eventually(() => cloud.asked.length > 0);
+    expect(cloud.asked[0]).toMatchObject({ outcomeUnknown: true });
   });
 });
 
@@ -51,8 +80,8 @@ describe('a Machine from its creation to its deletion', () => {
     await workflow().result();
 
     expect(order.filter((step) => step !== 'writeStatus')).toEqual([
-      ...['addFinalizer', 'ensureVm', 'storeIdentity', 'syncNode'],
-      ...['deleteVm', 'removeNode', 'removeFinalizer'],
+      ...['begin', 'ensureVm', 'storeIdentity', 'syncNode'],
+      ...['announceDeletion', 'deleteVm', 'tearDown'],
     ]);
   });
 });
@@ -114,14 +143,14 @@ describe('a machine at rest', () => {
     cluster.node = { state: 'present', ...node, deleting: false, startingUp: false };
     const machine = { ...cluster.machine, limits };
     const known = { creation: { state: 'named', hasJoined: true }, mayHaveUserData: false, drained: false };
-    await start({ machine, node: cluster.node, ...known, outageEndMs: 0, stale: false, shown: '' });
+    await start({ machine, node: cluster.node, ...known, outageEndMs: 0, stale: false });
     await eventually(async () => (await described()).doing === 'running');
 
     touch({ deletingSince: new Date().toISOString() });
     await observe();
 
     await workflow().result();
-    expect(cluster.steps).toContain('removeFinalizer');
+    expect(cluster.steps).toContain('tearDown');
     expect(cloud.deletions).toHaveLength(1);
   });
 

@@ -1,11 +1,11 @@
 /** The workflow of a machine: one for each Machine object, open while the object exists. */
-import { CancellationScope, isCancellation, setHandler, sleep } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, setHandler } from '@temporalio/workflow';
+import type { MachineObservation } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { describeQuery } from './messages.ts';
 import { listen } from './observe.ts';
-import { again, done, hasJoined, isPastCreation, type PhaseOutcome } from './outcome.ts';
-import { recoverCreation } from './phases/creation.ts';
+import { again, done, type PhaseOutcome } from './outcome.ts';
 import { deprovision } from './phases/deprovision.ts';
 import { abortDeletion, drain } from './phases/drain.ts';
 import { followNode } from './phases/follow-node.ts';
@@ -13,15 +13,8 @@ import { join } from './phases/join.ts';
 import { provision } from './phases/provision.ts';
 import { run } from './phases/run.ts';
 import { validate } from './phases/validate.ts';
-import { describe, show } from './progress.ts';
-import {
-  MachineGoneError,
-  type MachineState,
-  newState,
-  type PersistedState,
-  StaleStateError,
-  timeIn,
-} from './state.ts';
+import { describe } from './progress.ts';
+import { MachineGoneError, type MachineState, newState, type PersistedState, StaleStateError } from './state.ts';
 import { continueAsNewRun, isHistoryLong, refresh, throwIfCancelled, waitForChange } from './wait.ts';
 
 type Phase = (state: MachineState) => Promise<PhaseOutcome>;
@@ -30,13 +23,14 @@ const phases: readonly Phase[] = [validate, followNode, provision, join, startSh
 const deletionPhases: readonly Phase[] = [drain, deprovision];
 
 /**
- * Workflow type `machine`. Its input is a reference; the object is read live. `persisted` is what its own continue-as-new
- * passes on; a run that takes over from a failed one ignores it, and derives the progress from the objects. Completes
- * when the Machine is gone, also when it never existed or another object has its name.
+ * Workflow type `machine`. Completes when the Machine is gone, also when it never existed or another object has its name.
+ * A run that takes over from a failed one knows the reference alone, and derives the progress from the objects.
+ * @param seen a new Machine as a watcher saw it: if it is still so, it is not read
+ * @param persisted what a run passes on to the next one
  */
-export async function machine(ref: ObjectRef, persisted?: PersistedState): Promise<void> {
+export async function machine(ref: ObjectRef, seen?: MachineObservation, persisted?: PersistedState): Promise<void> {
   const failed = findFailedRun();
-  const state = newState(ref, failed === undefined ? persisted : undefined);
+  const state = failed === undefined ? newState(ref, persisted ?? undefined, seen ?? undefined) : newState(ref);
   setHandler(describeQuery, () => describe(state), { description: 'What the machine is doing and waits for.' });
   try {
     listen(state); // first: signals that have arrived must reach the next run
@@ -44,8 +38,7 @@ export async function machine(ref: ObjectRef, persisted?: PersistedState): Promi
       state.failedRun = failed;
       await reportRun(failed, { kind: 'Machine', ref });
     }
-    if (!state.wasRead) await readFirst(state);
-    else if (state.stale) await refresh(state);
+    if (state.stale) await refresh(state);
     let isDeleted: boolean;
     do {
       if (!isDeleting(state) && state.mayBeCordoned) await abortDeletion(state);
@@ -126,28 +119,4 @@ async function startShortRun(state: MachineState): Promise<PhaseOutcome> {
   const longestMs = Math.min(2_000 * state.machine.limits.creationSeconds, longestBeforeShortRunMs);
   state.shortRunAtMs ??= Date.now() + longestMs * (0.5 + Math.random() / 2);
   return Date.now() < state.shortRunAtMs ? done : continueAsNewRun(state);
-}
-
-/**
- * How long a call of a lost run may go on, ms. Its worker learns that the run is gone with its next heartbeat or from the
- * missing answer: 10 s, and 5 s that the SDK adds.
- */
-const lostCallMs = 15_000;
-
-/** Reads the Machine for the first time. What an earlier run that was lost may have done follows from the object. */
-async function readFirst(state: MachineState): Promise<void> {
-  await refresh(state);
-  const { managed, providerID, stage } = state.machine;
-  const isNamed = providerID !== undefined;
-  state.creation = recoverCreation(managed, isNamed, hasJoined(stage));
-  state.hasCreation = !isPastCreation(stage);
-  state.mayHaveUserData = managed;
-  state.outageEndMs = Date.now();
-  state.wasRead = true;
-  if (!managed || isNamed) return;
-  show(state, {
-    doing: 'waiting until calls of an earlier run have certainly ended',
-    until: timeIn(lostCallMs),
-  });
-  await sleep(lostCallMs);
 }

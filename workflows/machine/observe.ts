@@ -66,6 +66,7 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
   else if (desiredState(seen.machine) !== desiredState(state.machine)) state.stale = true;
   applyNode(state, seen.node);
   if (seen.sourceVersion !== undefined) state.sourceVersion = seen.sourceVersion;
+  if (!state.wasRead) state.stale = true; // somebody was faster, perhaps an earlier run
   if (state.stale || relevantState(state) !== before) notifyChange(state);
 }
 

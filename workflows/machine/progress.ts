@@ -1,6 +1,6 @@
 /** What people see of a running workflow: the query `describe`, the details in the Temporal UI, search attributes. */
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
-import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
+import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { blockers, searchAttributes } from '../../api/names.ts';
 import { type Failure, isSameError } from '../calls/failure.ts';
 import { failedRunText } from '../failed-run.ts';
@@ -78,20 +78,18 @@ function showDetails(state: MachineState): void {
   setCurrentDetails(toMarkdown(describe(state)));
 }
 
-/** Updates the search attributes: one event when the phase, the blocker or the provider has changed, else none. */
+/** Updates the search attributes: one event when the phase or the blocker has changed, else none. */
 export function showSearchAttributes(state: MachineState): void {
   showDetails(state);
   const { phase } = state.machine;
   const { blockedOn } = state.progress;
-  const [, , shownProvider = ''] = state.shown.split(',');
-  const provider = state.reading?.cloud?.provider ?? shownProvider; // a run at rest reads no source
-  const shown = [phase, blockedOn, provider].join();
-  if (shown === state.shown) return;
-  state.shown = shown;
+  const shown = workflowInfo().typedSearchAttributes;
+  if (shown.get(phaseKey) === phase && shown.get(blockedOnKey) === blockedOn) return;
+  const provider = state.reading?.cloud?.provider; // a run at rest reads no source
   const pairs: SearchAttributeUpdatePair[] = [
     { key: phaseKey, value: phase },
     { key: blockedOnKey, value: blockedOn ?? null },
-    ...(provider === '' ? [] : [{ key: providerKey, value: provider }]),
+    ...(provider === undefined ? [] : [{ key: providerKey, value: provider }]),
   ];
   upsertSearchAttributes(pairs);
 }

@@ -1,13 +1,13 @@
 /** What the workflow of a machine knows while it runs. */
 import type { Refusals } from '../../activities/machine/drain.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineSnapshot } from '../../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
 import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
-import { type Creation, recoverCreation } from './phases/creation.ts';
+import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
 
 /** The part of the state that a run hands to the next one. A few KB of JSON during the creation, else 1 KB. */
 export interface PersistedState {
@@ -41,10 +41,8 @@ export interface PersistedState {
   skipDrain: boolean;
   /** What is known may be wrong: the objects have to be read again. */
   stale: boolean;
-  /** Whether the Machine was ever read. Before that nothing is known of what a lost run has done. */
+  /** Whether it is certain what the Machine is like. Before that nothing is known of what a lost run has done. */
   wasRead: boolean;
-  /** What the search attributes say. */
-  shown: string;
   /** The last run that has failed, for `describe`. */
   failedRun?: FailedRun;
 }
@@ -103,9 +101,10 @@ export class StaleStateError extends Error {}
 /**
  * The state of a run. `persisted` may lack fields that an older release did not know; one without a stage says too little,
  * and everything is read again.
+ * @param seen a new Machine as a watcher saw it
  */
-export function newState(ref: ObjectRef, given: Partial<PersistedState> | undefined): MachineState {
-  const persisted = given?.machine?.stage === undefined ? undefined : given;
+export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?: MachineObservation): MachineState {
+  const persisted = given?.machine?.stage === undefined ? seenState(seen) : given;
   const unread = unreadState(ref);
   return {
     ...unread,
@@ -117,6 +116,7 @@ export function newState(ref: ObjectRef, given: Partial<PersistedState> | undefi
     },
     ref,
     hasCreation: !isPastCreation(persisted?.machine?.stage ?? 'new'),
+    ...(seen?.sourceVersion !== undefined && { sourceVersion: seen.sourceVersion }),
     isCloudDown: false,
     isUninitialized: false,
     nextPollMs: 0,
@@ -126,6 +126,13 @@ export function newState(ref: ObjectRef, given: Partial<PersistedState> | undefi
     isRefreshing: false,
     progress: { doing: 'starting', since: now() },
   };
+}
+
+/** A new Machine is what it looks like if our finalizer can be put on the version that was seen. */
+function seenState(seen: MachineObservation | undefined): Partial<PersistedState> | undefined {
+  if (seen?.machine.stage !== 'new' || seen.machine.managed) return undefined;
+  const { machine, node } = seen;
+  return { machine, node, creation: notAsked, mayHaveUserData: false, outageEndMs: Date.now(), stale: false };
 }
 
 function unreadState(ref: ObjectRef): PersistedState {
@@ -155,16 +162,15 @@ function unreadState(ref: ObjectRef): PersistedState {
     outageEndMs: 0,
     forceDeletion: false,
     skipDrain: false,
-    stale: false,
+    stale: true,
     wasRead: false,
-    shown: '',
   };
 }
 
 /** The part of a state that the next run is started with. */
 export function toPersisted(state: MachineState): PersistedState {
   const { machine, node, creation, replacements, mayHaveUserData, drained, deletionSeenMs, mayBeCordoned } = state;
-  const { wasUnhealthy, refusals, leftNodes, outageEndMs, forceDeletion, skipDrain, stale, wasRead, shown } = state;
+  const { wasUnhealthy, refusals, leftNodes, outageEndMs, forceDeletion, skipDrain, stale, wasRead } = state;
   const { failedRun, replacedNodeUid } = state;
   return {
     machine,
@@ -180,7 +186,6 @@ export function toPersisted(state: MachineState): PersistedState {
     skipDrain,
     stale,
     wasRead,
-    shown,
     ...(deletionSeenMs !== undefined && { deletionSeenMs }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),

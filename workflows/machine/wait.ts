@@ -1,12 +1,21 @@
 /** How the workflow of a machine waits: for a change, for a Kubernetes API server, for everything to be read again. */
-import { CancellationScope, CancelledFailure, condition, continueAsNew, workflowInfo } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  CancelledFailure,
+  condition,
+  continueAsNew,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { MachineReading } from '../../activities/machine/index.ts';
 import { isNewer, type ObjectRef } from '../../api/model/ref.ts';
 import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { kubernetes } from './kubernetes.ts';
 import { putMachine } from './observe.ts';
+import { hasJoined, isPastCreation } from './outcome.ts';
+import { recoverCreation } from './phases/creation.ts';
 import { forgetError, restoreProgress, show } from './progress.ts';
-import { MachineGoneError, type MachineState, type PersistedState, toPersisted } from './state.ts';
+import { MachineGoneError, type MachineState, type PersistedState, timeIn, toPersisted } from './state.ts';
 
 /** A timer that fires this late means that Temporal or all workers were down, ms. */
 const lateMs = 30_000;
@@ -18,7 +27,8 @@ export function isHistoryLong(): boolean {
 
 /** Ends this run and goes on in a new one with a short history. Nothing may be awaited before it. */
 export function continueAsNewRun(state: MachineState): Promise<never> {
-  return continueAsNew<(ref: ObjectRef, persisted: PersistedState) => Promise<void>>(state.ref, toPersisted(state));
+  type NextRun = (ref: ObjectRef, seen: undefined, persisted: PersistedState) => Promise<void>;
+  return continueAsNew<NextRun>(state.ref, undefined, toPersisted(state));
 }
 
 /** Throws when what is being done was cancelled. For places that await nothing which would throw. */
@@ -99,7 +109,31 @@ export async function refresh(state: MachineState): Promise<void> {
   if (seen.machine.deletingSince === undefined) Object.assign(state, { forceDeletion: false, skipDrain: false });
   state.node = seen.node;
   putMachine(state, seen.machine);
+  if (!state.wasRead) await recover(state);
   state.onChange?.();
+}
+
+/**
+ * How long a call of a lost run may go on, ms. Its worker learns that the run is gone with its next heartbeat or from the
+ * missing answer: 10 s, and 5 s that the SDK adds.
+ */
+const lostCallMs = 15_000;
+
+/** The Machine was read for the first time: what an earlier run that was lost may have done follows from it. */
+async function recover(state: MachineState): Promise<void> {
+  const { managed, providerID, stage } = state.machine;
+  const isNamed = providerID !== undefined;
+  state.creation = recoverCreation(managed, isNamed, hasJoined(stage));
+  state.hasCreation = !isPastCreation(stage);
+  state.mayHaveUserData = managed;
+  state.outageEndMs = Date.now();
+  state.wasRead = true;
+  if (!managed || isNamed) return;
+  show(state, {
+    doing: 'waiting until calls of an earlier run have certainly ended',
+    until: timeIn(lostCallMs),
+  });
+  await CancellationScope.nonCancellable(() => sleep(lostCallMs));
 }
 
 async function readLive(state: MachineState): Promise<MachineReading> {

@@ -26,6 +26,8 @@ const phaseOf: Readonly<Record<MachineStage, MachinePhase>> = {
   updating: 'InPlaceUpdating',
 };
 
+export const creationPhase = phaseOf.joining;
+
 /**
  * Merge patch of a Machine that makes its status say what is reported.
  * @param nodeConditions the Node's conditions as they are, where they are to be copied

@@ -34,6 +34,8 @@ function sourceOf({ provider, providerSpec, secretName }: FleetMachineSpec = {})
 }
 
 const machine: Dialect['machine'] = {
+  creationPhase: 'joining',
+
   toSnapshot(object: FleetMachine, defaults): MachineSnapshot {
     const { metadata, spec = {}, status = {} } = object;
     const { providerID, nodeName } = spec;

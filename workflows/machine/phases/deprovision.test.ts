@@ -19,7 +19,7 @@ describe('a refusal', () => {
     await workflow().result();
 
     expect(cloud.deletions).toHaveLength(1);
-    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cluster.steps.at(-1)).toBe('tearDown');
   });
 });
 
@@ -56,7 +56,7 @@ describe('the deletion of a VM', () => {
     touch({ deletingSince: new Date().toISOString() });
     await observe();
     await workflow().result();
-    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cluster.steps.at(-1)).toBe('tearDown');
   }
 
   const moveClass = (zone: string) => {
@@ -112,7 +112,7 @@ describe('the deletion of a VM', () => {
     await remove();
 
     expect(cloud.deletions.map(({ nodeNames }) => nodeNames)).toEqual([[], ['node-1']]);
-    expect(cluster.steps).toContain('removeNode');
+    expect(cluster.removedNodes).toEqual(['node-1']);
   });
 
   it('[invariant 2 partly] goes where the VM was made when its class says another place by now', async () => {
@@ -153,7 +153,7 @@ describe('the deletion of a VM', () => {
     await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
-    expect(cluster.steps).not.toContain('removeFinalizer');
+    expect(cluster.steps).not.toContain('tearDown');
   });
 
   it('[invariant 2 partly] knows the names of Nodes in another run, although their VMs are gone', async () => {
@@ -172,7 +172,7 @@ describe('the deletion of a VM', () => {
     await workflow().result();
 
     expect(cloud.deletions.at(-1)?.nodeNames).toEqual(['node-1']);
-    expect(cluster.steps).toContain('removeNode');
+    expect(cluster.removedNodes).toEqual(['node-1']);
   });
 
   it('needs no class in another run either, where nothing was asked of any cloud', async () => {
@@ -185,7 +185,7 @@ describe('the deletion of a VM', () => {
     await workflow().result();
 
     expect([cloud.asked, cloud.deletions]).toEqual([[], []]);
-    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cluster.steps.at(-1)).toBe('tearDown');
   });
 
   it('goes to no place where nothing was made for certain', async () => {
@@ -212,7 +212,7 @@ describe('the deletion of a VM', () => {
     expect((await described()).unblock).toMatch(
       /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
     );
-    expect(cluster.steps).not.toContain('removeFinalizer');
+    expect(cluster.steps).not.toContain('tearDown');
   });
 });
 
@@ -229,7 +229,7 @@ describe('the deletion of a machine without a VM', () => {
     await deleteWithoutClass();
     await workflow().result();
     expect(cloud.deletions).toMatchObject([{ providerSpec: { zone: 'a' } }]);
-    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cluster.steps.at(-1)).toBe('tearDown');
   }
 
   it.each(['InvalidArgument', 'Unauthenticated', 'PermissionDenied', 'Unimplemented'] as const)(
@@ -244,7 +244,7 @@ describe('the deletion of a machine without a VM', () => {
       await workflow().result();
 
       expect(cloud.deletions).toEqual([]);
-      expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+      expect(cluster.steps.at(-1)).toBe('tearDown');
     },
   );
 
@@ -295,7 +295,7 @@ describe('the deletion of a machine without a VM', () => {
       return blockedOn === 'Source' && lastError?.message.includes('without it Millwright cannot find the VM') === true;
     });
     expect(cloud.deletions).toEqual([]);
-    expect(cluster.steps).not.toContain('removeFinalizer');
+    expect(cluster.steps).not.toContain('tearDown');
   });
 
   it('[invariant 2 partly] asks the cloud when it interrupts a call', async () => {

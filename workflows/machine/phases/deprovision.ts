@@ -1,37 +1,59 @@
 /** Phase deprovision: nothing of the Machine is left, and our finalizer is removed last. */
+import type { PlacesReading } from '../../../activities/machine/places.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { nodeNameOf, removeNodes, removeUserData } from '../node.ts';
+import { nodeNameOf } from '../node.ts';
+import { setMachine } from '../observe.ts';
 import { done, type PhaseOutcome } from '../outcome.ts';
-import { show } from '../progress.ts';
-import { report } from '../report.ts';
+import { show, showSearchAttributes } from '../progress.ts';
+import { withTime } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
 import { deleteVms } from './vm-deletion.ts';
 
+const doing = 'deleting the VM';
+
 /** Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. */
 export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state); // its Node may be matched by the VM alone
-  const left = await deleteVms(state, 'deleting the VM', () => confirmDeletion(state));
+  const left = await deleteVms(state, doing, () => findPlaces(state));
   if (left !== undefined) return left;
 
-  show(state, { doing: 'deleting the node' });
-  await removeNodes(state, [...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
-  await removeUserData(state);
-  show(state, { doing: 'removing the finalizer' });
-  await untilAnswered(state, 'removing the finalizer', () => kubernetes.removeFinalizer(state.ref));
+  const { ref, machine, node: seenNode, leftNodes } = state;
+  const { providerID } = machine;
+  const nodeNames = [...new Set([...(nodeName === undefined ? [] : [nodeName]), ...leftNodes])];
+  const doingLast = nodeNames.length === 0 ? 'removing the finalizer' : 'deleting the node and removing the finalizer';
+  show(state, { doing: doingLast });
+  const teardown = {
+    ...{ nodeNames, seenNode, hasUserData: state.mayHaveUserData },
+    ...(providerID !== undefined && { providerID }),
+  };
+  await untilAnswered(state, doingLast, () => kubernetes.tearDown(ref, machine, teardown));
   return done;
 }
 
 /**
- * The first time the Machine's status says that its VM is being deleted. Each time the Machine is read before its VM is
- * deleted: where a backup was restored it may not be deleted any more.
+ * Where its VMs may be. The first time the Machine's status says that they are being deleted. Each time the Machine is read
+ * before that: where a backup was restored it may not be deleted any more.
  */
-async function confirmDeletion(state: MachineState): Promise<void> {
-  if (state.deletionAnnounced) {
-    await refresh(state);
-  } else {
-    state.deletionAnnounced = true;
-    await report(state, undefined, { stage: 'deleting', step: { kind: 'deleteVm', state: 'processing' } });
-  }
+async function findPlaces(state: MachineState): Promise<PlacesReading> {
+  const places = state.deletionAnnounced ? await readPlaces(state) : await announce(state);
   if (state.machine.deletingSince === undefined) throw new StaleStateError();
+  state.deletionAnnounced = true;
+  return places;
+}
+
+async function readPlaces(state: MachineState): Promise<PlacesReading> {
+  await refresh(state);
+  return untilAnswered(state, doing, () => kubernetes.readPlaces(state.ref, state.machine.source));
+}
+
+async function announce(state: MachineState): Promise<PlacesReading> {
+  const { ref, machine: seen, sourceVersion } = state;
+  const report = withTime(state, { stage: 'deleting', step: { kind: 'deleteVm', state: 'processing' } });
+  const step = () => kubernetes.announceDeletion(ref, seen, report, sourceVersion);
+  const { machine, places } = await untilAnswered(state, doing, step);
+  setMachine(state, machine);
+  if (state.machine.stage !== 'deleting') throw new StaleStateError();
+  showSearchAttributes(state);
+  return places;
 }

@@ -29,7 +29,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
 
   const force = isForceWanted(state);
   const { providerID, limits } = state.machine;
-  const { wasUnhealthy, blockedBy, refusals } = state;
+  const { node, wasUnhealthy, blockedBy, refusals } = state;
   const request = {
     ref: state.ref,
     nodeName,
@@ -37,6 +37,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
     force,
     maxEvictRetries: limits.maxEvictRetries,
     ...(providerID !== undefined && { providerID }),
+    ...(node.state === 'present' && node.managed && node.name === nodeName && { nodeUid: node.uid }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(blockedBy !== undefined && { blockedBy }),
     ...(refusals !== undefined && { refusals }),

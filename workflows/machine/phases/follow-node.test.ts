@@ -65,7 +65,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
       'storeIdentity',
     ];
     const done = cluster.steps.slice(before).filter((step) => writes.includes(step));
-    expect(done.slice(0, 6)).toEqual([...writes, 'writeStatus']);
+    expect(done).toEqual(writes);
     expect(cluster.written.map(({ stage, event }) => [stage, event?.reason])).toEqual([
       ['joining', 'VmCreated'],
       ['new', 'NodeDeleted'],
@@ -76,7 +76,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     expect(cluster.machine.deletingSince).toBeUndefined();
   });
 
-  it.each(['forgetVm', 'removeNode', 'writeStatus', 'finishReplacement', 'readSource'] as const)(
+  it.each(['forgetVm', 'removeNode', 'writeStatus', 'finishReplacement', 'begin'] as const)(
     '[invariant 1] gets one other when the run is lost before %s',
     async (step) => {
       await startRunning();
@@ -127,7 +127,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
 
     expect([vms, cloud.asked.length]).toEqual([[], 1]);
     expect(cluster.steps).not.toContain('forgetVm');
-    expect(cluster.steps.at(-1)).toBe('removeFinalizer');
+    expect(cluster.steps.at(-1)).toBe('tearDown');
   });
 });
 
@@ -146,6 +146,6 @@ describe('a Node that is found by its provider ID', () => {
     await observe();
     await workflow().result();
     expect(cluster.drainRequest).toMatchObject({ nodeName: 'node-1' });
-    expect(cluster.steps).toContain('removeNode');
+    expect(cluster.removedNodes).toEqual(['node-1']);
   });
 });

@@ -1,4 +1,5 @@
 /** Phase follow-node: nobody has deleted the Machine's Node, or what that means is done. */
+import type { PlacesReading } from '../../../activities/machine/places.ts';
 import { isBetweenVms } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { isNodeDeleted, nameNode, nodeNameOf, removeNodes } from '../node.ts';
@@ -33,7 +34,7 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   const doing = 'replacing the VM, because its node was deleted';
   show(state, { doing });
   await nameNode(state);
-  const left = await deleteVms(state, doing, () => confirmReplacement(state));
+  const left = await deleteVms(state, doing, () => findPlaces(state, doing));
   if (left !== undefined) return left;
 
   if (state.machine.providerID !== undefined) {
@@ -52,9 +53,10 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /** Read again each time before the VM is deleted: where a backup was restored its Node may not be deleted any more. */
-async function confirmReplacement(state: MachineState): Promise<void> {
+async function findPlaces(state: MachineState, doing: string): Promise<PlacesReading> {
   await refresh(state);
   if (!mustReplaceVm(state)) throw new StaleStateError();
+  return untilAnswered(state, doing, () => kubernetes.readPlaces(state.ref, state.machine.source));
 }
 
 /** Nothing is left of the VM, and nothing can appear: what was known of it does not count for the next one. */

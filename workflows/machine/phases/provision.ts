@@ -20,7 +20,7 @@ import {
   retryPauseMs,
 } from '../outcome.ts';
 import { forgetError, show, showRetry } from '../progress.ts';
-import { report, reportRefusal } from '../report.ts';
+import { type Facts, report, reportRefusal, withTime } from '../report.ts';
 import { MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
@@ -52,7 +52,8 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
 /** From here on the VM is the Machine's, unless it cannot become its Node. */
 async function takeVm(state: MachineState, attempt: Attempt, vm: Vm, doing: string): Promise<PhaseOutcome> {
   if (await isNodeTaken(state, vm)) return abandonVm(state, attempt, vm);
-  await storeIdentity(state, attempt, vm);
+  const isRefused = vm.state === 'failed' || (vm.state === 'uninitialized' && vm.message !== undefined);
+  await storeIdentity(state, attempt, vm, isRefused ? undefined : vmFacts(state, vm));
   // Temporal was restored from a backup. A VM that the Machine does not name is left to its deletion and the sweep.
   if (isPastCreation(state.machine.stage) || !isNamedBy(state.machine, vm)) return again;
   if (vm.state === 'failed') {
@@ -155,16 +156,18 @@ function isNamedBy(machine: MachineSnapshot, { providerID }: Pick<Vm, 'providerI
   return machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(providerID);
 }
 
-/** Stores the VM's identity on the Machine, before anything else can fail. */
-async function storeIdentity(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<void> {
+/** Stores the VM's identity on the Machine, before anything else can fail, and reports `facts` in the same step. */
+async function storeIdentity(state: MachineState, attempt: Attempt, vm: Vm, facts?: Facts): Promise<void> {
   const { machine } = state;
+  const { providerID, nodeName } = vm;
   const isNamed = isNamedBy(machine, { providerID });
   if (isNamed && (nodeName === undefined || nodeName === machine.nodeName)) return;
   const identity = {
     providerID: isNamed ? (machine.providerID ?? providerID) : providerID,
     ...(nodeName !== undefined && { nodeName }),
   };
-  const step = () => kubernetes.storeIdentity(state.ref, machine, identity);
+  const dated = facts && withTime(state, facts);
+  const step = () => kubernetes.storeIdentity(state.ref, machine, identity, dated);
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
   } catch (error) {
@@ -177,22 +180,24 @@ async function storeIdentity(state: MachineState, attempt: Attempt, { providerID
 }
 
 /** Reports that the VM exists, and what the provider has to be given next time, where either is new. */
-async function reportVm(state: MachineState, { lastKnownState }: Vm): Promise<void> {
-  const { stage, lastKnownState: known } = state.machine;
-  if (stage === 'joining' && lastKnownState === known) return;
-  await report(
-    state,
-    { doing: 'waiting for the node to join' },
-    {
-      stage: 'joining',
-      ...(stage !== 'joining' && {
-        step: { kind: 'create', state: 'processing' },
-        isTimed: true,
-        event: { reason: 'VmCreated' },
-      }),
-      ...(lastKnownState !== undefined && { lastKnownState }),
-    },
-  );
+async function reportVm(state: MachineState, vm: Vm): Promise<void> {
+  const facts = vmFacts(state, vm);
+  if (facts !== undefined) await report(state, { doing: 'waiting for the node to join' }, facts);
+}
+
+/** What is to be reported of a VM; undefined where the Machine says so already. */
+function vmFacts({ machine }: MachineState, { lastKnownState }: Vm): Facts | undefined {
+  const { stage, lastKnownState: known } = machine;
+  if (stage === 'joining' && lastKnownState === known) return undefined;
+  return {
+    stage: 'joining',
+    ...(stage !== 'joining' && {
+      step: { kind: 'create', state: 'processing' },
+      isTimed: true,
+      event: { reason: 'VmCreated' },
+    }),
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  };
 }
 
 /** The VM exists and its set-up was refused. It is tried again. */

@@ -1,11 +1,10 @@
 /** Phase validate: the Machine carries our finalizer and has a source that a VM can be made from. */
-import type { Place } from '../../../api/model/source.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from '../outcome.ts';
 import { showRetry } from '../progress.ts';
 import type { MachineState } from '../state.ts';
-import { untilAnswered } from '../wait.ts';
+import { refresh, untilAnswered } from '../wait.ts';
 import { mayHaveVm } from './creation.ts';
 import { creationRefused } from './refusal.ts';
 
@@ -21,29 +20,34 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   }
 
   showRetry(state, { doing });
-  const refuse = async (blockedOn: 'MachineSpec' | 'Source', message: string) =>
-    (await hasFinalizer(state, mayHaveVm(state.creation) ? undefined : []))
-      ? creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn })
-      : again;
+  const isFirst = !machine.managed && !mayHaveVm(state.creation);
+  const step = () => kubernetes.begin(state.ref, machine, !isFirst, state.sourceVersion);
+  const begun = await untilAnswered(state, doing, step);
+  if (begun.machine === null) {
+    await refresh(state);
+    return again;
+  }
+  state.wasRead = true; // what a watcher saw was so when the finalizer was put on
+  if (begun.machine !== undefined) setMachine(state, begun.machine);
+
+  const { reading } = begun;
+  const { cloud } = reading;
+  const refuse = (blockedOn: 'MachineSpec' | 'Source', message: string) =>
+    creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn });
   if (machine.problem !== undefined) return refuse('MachineSpec', machine.problem);
-  const reading = await untilAnswered(state, doing, () => kubernetes.readSource(state.ref, machine.source));
   state.reading = reading;
-  const { cloud, problem } = reading;
-  if (problem !== undefined || cloud === undefined) return refuse('Source', problem ?? 'it has no provider');
-  const isFirst = !state.machine.managed && !mayHaveVm(state.creation);
-  if (!(await hasFinalizer(state, isFirst ? [cloud] : undefined))) return again;
+  if (reading.problem !== undefined || cloud === undefined) {
+    return refuse('Source', reading.problem ?? 'it has no provider');
+  }
   if (isFirst) state.placeVersion = reading.version;
   return done;
 }
 
-/**
- * Adds our finalizer to the Machine, unless it is there, with the places where VMs of it may be made. Without `places` it
- * keeps those that it records. Answers false where the Machine was deleted meanwhile.
- */
-async function hasFinalizer(state: MachineState, places?: readonly Place[]): Promise<boolean> {
+/** Adds our finalizer to the Machine, unless it is there. Answers false where the Machine was deleted meanwhile. */
+async function hasFinalizer(state: MachineState): Promise<boolean> {
   const { machine: seen } = state;
   if (seen.managed) return true;
-  const step = () => kubernetes.addFinalizer(state.ref, seen, places);
+  const step = () => kubernetes.addFinalizer(state.ref, seen);
   setMachine(state, await untilAnswered(state, 'adding the finalizer', step));
   return state.machine.managed;
 }

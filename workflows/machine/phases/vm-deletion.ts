@@ -1,4 +1,5 @@
 /** How every VM of a machine is deleted, wherever it may have been made. */
+import type { PlacesReading } from '../../../activities/machine/places.ts';
 import type { Place } from '../../../api/model/source.ts';
 import { type Blocker, names } from '../../../api/names.ts';
 import type { Failure } from '../../calls/failure.ts';
@@ -36,18 +37,18 @@ export function deleteVmIn(state: MachineState, place: Place, nodeNames?: readon
 
 /**
  * Deletes every VM of the Machine. Needs no provider ID: a VM whose create call was never answered is deleted, too.
- * @param confirm called each time before VMs are deleted: throws when they must not be
+ * @param findPlaces where they may be. Called each time before VMs are deleted: throws when they must not be
  * @returns what to wait for while there may still be a VM; undefined when all are gone
  */
 export async function deleteVms(
   state: MachineState,
   doing: string,
-  confirm: () => Promise<void>,
+  findPlaces: () => Promise<PlacesReading>,
 ): Promise<PhaseOutcome | undefined> {
   if (!mayHaveVm(state.creation) && state.machine.providerID === undefined) return undefined;
 
-  const read = () => kubernetes.readPlaces(state.ref, state.machine.source);
-  const { places, nodeNames = [], replacements = 0, reading, problem } = await untilAnswered(state, doing, read);
+  showRetry(state, { doing, waitingFor: 'the cloud' });
+  const { places, nodeNames = [], replacements = 0, reading, problem } = await findPlaces();
   state.reading = reading;
   state.leftNodes = [...new Set([...state.leftNodes, ...nodeNames])];
   state.replacements = Math.max(state.replacements, replacements);
@@ -56,8 +57,6 @@ export async function deleteVms(
     return refused(state, doing, { code: 'InvalidArgument', message: problem, blockedOn: 'Source' }, { unblock });
   }
 
-  showRetry(state, { doing, waitingFor: 'the cloud' });
-  await confirm();
   const { refusals, nodeNames: found, isGone } = await deleteIn(state, places);
   // Recorded before their VMs are deleted: whatever is lost then, their Nodes are deleted, too.
   if (found.length > 0) {
