@@ -48,7 +48,7 @@ export function toTable(figures: Figures): string {
     rows.push(['history events of machines', perMachine(historyEvents.machines)]);
     rows.push(['history events of owners', perMachine(historyEvents.owners)]);
   }
-  const where = installations === undefined ? '' : ` in ${installations} installations`;
+  const where = installations === undefined ? '' : ` (installations: ${installations})`;
   return toLines(`${scenario} ${machines}${where}`, rows);
 }
 
@@ -61,7 +61,7 @@ export function toGrowth(few: Figures, many: Figures): string {
     const memory = (endMiB - (before?.endMiB ?? 0)) / installations;
     return [name, `${cpu.toFixed(2)} s of CPU, ${memory.toFixed(1)} MiB at the end`];
   });
-  return toLines(`each of ${installations} further installations`, rows);
+  return toLines('each further installation', rows);
 }
 
 function toLines(title: string, rows: readonly [string, string][]): string {
