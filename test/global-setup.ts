@@ -7,7 +7,7 @@ import { atEnd } from './teardown.ts';
  * stack that already runs (`npm run stack -- --clusters 2` prints them) to save the three seconds during development.
  */
 export default async function setUp(): Promise<void> {
-  atEnd(await startHost());
+  atEnd((await startHost()).stop);
   if (process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS) return;
   const stack = await startStack({ clusters: 2 });
   atEnd(stack.stop);

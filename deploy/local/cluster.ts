@@ -96,7 +96,8 @@ async function auditFlags(dir: string, auditLog: string): Promise<string[]> {
   const omitStages = ['RequestReceived', 'ResponseStarted'];
   const policy = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages, rules: [{ level: 'Metadata' }] };
   await writeFile(policyFile, stringify(policy));
-  return [`--audit-policy-file=${policyFile}`, `--audit-log-path=${auditLog}`];
+  // In one file: otherwise another one begins after 100 MB, which are some thousand machines.
+  return [`--audit-policy-file=${policyFile}`, `--audit-log-path=${auditLog}`, '--audit-log-maxsize=10000'];
 }
 
 async function startControllerManager(

@@ -19,19 +19,23 @@ async function bench(...args: string[]): Promise<string> {
   return stdout;
 }
 
-async function figuresOf(...args: string[]): Promise<Figures> {
+/** Of each measurement. */
+async function figuresOf(...args: string[]): Promise<Figures[]> {
   const stdout = await bench(...args, '--json');
-  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
-  return JSON.parse(stdout) as Figures;
+  return stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Figures);
 }
 
 describe('npm run bench', () => {
   it('reports for servers of its own what each of them used, and what was asked of the API server', async () => {
-    const { wallSeconds, processes, requests, historyEvents, ...rest } = await figuresOf('create', '3');
+    const [figures, ...more] = await figuresOf('create', '3');
+    const { scenario, machines, wallSeconds, processes, requests, historyEvents } = figures!;
 
-    expect(rest).toEqual({ scenario: 'create', machines: 3 });
+    expect({ scenario, machines, more }).toEqual({ scenario: 'create', machines: 3, more: [] });
     expect(wallSeconds).toBeGreaterThan(1); // a node takes that long to join
-    const used = Object.entries(processes).filter(([, { cpuSeconds, peakMiB }]) => cpuSeconds > 0 && peakMiB > 0);
+    const used = Object.entries(processes).filter(([, { cpuSeconds, endMiB }]) => cpuSeconds > 0 && endMiB > 0);
     expect(Object.fromEntries(used)).toEqual(processes);
     expect(Object.keys(processes).toSorted()).toEqual(
       ['Millwright', 'Temporal', 'bench', 'etcd', 'kube-apiserver', 'simulated cloud'].toSorted(),
@@ -40,6 +44,27 @@ describe('npm run bench', () => {
     expect(requests?.events).toBeGreaterThanOrEqual(6);
     expect(historyEvents?.machines).toBeGreaterThan(3 * 10);
     expect(historyEvents?.owners).toBeGreaterThan(0);
+  }, 300_000);
+
+  it('measures workers in processes of their own, and a minute of rest, in which nothing is written', async () => {
+    const all = await figuresOf('create', '2', '--workers', '2', '--rest');
+
+    expect(all.map(({ scenario }) => scenario)).toEqual(['create', 'idle']);
+    const [created, idle] = all;
+    expect(Object.keys(created!.processes).slice(0, 3)).toEqual(['controllers', 'worker 1', 'worker 2']);
+    expect(idle).toMatchObject({ requests: { writes: 0, events: 0 }, historyEvents: { machines: 0, owners: 0 } });
+    expect(idle?.requests?.leases).toBeGreaterThan(60);
+  }, 300_000);
+
+  it('measures installations that one process serves, and what each further one takes', async () => {
+    const tables = await bench('create', '2', '--installations', '1,2');
+
+    expect(tables).toMatch(/^create 2 \(installations: 1\)$/m);
+    expect(tables).toMatch(/^create 4 \(installations: 2\)$/m);
+    expect(tables).toMatch(/^ {2}create machines +4$/m);
+    expect(tables).toMatch(
+      /^each further installation\n\nMillwright +-?\d+\.\d\d s of CPU, -?\d+\.\d MiB at the end$/m,
+    );
   }, 300_000);
 
   it('measures whatever controller works on given objects, on servers that run already', async () => {
@@ -52,7 +77,7 @@ describe('npm run bench', () => {
     );
 
     expect(table).toMatch(/^rolling 2\n/);
-    expect(table).toMatch(/^it +\d+\.\d s of CPU, \d+ MiB at most$/m);
+    expect(table).toMatch(/^it +\d+\.\d s of CPU \(\d+\.\d ms a machine\), \d+ MiB at most, \d+ at the end$/m);
     expect((await cloud.stats()).vmsEver).toBe(4);
     expect(table).not.toContain('requests');
   }, 300_000);

@@ -4,10 +4,12 @@ import { z } from 'zod';
 
 /** Requests of one user agent. */
 export interface Requests {
-  /** Without writes of Events, which are counted apart. Watches count when they end. */
+  /** Without those for Leases and Events, which are counted apart. Watches count when they end. */
   readonly total: number;
   /** Of `total`: neither get nor list nor watch. */
   readonly writes: number;
+  /** Reads and writes of Leases: they follow the clock, whatever the fleet does. */
+  readonly leases: number;
   /** Writes of Events. */
   readonly events: number;
   /** Of `total`: by verb and resource, as `patch machines/status`. */
@@ -32,12 +34,12 @@ export async function startRequests(auditLog: string, userAgent: string): Promis
   return async () => {
     const file = await open(auditLog);
     const byKind: Record<string, number> = {};
-    const count = { total: 0, writes: 0, events: 0 };
+    const count = { total: 0, writes: 0, leases: 0, events: 0 };
     for await (const line of file.readLines({ start: size })) {
       const { verb, objectRef, ...asked } = AuditEvent.parse(JSON.parse(line));
       if (!asked.userAgent.startsWith(userAgent)) continue;
-      if (objectRef?.resource === 'events') {
-        count.events += 1;
+      if (objectRef?.resource === 'events' || objectRef?.resource === 'leases') {
+        count[objectRef.resource] += 1;
         continue;
       }
       const resource = [objectRef?.resource ?? 'other', objectRef?.subresource].filter(Boolean).join('/');

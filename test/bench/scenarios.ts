@@ -17,10 +17,20 @@ const restMs = 60_000;
 /** How long a fleet is left alone so that it comes to rest, ms. */
 const settleMs = 5_000;
 
+/** After whatever was done to the machines. */
+export const idle: Scenario = {
+  description: 'N machines at rest, for a minute',
+  prepare: () => sleep(settleMs),
+  async act(_world, _count, tell) {
+    tell(`a minute of rest, until ${new Date(Date.now() + restMs).toLocaleTimeString()}`);
+    await sleep(restMs);
+  },
+};
+
 async function createAll(world: World, count: number, tell: (what: string) => void): Promise<void> {
   await world.startMillwright();
   await world.createDeployment(count);
-  await world.untilMachines(count, 'first', (done) => tell(`${done} of ${count} machines run`));
+  await world.untilMachines(count, 'first', (done) => tell(`${done} machines run`));
   await sleep(settleMs);
 }
 
@@ -34,7 +44,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     },
     async act(world, count, tell) {
       await world.scale(count);
-      await world.untilMachines(count, 'first', (done) => tell(`${done} of ${count} machines run`));
+      await world.untilMachines(count, 'first', (done) => tell(`${done} machines run`));
     },
   },
   rolling: {
@@ -42,25 +52,18 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     prepare: createAll,
     async act(world, count, tell) {
       await world.changeTemplate();
-      await world.untilMachines(count, 'second', (done) => tell(`${done} of ${count} machines are replaced`));
+      await world.untilMachines(count, 'second', (done) => tell(`${done} machines are replaced`));
     },
   },
   'scale-down': {
     description: 'a MachineDeployment goes from N to 0',
     prepare: createAll,
-    async act(world, _, tell) {
+    async act(world, _count, tell) {
       await world.scale(0);
       await world.untilMachines(0, 'first', (left) => tell(`${left} machines are left`));
     },
   },
-  idle: {
-    description: 'N machines at rest, for a minute',
-    prepare: createAll,
-    async act(_world, _count, tell) {
-      tell(`a minute of rest, until ${new Date(Date.now() + restMs).toLocaleTimeString()}`);
-      await sleep(restMs);
-    },
-  },
+  idle: { ...idle, prepare: createAll },
   restart: {
     description: 'N machines at rest while Millwright is killed and starts again; the wall time ends when it is ready',
     prepare: createAll,

@@ -9,6 +9,8 @@ export interface Usage {
   readonly cpuSeconds: number;
   /** The most memory that was resident at once, MiB. */
   readonly peakMiB: number;
+  /** What was resident at the end, MiB. */
+  readonly endMiB: number;
 }
 
 /** `/proc/<pid>/stat` counts in these: 100 a second on Linux. */
@@ -26,7 +28,7 @@ export async function startUsage(processes: () => Processes): Promise<() => Prom
     const used = Object.entries(processes()).map(async ([name, ids]) => {
       const each = ids.map(async (pid) => ({
         cpuSeconds: (await cpuSecondsOf(pid)) - (before.get(pid) ?? 0),
-        peakMiB: await peakMiBOf(pid),
+        ...(await memoryOf(pid)),
       }));
       return [name, total(await Promise.all(each))] as const;
     });
@@ -38,6 +40,7 @@ function total(each: readonly Usage[]): Usage {
   return {
     cpuSeconds: each.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0),
     peakMiB: each.reduce((sum, { peakMiB }) => sum + peakMiB, 0),
+    endMiB: each.reduce((sum, { endMiB }) => sum + endMiB, 0),
   };
 }
 
@@ -48,7 +51,8 @@ async function cpuSecondsOf(pid: number): Promise<number> {
   return (user + system) * cpuTickSeconds;
 }
 
-async function peakMiBOf(pid: number): Promise<number> {
+async function memoryOf(pid: number): Promise<Pick<Usage, 'peakMiB' | 'endMiB'>> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) / 1024;
+  const inMiB = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) / 1024;
+  return { peakMiB: inMiB('VmHWM'), endMiB: inMiB('VmRSS') };
 }

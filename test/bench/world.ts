@@ -16,7 +16,9 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { connectClient } from '../../temporal/connection.ts';
-import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { startFaultProxy } from '../faults/proxy.ts';
+import { startHost, startHosted } from '../support/hosted.ts';
+import { startMillwright } from '../support/millwright.ts';
 import { runBareWorkflows } from './probe.ts';
 import type { Processes } from './usage.ts';
 
@@ -41,11 +43,35 @@ export interface WorldOptions {
   readonly classes?: readonly [string, string] | undefined;
   /** Another controller runs, which is not started and stopped here. */
   readonly isForeign: boolean;
+  /** How many processes with workers each installation has, beside one with its controllers. Default: one process with both. */
+  readonly workers?: number | undefined;
+  /**
+   * How many installations there are, each with a namespace, machines and Nodes of its own. One process serves them all,
+   * unless `workers` is given. Default: one, in a process as people run it.
+   */
+  readonly installations?: number | undefined;
 }
 
 export type World = Awaited<ReturnType<typeof startWorld>>;
 
-const deployment = 'pool';
+/** A namespace with machines. Its MachineDeployment has the same name, so that no two Nodes have one name. */
+interface Installation {
+  readonly namespace: string;
+  readonly classes: readonly [string, string];
+  /** Shows the Nodes of this installation alone. Left out: the control cluster. */
+  readonly targetKubeconfig?: string;
+}
+
+/** A process of Millwright. Those of one name are a row. */
+interface Running {
+  readonly name: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+  kill(signal: 'SIGKILL'): Promise<unknown>;
+}
+
+/** Label of the Nodes of an installation. */
+const nodeLabel = 'bench';
 
 /** Starts what is not there yet. */
 export async function startWorld(options: WorldOptions) {
@@ -70,43 +96,121 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
   if (options.kubeconfig === undefined) await installCrds(kubeconfig);
   const control = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'bench', qps: 500, burst: 1_000 });
   ending.push(() => control.close());
-  const namespace = options.namespace ?? `bench-${randomBytes(3).toString('hex')}`;
-  if (options.namespace === undefined) await control.create(namespaces, { metadata: { name: namespace } });
-
+  const dir = await mkdtemp(join(tmpdir(), 'millwright-bench-'));
+  ending.push(() => rm(dir, { recursive: true, force: true }));
   const cloud = options.classes === undefined ? await startCloud() : undefined;
-  const classes = options.classes ?? (await createClasses(cloud?.url ?? ''));
   const temporal = options.isForeign ? undefined : await connectTemporal();
-  const running: { millwright?: MillwrightProcess } = {};
-  ending.push(async () => running.millwright?.stop());
+  const installations: Installation[] = [];
+  for (let i = 0; i < (options.installations ?? 1); i++) installations.push(await prepareInstallation());
+  let running: Running[] = [];
+  ending.push(async () => {
+    for (const { stop } of running.toReversed()) await stop();
+  });
 
   async function startCloud() {
-    const dir = await mkdtemp(join(tmpdir(), 'millwright-bench-'));
-    ending.push(() => rm(dir, { recursive: true, force: true }));
     const started = await startSimulatedCloud({ dir, kubeconfig, bootMs: 0, joinMs, deleteMs: 100, ...quiet });
     ending.push(() => started.stop());
     await started.setFaults({ kind: 'latency', operation: 'create', ms: createMs });
     return started;
   }
 
-  async function createClasses(endpoint: string): Promise<readonly [string, string]> {
+  async function connectTemporal() {
+    const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
+    ending.push(() => connection.close());
+    return new Client({ connection });
+  }
+
+  async function prepareInstallation(): Promise<Installation> {
+    const namespace = options.namespace ?? `bench-${randomBytes(3).toString('hex')}`;
+    if (options.namespace === undefined) await control.create(namespaces, { metadata: { name: namespace } });
+    return {
+      namespace,
+      classes: options.classes ?? (await createClasses(namespace)),
+      ...(options.installations && { targetKubeconfig: await startTarget(namespace) }),
+    };
+  }
+
+  async function createClasses(namespace: string): Promise<readonly [string, string]> {
     const name = 'cloud';
     const stringData = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
     await control.create(secrets, { metadata: { namespace, name }, stringData });
     for (const machineClass of ['first', 'second']) {
+      const [tags, labels] = [{ cluster: namespace }, { [nodeLabel]: namespace }];
       await control.create(machineClasses, {
         metadata: { namespace, name: machineClass },
         provider: 'simulated',
         secretRef: { namespace, name },
-        providerSpec: { endpoint, machineType: 'small', tags: { cluster: namespace } },
+        providerSpec: { endpoint: cloud?.url, machineType: 'small', tags, labels },
       });
     }
     return ['first', 'second'];
   }
 
-  async function connectTemporal() {
-    const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
-    ending.push(() => connection.close());
-    return new Client({ connection });
+  /** The cluster as if it had no Nodes but those of an installation, which has a target cluster of its own elsewhere. */
+  async function startTarget(namespace: string): Promise<string> {
+    const proxy = await startFaultProxy(kubeconfig);
+    ending.push(() => proxy.close());
+    const labelSelector = `${nodeLabel}=${namespace}`;
+    proxy.setRule(({ url }) => (url.pathname === '/api/v1/nodes' ? { kind: 'select', labelSelector } : undefined));
+    const path = join(dir, `${namespace}.kubeconfig`);
+    await proxy.writeKubeconfig(path);
+    return path;
+  }
+
+  /** Starts one process for all installations. */
+  async function startShared(): Promise<void> {
+    const host = await startHost();
+    running.push({ name: 'Millwright', ...host, kill: host.stop });
+    for (const { namespace, targetKubeconfig = kubeconfig } of installations) {
+      const hosted = await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags: [] });
+      ending.push(() => hosted.stop());
+    }
+  }
+
+  /** Starts the processes of an installation. */
+  async function startProcesses({ namespace, targetKubeconfig }: Installation): Promise<void> {
+    const servers = { kubeconfig, temporalAddress, ...(targetKubeconfig !== undefined && { targetKubeconfig }) };
+    const flags = ['--leader-elect', 'false'];
+    const start = async (name: string, command: 'run' | 'controllers' | 'worker') => {
+      const flagsOf = command === 'worker' ? [] : flags;
+      return { name, ...(await startMillwright({ namespace, ...servers, command, flags: flagsOf })) };
+    };
+    const workers = Array.from({ length: options.workers ?? 0 }, (_, i) => start(`worker ${i + 1}`, 'worker'));
+    const first = options.workers ? start('controllers', 'controllers') : start('Millwright', 'run');
+    running.push(...(await Promise.all([first, ...workers])));
+  }
+
+  async function patchDeployments(toSpec: (installation: Installation) => object): Promise<void> {
+    for (const each of installations) {
+      const key = { namespace: each.namespace, name: each.namespace };
+      await control.patch(machineDeployments, key, mergePatch({ spec: toSpec(each) }));
+    }
+  }
+
+  async function untilMachinesOf(
+    { namespace, classes }: Installation,
+    count: number,
+    which: 'first' | 'second',
+    tell: (done: number) => void,
+  ): Promise<void> {
+    for (;;) {
+      const { metadata, status } = await control.get(machineDeployments, { namespace, name: namespace });
+      const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
+      tell(count === 0 ? replicas : Math.min(updatedReplicas, availableReplicas));
+      const says = [replicas, updatedReplicas, availableReplicas].every((number) => number === count);
+      const isSeen = (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
+      if (says && isSeen && (await isProven())) return;
+      await sleep(100);
+    }
+
+    async function isProven(): Promise<boolean> {
+      const { items } = await control.list(machines, { namespace });
+      const wanted = classes[which === 'first' ? 0 : 1];
+      const good = items.filter(
+        ({ spec, status }) => status?.currentStatus?.phase === 'Running' && spec?.class?.name === wanted,
+      );
+      return items.length === count && good.length === count;
+    }
   }
 
   return {
@@ -116,8 +220,10 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
     /** The processes that were started here. */
     processes(): Processes {
       const kube = options.kubeconfig === undefined && stack;
+      const millwright: Record<string, number[]> = {};
+      for (const { name, pid } of running) (millwright[name] ??= []).push(pid);
       return {
-        ...(running.millwright && { Millwright: [running.millwright.pid] }),
+        ...millwright,
         ...(stack && options.temporalAddress === undefined && { Temporal: [stack.temporal.pid] }),
         ...(kube && { 'kube-apiserver': [kube.clusters[0].apiServer.pid], etcd: [kube.etcd.pid] }),
         ...(cloud && { 'simulated cloud': [cloud.pid] }),
@@ -128,60 +234,53 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
     /** Starts Millwright, and resolves when it is ready. Does nothing where another controller runs. */
     async startMillwright(): Promise<void> {
       if (options.isForeign) return;
-      const flags = ['--leader-elect', 'false'];
-      running.millwright = await startMillwright({ kubeconfig, namespace, temporalAddress, flags });
+      if (options.installations !== undefined && options.workers === undefined) return startShared();
+      for (const installation of installations) await startProcesses(installation);
     },
 
     /** Kills Millwright as a crash would. */
     async killMillwright(): Promise<void> {
-      await running.millwright?.kill('SIGKILL');
+      await Promise.all(running.map(({ kill }) => kill('SIGKILL')));
+      running = [];
     },
 
     async createDeployment(replicas: number): Promise<void> {
-      const matchLabels = { [labels.name]: deployment };
-      await control.create(machineDeployments, {
-        metadata: { namespace, name: deployment },
-        spec: {
-          replicas,
-          selector: { matchLabels },
-          strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: '10%', maxUnavailable: 0 } },
-          template: { metadata: { labels: matchLabels }, spec: { class: { kind: 'MachineClass', name: classes[0] } } },
-        },
-      });
+      for (const { namespace, classes } of installations) {
+        const matchLabels = { [labels.name]: namespace };
+        await control.create(machineDeployments, {
+          metadata: { namespace, name: namespace },
+          spec: {
+            replicas,
+            selector: { matchLabels },
+            strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: '10%', maxUnavailable: 0 } },
+            template: {
+              metadata: { labels: matchLabels },
+              spec: { class: { kind: 'MachineClass', name: classes[0] } },
+            },
+          },
+        });
+      }
     },
 
+    /** Of each installation. */
     async scale(replicas: number): Promise<void> {
-      await control.patch(machineDeployments, { namespace, name: deployment }, mergePatch({ spec: { replicas } }));
+      await patchDeployments(() => ({ replicas }));
     },
 
     /** Asks for machines of the other class. */
     async changeTemplate(): Promise<void> {
-      const template = { spec: { class: { name: classes[1] } } };
-      await control.patch(machineDeployments, { namespace, name: deployment }, mergePatch({ spec: { template } }));
+      await patchDeployments(({ classes }) => ({ template: { spec: { class: { name: classes[1] } } } }));
     },
 
     /**
-     * Waits until the deployment's status says that so many machines are as they should be, and a list proves it.
-     * @param tell - Called with how many are there.
+     * Waits until the status of each deployment says that so many machines are as they should be, and a list proves it.
+     * @param tell - Called with how many there are in the installations that were looked at.
      */
     async untilMachines(count: number, which: 'first' | 'second', tell: (done: number) => void): Promise<void> {
-      for (;;) {
-        const { metadata, status } = await control.get(machineDeployments, { namespace, name: deployment });
-        const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
-        tell(count === 0 ? replicas : Math.min(updatedReplicas, availableReplicas));
-        const says = [replicas, updatedReplicas, availableReplicas].every((number) => number === count);
-        const isSeen = (status?.observedGeneration ?? 0) >= (metadata.generation ?? 0);
-        if (says && isSeen && (await isProven())) return;
-        await sleep(100);
-      }
-
-      async function isProven(): Promise<boolean> {
-        const { items } = await control.list(machines, { namespace });
-        const wanted = classes[which === 'first' ? 0 : 1];
-        const good = items.filter(
-          ({ spec, status }) => status?.currentStatus?.phase === 'Running' && spec?.class?.name === wanted,
-        );
-        return items.length === count && good.length === count;
+      let before = 0;
+      for (const installation of installations) {
+        await untilMachinesOf(installation, count, which, (done) => tell(before + done));
+        before += count;
       }
     },
 
@@ -194,7 +293,8 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
     async historyEvents(): Promise<{ readonly machines: number; readonly owners: number } | undefined> {
       if (temporal === undefined) return undefined;
       const counted = { machines: 0, owners: 0 };
-      const query = `${searchAttributes.installation} = '${namespace}'`;
+      const names = installations.map(({ namespace }) => `'${namespace}'`);
+      const query = `${searchAttributes.installation} IN (${names.join(', ')})`;
       const runs = temporal.workflow.list({ query })[Symbol.asyncIterator]();
       const countSome = async () => {
         for (let run = await runs.next(); !run.done; run = await runs.next()) {

@@ -27,6 +27,8 @@ export type Fault =
   | { kind: 'lose-answer' }
   /** Accepts the request and never answers. */
   | { kind: 'hang' }
+  /** Asks the server for the objects with this label alone. */
+  | { kind: 'select'; labelSelector: string }
   /** Forwards the request after a while. */
   | { kind: 'delay'; ms: number }
   /** Forwards every part of the answer so much later than it came, as a watch that is behind. */
@@ -103,6 +105,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
       if (!fault.thenHold) response.end();
       return;
     }
+    if (fault?.kind === 'select') url.searchParams.set('labelSelector', fault.labelSelector);
     if (fault?.kind === 'delay') await sleep(fault.ms);
     await forward(request, response, url, fault);
   }

@@ -11,18 +11,22 @@ import type { HostRequest } from './host.ts';
 
 const variable = 'MILLWRIGHT_TEST_HOST';
 
-/** Starts the process, for a run of jest; its address goes into the environment. Answers how to end it. */
-export async function startHost(): Promise<() => Promise<void>> {
+/** Starts the process; its address goes into the environment, where a run of jest finds it. */
+export async function startHost() {
   const main = fileURLToPath(new URL('host.ts', import.meta.url));
   const child = spawnGuarded('KILL', process.execPath, [main], { stdio: ['ignore', 'pipe', 'inherit'] });
-  if (!child.stdout) throw new Error('the shared Millwright has no output');
-  const [url] = await once(createInterface(child.stdout), 'line');
+  const { pid, stdout } = child;
+  if (pid === undefined || !stdout) throw new Error('cannot start sh');
+  const [url] = await once(createInterface(stdout), 'line');
   process.env[variable] = String(url);
-  return async () => {
-    if (child.exitCode !== null || child.signalCode !== null)
-      throw new Error('the shared Millwright has ended by itself');
-    child.kill('SIGTERM');
-    await once(child, 'exit');
+  return {
+    pid,
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null)
+        throw new Error('the shared Millwright has ended by itself');
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
   };
 }
 
