@@ -48,7 +48,7 @@ export interface Marks {
 
 /** A Machine object in the engine's model, and back. */
 export interface MachineDialect {
-  /** The API's own word for a Machine whose VM is being made: what its workflow shows until there is more to say. */
+  /** The API's own word for a Machine whose VM is being made: what its workflow shows while the status says nothing. */
   readonly creationPhase: string;
   /** `defaults` apply where the spec says nothing, or nothing that can be read. */
   toSnapshot(machine: KubeObject, defaults: MachineLimits): MachineSnapshot;

@@ -177,7 +177,7 @@ function isChanged(before: Signalled, now: Signalled): boolean {
   return !isEqual || (before.managed && !now.managed);
 }
 
-/** Nothing was done for it yet: its workflow reads it when it starts, and needs no signal. */
+/** Nothing was done for it yet: its workflow is started with what was seen, and needs no signal. */
 function isNew({ stage, managed, deletingSince }: MachineSnapshot): boolean {
   return stage === 'new' && !managed && deletingSince === undefined;
 }

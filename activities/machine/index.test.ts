@@ -617,7 +617,7 @@ describe('announceDeletion', () => {
     const announced = await activities.announceDeletion(ref, await seenOf(ref), report);
     expect(announced).toMatchObject({
       machine: { stage: 'deleting', deletingSince: expect.any(String) },
-      places: { places: [announced?.places.reading.cloud] },
+      places: [announced?.reading.cloud],
     });
     expect((await get(ref)).status?.currentStatus?.phase).toBe('Terminating');
   });

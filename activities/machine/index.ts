@@ -49,10 +49,9 @@ export interface Beginning {
   readonly machine?: MachineSnapshot | null;
 }
 
-/** A deletion that the Machine's status reports, and where its VMs may be. */
-export interface AnnouncedDeletion {
+/** Where there may be VMs of a Machine as it is now. */
+export interface FoundPlaces extends PlacesReading {
   readonly machine: MachineSnapshot;
-  readonly places: PlacesReading;
 }
 
 /** What is done together when nothing is left of the VMs of a deleted Machine. */
@@ -230,7 +229,7 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /** Where there may be VMs of the Machine, whose snapshot has this `source`. */
-    async readPlaces(ref: ObjectRef, source: string): Promise<PlacesReading | null> {
+    async readPlaces(ref: ObjectRef, source: string): Promise<FoundPlaces | null> {
       const [machine, reading] = await Promise.all([findMachine(ref), readSource(ref, source)]);
       return machine && toPlaces(ref, machine, reading);
     },
@@ -244,12 +243,10 @@ export function createMachineActivities(deps: MachineDeps) {
       seen: MachineSnapshot,
       report: MachineReport,
       sourceVersion?: string,
-    ): Promise<AnnouncedDeletion | null> {
-      const [machine, reading] = await Promise.all([
-        writeStatus(ref, seen, report),
-        readSource(ref, seen.source, sourceVersion),
-      ]);
-      return machine && { machine: toSnapshot(ref, machine), places: toPlaces(ref, machine, reading) };
+    ): Promise<FoundPlaces | null> {
+      const reading = await readSource(ref, seen.source, sourceVersion);
+      const machine = await writeStatus(ref, seen, report);
+      return machine && toPlaces(ref, machine, reading);
     },
 
     /**
@@ -267,7 +264,9 @@ export function createMachineActivities(deps: MachineDeps) {
       const isOther = machine.providerID !== identity.providerID;
       const isMoved = machine.stage !== seen.stage || machine.deletingSince !== seen.deletingSince;
       if (isOther || isMoved) return machine;
-      return snapshot(ref, await writeStatus(ref, { ...seen, resourceVersion: machine.resourceVersion }, report));
+      const { resourceVersion } = machine;
+      // Gone by now: it was not when it named its VM, and the next step finds out.
+      return snapshot(ref, await writeStatus(ref, { ...seen, resourceVersion }, report)) ?? machine;
     },
 
     /**
@@ -378,9 +377,10 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /** Where there may be VMs of a Machine as it was read. */
-  function toPlaces(ref: ObjectRef, machine: KubeObject, reading: SourceSnapshot): PlacesReading {
+  function toPlaces(ref: ObjectRef, object: KubeObject, reading: SourceSnapshot): FoundPlaces {
     const { kinds } = dialectOf(ref.dialect);
-    return placesOf(machine, toSnapshot(ref, machine), reading, (kinds.source ?? kinds.machine).kind);
+    const machine = toSnapshot(ref, object);
+    return { machine, ...placesOf(object, machine, reading, (kinds.source ?? kinds.machine).kind) };
   }
 
   async function writeIdentity(
@@ -405,11 +405,17 @@ export function createMachineActivities(deps: MachineDeps) {
 
   /**
    * Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone.
-   * @param seen the Node of the Machine as it was seen: one that was marked as ours is not read again
+   * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
    */
   async function removeNode(ref: ObjectRef, name: string, providerID?: string, seen?: NodeView): Promise<true> {
-    const isOurs = seen?.state === 'present' && seen.managed && seen.name === name;
-    if (isOurs && (await deleteNode(ref, name, seen.uid))) return true;
+    if (seen?.state === 'present' && seen.managed && seen.name === name) {
+      try {
+        await deleteNode(ref, name, seen.uid);
+        return true;
+      } catch (error) {
+        if (!isConflict(error) && !isInvalid(error)) throw error; // else it may have another UID by now
+      }
+    }
     const node = await target.find(nodes, { name }, localRequest());
     const owner = node?.metadata.labels?.[dialectOf(ref.dialect).marks.nodeMachineLabel];
     if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
@@ -417,18 +423,15 @@ export function createMachineActivities(deps: MachineDeps) {
     return true;
   }
 
-  /** Takes our finalizer off the Node with this UID and deletes it. Answers false when it has another UID by now. */
-  async function deleteNode(ref: ObjectRef, name: string, uid: string): Promise<boolean> {
+  /** Takes our finalizer off the Node with this UID and deletes it. */
+  async function deleteNode(ref: ObjectRef, name: string, uid: string): Promise<void> {
     const { nodeFinalizer } = dialectOf(ref.dialect).marks;
-    const withoutOurs = { metadata: { uid, '$deleteFromPrimitiveList/finalizers': [nodeFinalizer] } };
-    try {
-      await orNull(() => target.patch(nodes, { name }, strategicMergePatch(withoutOurs), localRequest()));
-      await orNull(() => target.delete(nodes, { name }, { ...localRequest(), preconditions: { uid } }));
-      return true;
-    } catch (error) {
-      if (isConflict(error) || isInvalid(error)) return false;
-      throw error;
-    }
+    const withoutOurs = strategicMergePatch({
+      metadata: { uid, '$deleteFromPrimitiveList/finalizers': [nodeFinalizer] },
+    });
+    const left = await orNull(() => target.patch(nodes, { name }, withoutOurs, localRequest()));
+    if (left === null) return;
+    await ignoreGoneOrChanged(() => target.delete(nodes, { name }, { ...localRequest(), preconditions: { uid } }));
   }
 
   /** A Node that cannot be read is unknown. */

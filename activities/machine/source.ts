@@ -27,7 +27,7 @@ export function createSourceActivities({ control }: { readonly control: KubeClie
       const nowMs = Date.now();
       const reading = await dialectOf(dialect).source.read(find, ref, source);
       for (const [each, { untilMs }] of recent) if (untilMs < nowMs) recent.delete(each);
-      recent.set(key, { reading, untilMs: nowMs + sharedMs });
+      if (reading.problem === undefined) recent.set(key, { reading, untilMs: nowMs + sharedMs });
       return reading;
     },
   };

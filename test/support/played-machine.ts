@@ -267,7 +267,15 @@ function playCluster(
     const { reading, places, nodeNames, replacements } = cluster;
     const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
     const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
-    return { places: known ?? [], nodeNames, replacements, reading, ...(problem !== undefined && { problem }) };
+    const { machine } = cluster;
+    return {
+      machine,
+      places: known ?? [],
+      nodeNames,
+      replacements,
+      reading,
+      ...(problem !== undefined && { problem }),
+    };
   };
   const removeNode = (name: string): true => {
     cluster.removedNodes.push(name);
@@ -280,7 +288,8 @@ function playCluster(
       const { reading, machine } = cluster;
       if (seen.managed) return { reading };
       if (seen.resourceVersion !== machine.resourceVersion) return { reading, machine: null };
-      if (!mayHaveVm) cluster.places = reading.cloud === undefined ? [] : [reading.cloud];
+      if (!mayHaveVm)
+        cluster.places = reading.cloud === undefined || reading.problem !== undefined ? [] : [reading.cloud];
       return { reading, machine: touch(cluster.withFinalizer) };
     }),
     addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
@@ -295,10 +304,10 @@ function playCluster(
       return touch({});
     }),
     readPlaces: noted('readPlaces', readPlaces),
-    announceDeletion: noted('announceDeletion', (_ref, _seen, report) => ({
-      machine: writeReport(report),
-      places: readPlaces(),
-    })),
+    announceDeletion: noted('announceDeletion', (_ref, seen, report) => {
+      if (seen.deletingSince === cluster.machine.deletingSince) writeReport(report);
+      return readPlaces();
+    }),
     storeIdentity: noted('storeIdentity', (_ref, seen, identity, report) => {
       const { providerID, stage } = cluster.machine;
       const isOther = ![undefined, seen.providerID, identity.providerID].includes(providerID);

@@ -3,7 +3,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
-import { refreshSignal } from '../messages.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
 
 const {
   cluster,
@@ -53,22 +53,49 @@ describe('a new Machine as a watcher saw it', () => {
     expect(cluster.machine).toMatchObject({ managed: true, stage: 'joining', providerID: vm.providerID });
   });
 
-  it.each([
-    { when: 'it was changed since', act: async () => undefined },
-    { when: 'a signal is faster than the first step', act: observe },
-  ])('[invariant 1 partly] is read like that of a lost run when $when', async ({ act }) => {
+  it('is read where a signal is faster than the first step', async () => {
+    const { machine, node } = cluster;
+    let isHeld = true;
+    cluster.before = (step) => step === 'begin' && isHeld && refuse('Unavailable');
+    await start(undefined, { machine, node });
+    await eventually(() => cluster.steps.includes('begin'));
+    await observe();
+    await eventually(() => cluster.steps.includes('observeMachine'));
+    isHeld = false;
+    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+  });
+
+  it('[invariant 1 partly] is read like that of a lost run when it was changed since', async () => {
     const { machine, node } = cluster;
     touch({ managed: true, finalizers: ['ours'] }); // by an earlier run, which may have asked for a VM
-    let isHeld = true;
-    cluster.before = (step) => step === 'begin' && eventually(() => !isHeld);
     await start(undefined, { machine, node });
-    await act();
-    isHeld = false;
     await eventually(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
 
     expect([cluster.steps.at(-1), cloud.asked]).toEqual(['observeMachine', []]);
     await eventually(() => cloud.asked.length > 0);
     expect(cloud.asked[0]).toMatchObject({ outcomeUnknown: true });
+  });
+});
+
+describe('a Machine whose finalizer somebody takes off while its source is read', () => {
+  it('[invariant 3 partly] gets it back before a cloud is asked', async () => {
+    cluster.reading = { ...cluster.reading, problem: 'the class is not ready' };
+    await start();
+    await eventually(() => cluster.machine.stage === 'creating');
+    const { problem: _, ...ready } = cluster.reading;
+    cluster.reading = ready;
+    cluster.before = async (step) => {
+      if (step !== 'begin') return;
+      cluster.before = () => undefined;
+      touch({ managed: false, finalizers: [] });
+      await observe();
+      refuse('Unavailable');
+    };
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cloud.asked.length > 0);
+
+    expect(order.slice(order.lastIndexOf('begin'))).toEqual(expect.arrayContaining(['begin', 'ensureVm']));
+    expect(cluster.machine.managed).toBe(true);
   });
 });
 

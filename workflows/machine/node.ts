@@ -2,7 +2,7 @@
 import { isHealthy } from '../../api/attention.ts';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
-import { kubernetes } from './kubernetes.ts';
+import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
 import { type Facts, withTime } from './report.ts';
@@ -37,7 +37,7 @@ export async function nameNode(state: MachineState): Promise<void> {
   const { nodeName: known, providerID } = state.machine;
   const nodeName = nodeNameOf(state);
   if (known !== undefined || nodeName === undefined || providerID === undefined) return;
-  const step = () => kubernetes.storeIdentity(state.ref, state.machine, { providerID, nodeName });
+  const step = () => kubernetesSteps.storeIdentity(state.ref, state.machine, { providerID, nodeName });
   const machine = await untilAnswered(state, 'storing the name of the node', step);
   setMachine(state, { ...machine, nodeName });
 }

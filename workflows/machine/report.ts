@@ -48,8 +48,9 @@ export async function report(state: MachineState, activity: Activity | undefined
   const known = { resourceVersion, createdAt, stage, phase, ...(deletingSince !== undefined && { deletingSince }) };
   const dated = withTime(state, facts);
   const step = () => kubernetes.writeStatus(state.ref, known, dated);
-  setMachine(state, await untilAnswered(state, 'writing the status', step));
-  if (state.machine.stage !== facts.stage) throw new StaleStateError();
+  const machine = await untilAnswered(state, 'writing the status', step);
+  setMachine(state, machine);
+  if (machine.stage !== facts.stage) throw new StaleStateError();
   showSearchAttributes(state);
 }
 

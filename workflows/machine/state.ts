@@ -130,8 +130,9 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
 
 /** A new Machine is what it looks like if our finalizer can be put on the version that was seen. */
 function seenState(seen: MachineObservation | undefined): Partial<PersistedState> | undefined {
-  if (seen?.machine.stage !== 'new' || seen.machine.managed) return undefined;
+  if (seen?.machine?.stage !== 'new') return undefined;
   const { machine, node } = seen;
+  if (machine.managed || machine.providerID !== undefined || machine.deletingSince !== undefined) return undefined;
   return { machine, node, creation: notAsked, mayHaveUserData: false, outageEndMs: Date.now(), stale: false };
 }
 

@@ -24,6 +24,20 @@ describe('a refusal', () => {
 });
 
 describe('the deletion of a machine', () => {
+  it('ends where a restored cluster says right before the VM is deleted that the Machine is not', async () => {
+    await startRunning();
+    const { deletingSince: _, ...before } = cluster.machine;
+    touch({ deletingSince: new Date().toISOString() });
+    cluster.before = (step) => {
+      if (step === 'announceDeletion') cluster.machine = before;
+    };
+    await observe();
+
+    await eventually(() => cluster.steps.includes('uncordonNode'));
+    await eventually(async () => (await described()).doing === 'running');
+    expect(cloud.deletions).toEqual([]);
+  });
+
   it('drains its node although a watcher that is behind has not seen the node', async () => {
     await startRunning();
     touch({ deletingSince: new Date().toISOString() });

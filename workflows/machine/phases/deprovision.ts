@@ -1,13 +1,13 @@
 /** Phase deprovision: nothing of the Machine is left, and our finalizer is removed last. */
 import type { PlacesReading } from '../../../activities/machine/places.ts';
-import { kubernetes } from '../kubernetes.ts';
+import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { done, type PhaseOutcome } from '../outcome.ts';
 import { show, showSearchAttributes } from '../progress.ts';
 import { withTime } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
-import { refresh, untilAnswered } from '../wait.ts';
+import { untilAnswered } from '../wait.ts';
 import { deleteVms } from './vm-deletion.ts';
 
 const doing = 'deleting the VM';
@@ -24,36 +24,30 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const doingLast = nodeNames.length === 0 ? 'removing the finalizer' : 'deleting the node and removing the finalizer';
   show(state, { doing: doingLast });
   const teardown = {
-    ...{ nodeNames, seenNode, hasUserData: state.mayHaveUserData },
+    nodeNames,
+    seenNode,
+    hasUserData: state.mayHaveUserData,
     ...(providerID !== undefined && { providerID }),
   };
-  await untilAnswered(state, doingLast, () => kubernetes.tearDown(ref, machine, teardown));
+  await untilAnswered(state, doingLast, () => kubernetesSteps.tearDown(ref, machine, teardown));
   return done;
 }
 
 /**
- * Where its VMs may be. The first time the Machine's status says that they are being deleted. Each time the Machine is read
- * before that: where a backup was restored it may not be deleted any more.
+ * Where its VMs may be. The first time the Machine's status says that they are being deleted. The Machine comes with the
+ * answer each time, right before the VMs are deleted: where a backup was restored it may not be deleted any more.
  */
 async function findPlaces(state: MachineState): Promise<PlacesReading> {
-  const places = state.deletionAnnounced ? await readPlaces(state) : await announce(state);
-  if (state.machine.deletingSince === undefined) throw new StaleStateError();
-  state.deletionAnnounced = true;
-  return places;
-}
-
-async function readPlaces(state: MachineState): Promise<PlacesReading> {
-  await refresh(state);
-  return untilAnswered(state, doing, () => kubernetes.readPlaces(state.ref, state.machine.source));
-}
-
-async function announce(state: MachineState): Promise<PlacesReading> {
-  const { ref, machine: seen, sourceVersion } = state;
+  const { ref, sourceVersion } = state;
   const report = withTime(state, { stage: 'deleting', step: { kind: 'deleteVm', state: 'processing' } });
-  const step = () => kubernetes.announceDeletion(ref, seen, report, sourceVersion);
-  const { machine, places } = await untilAnswered(state, doing, step);
+  const step = () =>
+    state.deletionAnnounced
+      ? kubernetes.readPlaces(ref, state.machine.source)
+      : kubernetesSteps.announceDeletion(ref, state.machine, report, sourceVersion);
+  const { machine, ...places } = await untilAnswered(state, doing, step);
+  if (machine.stage !== 'deleting' || machine.deletingSince === undefined) throw new StaleStateError();
   setMachine(state, machine);
-  if (state.machine.stage !== 'deleting') throw new StaleStateError();
+  state.deletionAnnounced = true;
   showSearchAttributes(state);
   return places;
 }

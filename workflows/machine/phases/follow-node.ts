@@ -54,9 +54,11 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
 
 /** Read again each time before the VM is deleted: where a backup was restored its Node may not be deleted any more. */
 async function findPlaces(state: MachineState, doing: string): Promise<PlacesReading> {
+  const read = () => kubernetes.readPlaces(state.ref, state.machine.source);
+  const places = await untilAnswered(state, doing, read);
   await refresh(state);
   if (!mustReplaceVm(state)) throw new StaleStateError();
-  return untilAnswered(state, doing, () => kubernetes.readPlaces(state.ref, state.machine.source));
+  return places;
 }
 
 /** Nothing is left of the VM, and nothing can appear: what was known of it does not count for the next one. */

@@ -6,7 +6,7 @@ import type { Vm } from '../../../api/provider.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { type Failure, wasNeverTaken } from '../../calls/failure.ts';
 import { ensureVm } from '../../calls/provider.ts';
-import { kubernetes } from '../kubernetes.ts';
+import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { isJoinable } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import {
@@ -167,7 +167,7 @@ async function storeIdentity(state: MachineState, attempt: Attempt, vm: Vm, fact
     ...(nodeName !== undefined && { nodeName }),
   };
   const dated = facts && withTime(state, facts);
-  const step = () => kubernetes.storeIdentity(state.ref, machine, identity, dated);
+  const step = () => kubernetesSteps.storeIdentity(state.ref, machine, identity, dated);
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
   } catch (error) {

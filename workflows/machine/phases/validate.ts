@@ -1,5 +1,5 @@
 /** Phase validate: the Machine carries our finalizer and has a source that a VM can be made from. */
-import { kubernetes } from '../kubernetes.ts';
+import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from '../outcome.ts';
 import { showRetry } from '../progress.ts';
@@ -20,27 +20,28 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   }
 
   showRetry(state, { doing });
-  const isFirst = !machine.managed && !mayHaveVm(state.creation);
-  const step = () => kubernetes.begin(state.ref, machine, !isFirst, state.sourceVersion);
-  const begun = await untilAnswered(state, doing, step);
-  if (begun.machine === null) {
+  const step = () => kubernetesSteps.begin(state.ref, state.machine, mayHaveVm(state.creation), state.sourceVersion);
+  const { reading, machine: begun } = await untilAnswered(state, doing, step);
+  if (begun === null) {
     await refresh(state);
     return again;
   }
-  state.wasRead = true; // what a watcher saw was so when the finalizer was put on
-  if (begun.machine !== undefined) setMachine(state, begun.machine);
+  if (begun !== undefined) {
+    state.wasRead = true; // it is as a watcher saw it, or the finalizer would not be on
+    setMachine(state, begun);
+  }
 
-  const { reading } = begun;
+  const { problem } = state.machine;
   const { cloud } = reading;
   const refuse = (blockedOn: 'MachineSpec' | 'Source', message: string) =>
     creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn });
-  if (machine.problem !== undefined) return refuse('MachineSpec', machine.problem);
+  if (problem !== undefined) return refuse('MachineSpec', problem);
   state.reading = reading;
   if (reading.problem !== undefined || cloud === undefined) {
     return refuse('Source', reading.problem ?? 'it has no provider');
   }
-  if (isFirst) state.placeVersion = reading.version;
-  return done;
+  if (begun !== undefined && !mayHaveVm(state.creation)) state.placeVersion = reading.version;
+  return state.machine.managed ? done : again; // somebody may have taken the finalizer off meanwhile
 }
 
 /** Adds our finalizer to the Machine, unless it is there. Answers false where the Machine was deleted meanwhile. */
