@@ -64,7 +64,7 @@ export function createOwnerController(context: OwnerControllerContext) {
 
   return {
     hears: hearOwners(watches),
-    delayMs: 100,
+    delayMs: 300,
     keys: () => ownerKeys(watches),
     handle,
     resync,

@@ -47,7 +47,7 @@ export async function machineSet(ref: ObjectRef): Promise<void> {
 }
 
 /** Steps start this far apart, so that one step handles all changes in between. */
-const stepPauseMs = 250;
+const stepPauseMs = 300;
 
 /** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
 const maxReadingAgeMs = 60_000;
