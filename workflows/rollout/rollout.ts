@@ -11,9 +11,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { OwnerKind } from '../../activities/owner/index.ts';
+import type { OwnerView, SeenByWatcher } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { safeAlphabet } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
+import { sumOf } from '../../api/owner/set-counts.ts';
 import { toFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
@@ -60,9 +62,10 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
   handleMessages(run);
   await reportFailedRun(run);
   for (;;) {
+    const seen = run.observed && seenIn(run.observed);
     delete run.observed;
     run.refreshNow = false;
-    const outcome = await runStep(run);
+    const outcome = await runStep(run, seen);
     if (outcome === 'gone') return;
     if (outcome === 'done' && run.observed === undefined && !run.refreshNow) return;
     // The next run starts with a reading, so signals that this run has not handled are not lost.
@@ -111,11 +114,11 @@ function isLong(): boolean {
 type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'requestFailed' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
-async function runStep(run: OwnerRun): Promise<StepOutcome> {
+async function runStep(run: OwnerRun, seen: SeenByWatcher | undefined): Promise<StepOutcome> {
   const { ref, kind } = run;
   const askedMs = Date.now();
   try {
-    const reading = await observeOwner(ref, kind, run.nextStepMs);
+    const reading = await observeOwner(ref, kind, run.nextStepMs, seen);
     run.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
     if (Date.now() > askedMs + maxReadingAgeMs) {
@@ -141,6 +144,10 @@ async function runStep(run: OwnerRun): Promise<StepOutcome> {
     reportError(run, failure);
     return 'requestFailed';
   }
+}
+
+function seenIn({ sets }: OwnerView): SeenByWatcher {
+  return { sets: sets.length, machines: sumOf(sets, ({ total }) => total) };
 }
 
 /** Whether what a watcher saw asks for the next step, also by what only the run knows. */
