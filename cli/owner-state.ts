@@ -37,22 +37,29 @@ export async function readOwned(control: KubeClient, namespace: string): Promise
   return { sets: sets.items, machines: owned.items };
 }
 
-/** Watches the sets and machines of a namespace. `read` lists them while the watches are not up to date. */
-export function watchOwned(control: KubeClient, namespace: string) {
+/** Watches a deployment, and the sets and machines of its namespace. `read` asks while the watches are not up to date. */
+export function watchOwned(control: KubeClient, { namespace, name }: { namespace: string; name: string }) {
   const ignore = () => undefined;
   const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-  const watch = (resource: Resource<KubeObject>) => {
-    const { store, stop } = startReflector({ client: control, resource, namespace, onEvent: ignore, logger });
-    const read = async () => (store.reachable ? store.list() : (await control.list(resource, { namespace })).items);
+  const watch = <T extends KubeObject>(resource: Resource<T>, fieldSelector?: string) => {
+    const selection = { namespace, fieldSelector };
+    const { store, stop } = startReflector({ client: control, resource, ...selection, onEvent: ignore, logger });
+    const read = async () => (store.reachable ? store.list() : (await control.list(resource, selection)).items);
     return { read, stop };
   };
-  const watched = { sets: watch(kinds.set), machines: watch(kinds.machine) };
+  const watched = {
+    deployments: watch<OwnerDeployment>(kinds.deployment, `metadata.name=${name}`),
+    sets: watch<OwnerSet>(kinds.set),
+    machines: watch(kinds.machine),
+  };
   return {
-    async read(): Promise<OwnedObjects> {
-      return { sets: await watched.sets.read(), machines: await watched.machines.read() };
+    /** `deployment` is undefined when it does not exist. */
+    async read(): Promise<OwnedObjects & { readonly deployment: OwnerDeployment | undefined }> {
+      const [deployment] = await watched.deployments.read();
+      return { deployment, sets: await watched.sets.read(), machines: await watched.machines.read() };
     },
     async stop(): Promise<void> {
-      await Promise.all([watched.sets.stop(), watched.machines.stop()]);
+      await Promise.all(Object.values(watched).map(({ stop }) => stop()));
     },
   };
 }

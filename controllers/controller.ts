@@ -22,6 +22,8 @@ export interface Controller {
   readonly hearsLists?: { readonly [K in Kind]?: () => Keys };
   /** How long a key waits for more changes before it is handled, ms. */
   readonly delayMs: number;
+  /** How long after a key was handled it is handled again at the earliest, ms: many changes are one. Default: 0. */
+  readonly restMs?: number;
   handle(key: string): Promise<void>;
   /** Keys of everything. All are handled when the controllers start to act, and after a restore from a backup. */
   keys(): Keys;
@@ -58,8 +60,8 @@ export type RunningController = ReturnType<typeof runController>;
 
 /** Gives a controller its queues. */
 export function runController(controller: Controller, logger: Logger) {
-  const { hears, hearsLists, delayMs, handle, resync } = controller;
-  const changes = createQueue({ handle, concurrency, delayMs, logger });
+  const { hears, hearsLists, delayMs, restMs, handle, resync } = controller;
+  const changes = createQueue({ handle, concurrency, delayMs, restMs, logger });
   const resyncs = resync && createQueue({ handle: resync, concurrency: resyncConcurrency, delayMs: 0, logger });
 
   function addAll(keys: Keys = []): void {

@@ -350,6 +350,65 @@ describe('the controller of owners', () => {
     await resync('s-uid');
     expect(sent).toEqual([]);
   });
+
+  describe('of a set with two replicas, one of whose machines is being deleted', () => {
+    const leaving = { ...ours, deletionTimestamp: '2026-08-19T11:00:00Z' };
+    const machine = (name: string, phase: string, changes: object = {}) =>
+      ({
+        metadata: meta(name, { ...controlledBy('s-uid'), ...changes }),
+        status: { currentStatus: { phase } },
+      }) as Machine;
+    async function see(phase: string): Promise<void> {
+      stores.machines.put(machine('staying', phase));
+      await controller.handle('s-uid');
+    }
+    async function seeGone(): Promise<void> {
+      stores.machines.remove(machine('leaving', 'Terminating'));
+      await controller.handle('s-uid');
+    }
+    beforeEach(async () => {
+      stores.sets.put({
+        metadata: meta('s', ours),
+        spec: { ...validSetSpec, replicas: 2 },
+        status: { observedGeneration: 1 },
+      } as MachineSet);
+      stores.machines.put(machine('leaving', 'Terminating', leaving));
+      await see('Running');
+      expect(sent).toEqual([`signal ${id}`]);
+      sent = [];
+    });
+
+    it('signals nothing while its place is taken, whatever else changes, and signals when there is something to do', async () => {
+      await see('Unknown');
+      await see('Running');
+      expect(sent).toEqual([]);
+
+      await seeGone();
+      expect(sent).toEqual([`signal ${id}`]);
+    });
+
+    it('signals at the next resync what it has withheld', async () => {
+      await see('Unknown');
+      await resync('s-uid');
+      expect(sent).toEqual([`signal ${id}`]);
+    });
+
+    it('signals again what there is to do when it could not be done in between', async () => {
+      await seeGone();
+      stores.machines.put(machine('leaving', 'Terminating', leaving));
+      await controller.handle('s-uid');
+      await seeGone();
+      expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+    });
+
+    it('signals every change while the garbage collector has to release its machines', async () => {
+      const orphaning = { finalizers: [...ours.finalizers, 'orphan'], deletionTimestamp: '2026-08-19T12:00:00Z' };
+      stores.sets.put({ metadata: meta('s', orphaning), spec: { ...validSetSpec, replicas: 2 } } as MachineSet);
+      await controller.handle('s-uid');
+      await see('Unknown');
+      expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+    });
+  });
 });
 
 describe('refreshing a workflow', () => {

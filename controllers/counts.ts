@@ -35,5 +35,5 @@ export function createCountsController({
     await write(kinds.deployment, deployment, toDeploymentCounts(dialect, deployment, own, theirs, new Date()));
   }
 
-  return { hears: hearOwners(watches), delayMs: 250, keys: () => ownerKeys(watches), handle };
+  return { hears: hearOwners(watches), delayMs: 250, restMs: 1_000, keys: () => ownerKeys(watches), handle };
 }

@@ -5,6 +5,7 @@ import type { KubeObject } from '../api/objects.ts';
 import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf, isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { signalOwner, startWorkflow, workflowId } from '../temporal/workflows.ts';
+import { isWorthAStep } from '../workflows/rollout/plan.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { refOf, textOf } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
@@ -12,27 +13,42 @@ import { byController, byUid, type Change, type Watches } from './watches.ts';
 
 type OwnerControllerContext = Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'resyncMs' | 'refresh'>;
 
-/** Keys are UIDs of owners. */
+/** How an owner in need of something looked last. */
+interface Seen {
+  readonly text: string;
+  readonly workflowId: string;
+  /** Its workflow was not told, as it could not do anything. */
+  readonly isWithheld: boolean;
+}
+
+/**
+ * Keys are UIDs of owners. A workflow is started with the first need, and then signalled when a step would do something;
+ * what is only progress it is told at the next resync.
+ */
 export function createOwnerController(context: OwnerControllerContext) {
   const { watches, installation, resyncMs, refresh } = context;
-  const signalled = new Map<string, { readonly text: string; readonly workflowId: string }>();
+  const seen = new Map<string, Seen>();
   const backoff = createResyncBackoff(resyncMs);
+
+  async function tell(uid: string, { ref, view }: Owner, isWithheld: boolean): Promise<void> {
+    if (!isWithheld) await signalOwner(installation, ref, view);
+    seen.set(uid, { text: textOf(view), workflowId: workflowId(installation.name, view.kind, ref), isWithheld });
+  }
 
   async function handle(uid: string): Promise<void> {
     const owner = viewOwner(context, uid);
-    const last = signalled.get(uid);
+    const last = seen.get(uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) {
-      signalled.delete(uid);
+      seen.delete(uid);
       backoff.forget(uid);
       // Nothing else ends the wait of a run whose owner is gone, was adopted, or got what it needed without the run.
       if (last !== undefined) refresh(last.workflowId);
       return;
     }
-    const { ref, view } = owner;
-    const text = textOf(view);
-    if (last?.text === text) return;
-    await signalOwner(installation, ref, view);
-    signalled.set(uid, { text, workflowId: workflowId(installation.name, view.kind, ref) });
+    const { view } = owner;
+    if (last?.text === textOf(view)) return;
+    const isWorthIt = last === undefined || view.orphans === true || isWorthAStep(view);
+    await tell(uid, owner, !isWorthIt);
   }
 
   /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
@@ -40,20 +56,20 @@ export function createOwnerController(context: OwnerControllerContext) {
     const owner = viewOwner(context, uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
-    const isDue = backoff.isDue(uid, text);
-    if (isDue) await signalOwner(installation, owner.ref, owner.view);
+    const isDue = seen.get(uid)?.isWithheld === true || backoff.isDue(uid, text);
+    if (isDue) await tell(uid, owner, false);
     else await startWorkflow(installation, owner.view.kind, owner.ref);
     backoff.note(uid, text, isDue);
   }
 
   return {
     hears: hearOwners(watches),
-    delayMs: 100,
+    delayMs: 300,
     keys: () => ownerKeys(watches),
     handle,
     resync,
     onRestored() {
-      signalled.clear();
+      seen.clear();
       for (const uid of ownerKeys(watches)) {
         const owner = viewOwner(context, uid);
         if (owner !== undefined) refresh(workflowId(installation.name, owner.view.kind, owner.ref));
@@ -92,11 +108,16 @@ function ownersOf(watches: Watches, object: KubeObject): string[] {
   return [uid, parent, ownerOf(watches, parent)];
 }
 
+interface Owner {
+  readonly ref: ObjectRef;
+  readonly view: OwnerView;
+}
+
 /** The owner with this UID as the caches know it. undefined: it is gone, or it is a set of a deployment. */
 function viewOwner(
   { watches, dialect }: Pick<ControllerContext, 'watches' | 'dialect'>,
   uid: string,
-): { ref: ObjectRef; view: OwnerView } | undefined {
+): Owner | undefined {
   const { deployments, sets, machines } = watches;
   const [deployment] = deployments.byIndex(byUid, uid);
   if (deployment !== undefined) {

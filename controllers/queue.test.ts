@@ -47,3 +47,25 @@ it('handles a key once more that was added meanwhile, and never twice at once', 
 
   expect(steps).toEqual(['start a', 'end a', 'start a', 'end a']);
 });
+
+it('handles a key at once, and then all that comes while it rests in one go', async () => {
+  const handledAt: number[] = [];
+  const queue = createQueue({
+    concurrency: 20,
+    delayMs: 0,
+    restMs: 300,
+    logger,
+    async handle(key) {
+      handledAt.push(performance.now());
+      if (handledAt.length === 1) queue.add(key);
+    },
+  });
+  queue.add('a');
+  await eventually(() => handledAt.length === 1);
+  for (let repeat = 0; repeat < 3; repeat += 1) queue.add('a');
+  await eventually(() => handledAt.length === 2);
+  await queue.stop();
+
+  const [first = 0, second = 0] = handledAt;
+  expect(second - first).toBeGreaterThan(295);
+});

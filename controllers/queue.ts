@@ -17,6 +17,8 @@ export interface QueueOptions {
   readonly concurrency: number;
   /** How long a key waits before it is handled, ms. */
   readonly delayMs: number;
+  /** How long after a key was handled it is handled again at the earliest, ms. Default: 0. */
+  readonly restMs?: number | undefined;
   readonly logger: Logger;
 }
 
@@ -28,11 +30,13 @@ const turnMs = 10;
 const maxOutageRetryMs = 5_000;
 
 /** Stores only that a key is dirty: however often it is added while it is handled, it is handled once more. */
-export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptions): Queue {
+export function createQueue({ handle, concurrency, delayMs, restMs = 0, logger }: QueueOptions): Queue {
   const timers = new Map<string, NodeJS.Timeout>();
   const ready = new Set<string>();
   const running = new Map<string, Promise<void>>();
   const failures = new Map<string, number>();
+  /** When a key has rested, by performance.now(). */
+  const restedAt = new Map<string, number>();
   let isStopped = false;
   /** When this turn of the event loop ends, by performance.now(). */
   let turnEndsAt: number | undefined;
@@ -69,6 +73,7 @@ export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptio
   }
 
   async function run(key: string): Promise<void> {
+    if (restMs > 0) rest(key);
     try {
       await handle(key);
       failures.delete(key);
@@ -86,8 +91,13 @@ export function createQueue({ handle, concurrency, delayMs, logger }: QueueOptio
     }
   }
 
+  function rest(key: string): void {
+    restedAt.set(key, performance.now() + restMs);
+    setTimeout(() => restedAt.delete(key), restMs).unref();
+  }
+
   return {
-    add: (key) => schedule(key, delayMs),
+    add: (key) => schedule(key, Math.max(delayMs, (restedAt.get(key) ?? 0) - performance.now())),
     async stop() {
       isStopped = true;
       for (const timer of timers.values()) clearTimeout(timer);

@@ -52,6 +52,7 @@ const allowed = {
   'activities/machine/index.ts': `export { x } from '../kube/x.ts';\nexport { y } from './providers/provider.ts';`,
   'activities/providers/simulated/index.ts': `export { x } from '../../../api/provider.ts';`,
   'controllers/main.ts': `export { x } from '../temporal/x.ts';\nexport { y } from '../kube/x.ts';`,
+  'controllers/owners.ts': `export { x } from '../workflows/rollout/plan.ts';`,
   'temporal/machines.ts': [
     `export { x } from '../workflows/machine/messages.ts';`,
     `export type { y } from '../workflows/index.ts';`,

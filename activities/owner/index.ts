@@ -1,13 +1,17 @@
 /** What the workflow of a MachineDeployment, or of a MachineSet without one, reads and does in Kubernetes. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OwnerPlan, OwnerSnapshot, RolloutBlockers } from '../../api/model/owner.ts';
+import type { OwnerApi } from '../../api/dialect.ts';
+import type { OwnerPlan, OwnerSnapshot, RolloutBlockers, SeenByWatcher } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { toCandidates } from '../../api/owner/candidates.ts';
-import { toPendingCreations } from '../../api/owner/creations.ts';
-import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
+import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
+import type { OwnerDeployment } from '../../api/owner/objects.ts';
+import { newSetName, templateHash } from '../../api/owner/template.ts';
+import { controllerOf, toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
+import { createOwnedReader, type OwnedReader } from './owned.ts';
 import { contextOf, type OwnerContext, type OwnerDeps, type OwnerKind, readOwner } from './step.ts';
 
 export type { OwnerDeps, OwnerKind };
@@ -18,20 +22,27 @@ const maxCandidates = 100;
 
 export function createOwnerActivities(deps: OwnerDeps) {
   const { control, target } = deps;
+  const readOwned = createOwnedReader(control);
 
   return {
     /**
      * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is created meanwhile
      * may be missed, but never one that existed before. null: the owner is gone, or it is a set of a deployment.
      *
-     * Only the controller reference says whose a machine is, so all machines of the namespace are listed. A label selector
-     * would miss machines whose labels were edited, and every reading would create others for them.
+     * Only the controller reference says whose a machine is. Labels are a hint that spares a reading the machines of others,
+     * see `createOwnedReader`.
      * @param notBeforeMs when to read, ms since the epoch, at most a second from now: changes until then are in one
      *   reading. A timer of the workflow takes at least a second.
+     * @param seen how much a watcher has seen, if it has
      */
-    async observeOwner(ref: ObjectRef, kind: OwnerKind, notBeforeMs: number): Promise<OwnerSnapshot | null> {
+    async observeOwner(
+      ref: ObjectRef,
+      kind: OwnerKind,
+      notBeforeMs: number,
+      seen?: SeenByWatcher,
+    ): Promise<OwnerSnapshot | null> {
       await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
-      return snapshotOwner(contextOf(deps, ref, kind), maxCandidates);
+      return snapshotOwner(contextOf(deps, ref, kind), readOwned, maxCandidates, seen);
     },
 
     /**
@@ -57,13 +68,33 @@ export function createOwnerActivities(deps: OwnerDeps) {
 }
 
 /** The body of `observeOwner`. @param maxCandidates most candidates of one reading */
-export async function snapshotOwner(context: OwnerContext, maxCandidates: number): Promise<OwnerSnapshot | null> {
-  const { deps, api, ref } = context;
+export async function snapshotOwner(
+  context: OwnerContext,
+  readOwned: OwnedReader,
+  maxCandidates: number,
+  seen?: SeenByWatcher,
+): Promise<OwnerSnapshot | null> {
+  const { api, ref } = context;
   const { namespace } = ref;
   const owner = await readOwner(context);
   if (owner === undefined) return null;
-  const sets = owner.set === undefined ? (await deps.control.list(context.sets, { namespace })).items : [owner.set];
-  const { items: machines } = await deps.control.list(api.kinds.machine, { namespace });
+  const labels = (owner.deployment ?? owner.set).spec?.selector?.matchLabels;
+  const sets = owner.set
+    ? [owner.set]
+    : await readOwned({
+        ...{ resource: context.sets, namespace, owners: [ref.uid], labels },
+        names: [setNameOf(api, owner.deployment)], // the last step may have created it
+        seen: seen?.sets,
+      });
+  const own = sets.filter((set) => set === owner.set || controllerOf(set) === ref.uid);
+  const machines = await readOwned({
+    resource: api.kinds.machine,
+    namespace,
+    owners: own.map(({ metadata }) => metadata.uid),
+    labels,
+    names: own.flatMap((set) => recordedCreation(set)?.names ?? []),
+    seen: seen?.machines,
+  });
   const view =
     owner.set === undefined
       ? toDeploymentView(api, owner.deployment, sets, machines)
@@ -73,4 +104,9 @@ export async function snapshotOwner(context: OwnerContext, maxCandidates: number
     candidates: toCandidates(api, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
   };
+}
+
+/** The name that the set of the current template gets. */
+function setNameOf(api: OwnerApi, { metadata, spec, status }: OwnerDeployment): string {
+  return newSetName(metadata.name, templateHash(api, spec?.template, status?.collisionCount));
 }

@@ -118,6 +118,12 @@ export interface OwnerSnapshot {
   readonly pendingCreations: readonly PendingCreation[];
 }
 
+/** How much a watcher has seen of what an owner owns. From a cache: it may be too much or too little. */
+export interface SeenByWatcher {
+  readonly sets: number;
+  readonly machines: number;
+}
+
 /** Machines that a step creates or has created in a set, as the annotation of the set records them. */
 export interface PendingCreation {
   readonly set: string;

@@ -269,9 +269,13 @@ describe('without anybody at work', () => {
     const once = await outcomeOf([...rollout('status'), '--watch', 'false']);
     const retried = await outcomeOf(rollout('retry'));
     await eventually(() => watching.logs().includes('are the controllers'), 40_000);
+    const said = watching.logs();
+    await client.delete(machineDeployments, { namespace, name: 'idle' });
+    const { code } = await watching.exited;
 
+    expect([code, watching.logs().slice(said.length)]).toEqual([1, expect.stringMatching(/idle does not exist/)]);
     expect(once.code).toBe(0);
-    for (const output of [once.output, watching.logs()]) {
+    for (const output of [once.output, said]) {
       expect(output).toMatch(
         /^.*: waiting for the spec update to be observed\n {2}are the controllers and a worker running\?\n$/,
       );

@@ -3,7 +3,7 @@
  * resourceVersion, finalizers and deletionTimestamp, merge patches and the subresource status. No schemas, no watches.
  */
 import type { KubeObject, NewObjectMeta, ObjectKey, Resource } from '../../api/objects.ts';
-import type { KubeClient, Preconditions } from '../../kube/client.ts';
+import type { KubeClient, Preconditions, Selection } from '../../kube/client.ts';
 import { StatusError } from '../../kube/errors.ts';
 import type { Patch } from '../../kube/patch.ts';
 
@@ -37,8 +37,8 @@ export class MemoryCluster {
   client(gate: WriteGate = async () => undefined): KubeClient {
     const client: Partial<KubeClient> = {
       find: async <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => this.#find(resource, key),
-      list: async <T extends KubeObject>(resource: Resource<T>) => ({
-        items: this.all(resource),
+      list: async <T extends KubeObject>(resource: Resource<T>, { labelSelector = '' }: Selection = {}) => ({
+        items: this.all(resource).filter(({ metadata }) => hasLabels(metadata, labelSelector)),
         resourceVersion: String(this.#version),
       }),
       create: async (resource, object) => {
@@ -127,6 +127,12 @@ export class MemoryCluster {
 
 function idOf({ plural }: Resource<KubeObject>, { name }: ObjectKey): string {
   return `${plural}/${name}`;
+}
+
+/** @param selector equalities alone */
+function hasLabels({ labels = {} }: Metadata, selector: string): boolean {
+  const wanted = selector.split(',').filter(Boolean);
+  return wanted.every((one) => labels[one.slice(0, one.indexOf('='))] === one.slice(one.indexOf('=') + 1));
 }
 
 function refusal(code: number, reason: string, subject: string): StatusError {

@@ -4,6 +4,7 @@
  */
 import { applyPlan } from '../../activities/owner/apply.ts';
 import { snapshotOwner } from '../../activities/owner/index.ts';
+import { createOwnedReader } from '../../activities/owner/owned.ts';
 import { contextOf } from '../../activities/owner/step.ts';
 import { gardener } from '../../api/gardener/index.ts';
 import { finalizers } from '../../api/gardener/names.ts';
@@ -22,6 +23,8 @@ import { MemoryCluster, type WriteGate } from './memory-cluster.ts';
 export type World = ReturnType<typeof createWorld>;
 
 const namespace = 'n';
+/** Sets and machines of others: so many that a reading goes by label. */
+const neighbours = 20;
 const lost = new Error('the worker is gone');
 
 export interface WorldOptions {
@@ -38,6 +41,7 @@ export interface WorldOptions {
 export function createWorld(options: WorldOptions) {
   const { replicas, strategy = 'RollingUpdate', maxSurge, maxUnavailable, limit } = options;
   const cluster = new MemoryCluster();
+  const readOwned = createOwnedReader(cluster.client());
   /** What the workflow remembers, see `OwnerRun.created`. */
   let created = new Map<string, string>();
   const { uid } = cluster.create(machineDeployments, {
@@ -50,6 +54,12 @@ export function createWorld(options: WorldOptions) {
     },
   }).metadata;
   const ref = { dialect: 'gardener' as const, namespace, name: 'pool', uid };
+  for (let i = 0; i < neighbours; i++) {
+    const metadata = { namespace, name: `neighbour-${i}`, labels: { name: 'neighbour' } };
+    cluster.create(machineSets, { metadata, spec: {} });
+    cluster.create(machines, { metadata, spec: {} });
+  }
+  const isOurs = ({ metadata }: KubeObject) => !metadata.name.startsWith('neighbour-');
 
   function context(gate?: WriteGate) {
     const control = cluster.client(gate);
@@ -59,7 +69,7 @@ export function createWorld(options: WorldOptions) {
 
   /** What the workflow plans with. */
   async function observe(): Promise<OwnerSnapshot | undefined> {
-    const reading = await snapshotOwner(context(), limit);
+    const reading = await snapshotOwner(context(), readOwned, limit);
     return reading === null ? undefined : withoutCreated({ created }, reading);
   }
 
@@ -153,10 +163,10 @@ export function createWorld(options: WorldOptions) {
       return cluster.all(machineDeployments)[0];
     },
     get sets(): MachineSet[] {
-      return cluster.all(machineSets);
+      return cluster.all(machineSets).filter(isOurs);
     },
     get machines(): Machine[] {
-      return cluster.all(machines);
+      return cluster.all(machines).filter(isOurs);
     },
     observe,
     act,

@@ -27,6 +27,7 @@ type Happening =
   | { readonly kind: 'gone'; readonly pick: number }
   | { readonly kind: 'preserve'; readonly pick: number }
   | { readonly kind: 'mark'; readonly pick: number }
+  | { readonly kind: 'relabel'; readonly pick: number } // a machine, and a set
   | { readonly kind: 'pause'; readonly paused: boolean }
   | { readonly kind: 'freeze'; readonly pick: number; readonly frozen: boolean } // the deployment, or one of its sets
   | { readonly kind: 'deleteSet'; readonly pick: number }
@@ -60,7 +61,13 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
-      kind: fc.constantFrom('delete' as const, 'preserve' as const, 'mark' as const, 'deleteSet' as const),
+      kind: fc.constantFrom(
+        'delete' as const,
+        'preserve' as const,
+        'mark' as const,
+        'deleteSet' as const,
+        'relabel' as const,
+      ),
       pick,
     }),
   },
@@ -259,6 +266,14 @@ async function happen(world: World, event: Happening, memory: { reading?: Look |
       // Without a finalizer it would vanish at once, and its machines be nobody's until they are collected.
       const set = sets[event.pick % sets.length];
       if (set?.metadata.finalizers?.length) world.remove(machineSets, set);
+      return;
+    }
+    case 'relabel': {
+      const change = { metadata: { labels: { name: 'neighbour' } } };
+      const machine = picked(world, event.pick);
+      if (machine !== undefined) world.edit(machines, machine, change);
+      const set = sets[event.pick % sets.length];
+      if (set !== undefined) world.edit(machineSets, set, change);
       return;
     }
     case 'orphanSet': {

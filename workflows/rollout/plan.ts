@@ -1,4 +1,7 @@
-/** What an owner of machines does next: a pure decision over what was observed, the same in tests and in replay. */
+/**
+ * What an owner of machines does next: a pure decision over what was observed, the same in tests, in replay, and in the
+ * watchers that wake the workflow.
+ */
 import type {
   Candidate,
   OwnerPlan,
@@ -11,7 +14,7 @@ import type {
   SetView,
 } from '../../api/model/owner.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
-import { desiredReplicas, excessOf } from '../../api/owner/replicas.ts';
+import { desiredReplicas, excessOf, hasExcess } from '../../api/owner/replicas.ts';
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
 import { creationHeadroom, isRolloutSuspended, newSetOf, waitsForOldMachines } from '../../api/owner/set-counts.ts';
 
@@ -72,6 +75,17 @@ export function isEmpty(plan: OwnerPlan): boolean {
   const { addFinalizers, createSet, scale, create, remove, releaseSets, release, report } = plan;
   const isIdle = scale.length + create.length + remove.length + releaseSets.length === 0;
   return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
+}
+
+/**
+ * Whether what a watcher sees is worth reading everything by quorum: there would be something to do, or nothing more to
+ * wait for. Watchers signal only that, so a stale cache can cause an unnecessary reading or a delay, never a wrong
+ * deletion: plans use readings.
+ * @param isLate as for `planOwner`; a watcher that does not know it finds every view of a late rollout worth a step
+ */
+export function isWorthAStep(view: OwnerView, isLate = false): boolean {
+  const plan = planOwner({ view, candidates: [], pendingCreations: [] }, (prefix) => prefix, isLate);
+  return hasExcess(view) || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
 
 function newSetFor({ template }: OwnerView) {

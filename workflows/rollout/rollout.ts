@@ -11,11 +11,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { OwnerKind } from '../../activities/owner/index.ts';
-import type { OwnerSnapshot } from '../../api/model/owner.ts';
+import type { OwnerView, SeenByWatcher } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { safeAlphabet } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
-import { hasExcess } from '../../api/owner/replicas.ts';
+import { sumOf } from '../../api/owner/set-counts.ts';
 import { toFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
@@ -23,7 +23,7 @@ import { actOnOwner, observeOwner } from './calls.ts';
 import { afterOutage, isReportedLate, tickForward } from './clock.ts';
 import { checkDeadline, watchDeadline } from './deadline.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
-import { isEmpty, planOwner } from './plan.ts';
+import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
 import { doingOf, report, reportError } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withoutCreated } from './state.ts';
 
@@ -49,7 +49,7 @@ export async function machineSet(ref: ObjectRef): Promise<void> {
 }
 
 /** Steps start this far apart, so that one step handles all changes in between. */
-const stepPauseMs = 250;
+const stepPauseMs = 300;
 
 /** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
 const maxReadingAgeMs = 60_000;
@@ -62,9 +62,10 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
   handleMessages(run);
   await reportFailedRun(run);
   for (;;) {
+    const seen = run.observed && seenIn(run.observed);
     delete run.observed;
     run.refreshNow = false;
-    const outcome = await runStep(run);
+    const outcome = await runStep(run, seen);
     if (outcome === 'gone') return;
     if (outcome === 'done' && run.observed === undefined && !run.refreshNow) return;
     // The next run starts with a reading, so signals that this run has not handled are not lost.
@@ -74,7 +75,7 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
-      await condition(() => run.refreshNow || isWorthAStep(run) || isLong());
+      await condition(() => run.refreshNow || asksForStep(run) || isLong());
     }
   }
 }
@@ -113,11 +114,11 @@ function isLong(): boolean {
 type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'requestFailed' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
-async function runStep(run: OwnerRun): Promise<StepOutcome> {
+async function runStep(run: OwnerRun, seen: SeenByWatcher | undefined): Promise<StepOutcome> {
   const { ref, kind } = run;
   const askedMs = Date.now();
   try {
-    const reading = await observeOwner(ref, kind, run.nextStepMs);
+    const reading = await observeOwner(ref, kind, run.nextStepMs, seen);
     run.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
     if (Date.now() > askedMs + maxReadingAgeMs) {
@@ -145,17 +146,16 @@ async function runStep(run: OwnerRun): Promise<StepOutcome> {
   }
 }
 
-/**
- * Whether what a watcher saw is worth reading everything by quorum: there would be something to do, or nothing more to
- * wait for. A stale cache can cause an unnecessary reading or a delay, never a wrong deletion: plans use readings.
- */
-function isWorthAStep({ observed, clock, blockedBy, description }: OwnerRun): boolean {
+function seenIn({ sets }: OwnerView): SeenByWatcher {
+  return { sets: sets.length, machines: sumOf(sets, ({ total }) => total) };
+}
+
+/** Whether what a watcher saw asks for the next step, also by what only the run knows. */
+function asksForStep({ observed, clock, blockedBy, description }: OwnerRun): boolean {
   if (observed === undefined) return false;
   if (observed.orphans && description.doing !== doingOf(observed, true)) return true; // the description has to change
   if (clock?.isLate === false && blockedBy !== undefined) return true; // it was late, and its deadline is watched again
-  const asIfRead: OwnerSnapshot = { view: observed, candidates: [], pendingCreations: [] };
-  const plan = planOwner(asIfRead, (prefix) => prefix, isReportedLate(clock, observed));
-  return hasExcess(observed) || ownerNeeds(observed).length === 0 || !isEmpty(plan);
+  return isWorthAStep(observed, isReportedLate(clock, observed));
 }
 
 /** `<prefix>-` and five characters, as Kubernetes generates names, from the workflow's own seeded random. */

@@ -12,9 +12,10 @@ import {
   toDeploymentState,
   watchOwned,
 } from '../../owner-state.ts';
-import { commandLineOf, nameOf, type RolloutTarget, readDeployment, refOf, refuseDeleted } from './target.ts';
+import { commandLineOf, existing, nameOf, type RolloutTarget, refOf, refuseDeleted } from './target.ts';
 
-const pollMs = 1_000;
+/** How often what is watched is looked at, ms: a line for each change of a large rollout would say no more. */
+const lookMs = 1_000;
 /** While the counts change they say enough. The blockers are printed once the counts have not changed for this long, ms. */
 const stuckMs = 10_000;
 
@@ -24,11 +25,12 @@ export async function status(target: RolloutTarget, first: OwnerDeployment): Pro
   const report = progressReporter(target);
   const answer = await report(first, await readOwned(control, key.namespace));
   if (answer !== undefined) return answer;
-  const owned = watchOwned(control, key.namespace);
+  const owned = watchOwned(control, key);
   try {
     for (;;) {
-      await sleep(pollMs);
-      const answer = await report(await readDeployment(target), await owned.read());
+      await sleep(lookMs);
+      const { deployment, ...others } = await owned.read();
+      const answer = await report(existing(target, deployment), others);
       if (answer !== undefined) return answer;
     }
   } finally {

@@ -32,7 +32,11 @@ export function nameOf({ key }: RolloutTarget): string {
 
 /** Throws an Error when the deployment does not exist. */
 export async function readDeployment(target: RolloutTarget): Promise<OwnerDeployment> {
-  const deployment = await target.control.find(dialect.kinds.deployment, target.key);
+  return existing(target, await target.control.find(dialect.kinds.deployment, target.key));
+}
+
+/** The same for one that was read already. */
+export function existing(target: RolloutTarget, deployment: OwnerDeployment | undefined): OwnerDeployment {
   if (deployment !== undefined) return deployment;
   throw new Error(`${nameOf(target)} does not exist in the control cluster: correct the name or --namespace`);
 }
