@@ -46,6 +46,7 @@ export const workersFlags = [
   ...controllersFlags,
   'providers',
   'maxCachedWorkflows',
+  'fastWorkflowSandbox',
   'bootstrapTokenAuthExtraGroups',
   'orphanConfirmAfter',
   'orphanMinimumAge',

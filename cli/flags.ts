@@ -181,6 +181,13 @@ export const flags = {
       .transform(Number)
       .refine((size) => size === 0 || (size >= 500 && size <= 100_000), cacheSizes),
   },
+  fastWorkflowSandbox: {
+    value: 'true|false',
+    default: 'false',
+    description:
+      'Whether workflows run with less CPU. true: without stack traces for the query __stack_trace, and with one time limit of 5 s for each activation of a workflow instead of one for each of its parts. This relies on internals of one version of the Temporal SDK; with another one, the worker does not start.',
+    schema: trueOrFalse,
+  },
   bootstrapTokenAuthExtraGroups: {
     value: 'groups',
     default: '',

@@ -22,6 +22,7 @@ import type { Logger } from '../kube/logger.ts';
 import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
+import { FastSandboxWorker } from './fast-sandbox.ts';
 import { createSweepMemory } from './past-sweeps.ts';
 import { type Refusal, refuseActivities, type Workers } from './pausable-workers.ts';
 import { detectRestore, type RestoreDetection } from './restore-detection.ts';
@@ -42,6 +43,8 @@ export interface WorkersOptions {
   readonly defaults: MachineLimits;
   /** How many workflows are kept in memory: 0, or at least 500, as the SDK loses running tasks from a small full cache. */
   readonly maxCachedWorkflows: number;
+  /** Whether workflows run in the sandbox of fast-sandbox.ts. Default: in the SDK's. */
+  readonly fastSandbox?: boolean;
   /** `auth-extra-groups` of bootstrap tokens: comma list, empty for none. */
   readonly bootstrapTokenExtraGroups: string;
   /** How sure a sweep has to be before it deletes. */
@@ -133,7 +136,7 @@ async function createInstallationWorker(
 ): Promise<Worker> {
   const { connection, namespace, installation } = options;
   const client = new Client({ connection, namespace });
-  return Worker.create({
+  return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...everyWorker(options),
     connection,
     namespace,

@@ -87,6 +87,7 @@ export async function startWorkersComponent(
     target,
     defaults: machineLimits(options),
     maxCachedWorkflows: options.maxCachedWorkflows,
+    fastSandbox: options.fastWorkflowSandbox,
     bootstrapTokenExtraGroups: options.bootstrapTokenAuthExtraGroups,
     sweep: {
       confirmAfterSeconds: options.orphanConfirmAfter,

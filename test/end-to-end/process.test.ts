@@ -1,6 +1,6 @@
 /** The processes of Millwright, as people and Kubernetes start and end them. */
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -57,8 +57,11 @@ async function outcomeOf(args: readonly string[], env: Record<string, string> = 
 }
 
 describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (command) => {
-  it('becomes ready, shows metrics, and ends with 0 on SIGTERM', async () => {
+  it('becomes ready, with settings for little memory, shows metrics, and ends with 0 on SIGTERM', async () => {
     const millwright = await start({ command });
+
+    expect(readFileSync(`/proc/${millwright.pid}/cmdline`, 'utf8')).toContain('--max-semi-space-size=');
+    expect(readFileSync(`/proc/${millwright.pid}/environ`, 'utf8')).toContain('MALLOC_ARENA_MAX=2');
 
     const live = await fetch(`${millwright.url}/livez`);
     const metrics = await (await fetch(`${millwright.url}/metrics`)).text();

@@ -1,8 +1,10 @@
 import { defineCommand } from '../../command.ts';
 import { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../../flag-groups.ts';
+import { takeLessMemory } from '../../process/less-memory.ts';
 
 /** What serves; loaded only when a process starts. */
 async function load() {
+  takeLessMemory();
   const [{ serve }, components] = await Promise.all([
     import('../../process/serve.ts'),
     import('../../process/components.ts'),
