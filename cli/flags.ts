@@ -185,7 +185,7 @@ export const flags = {
     value: 'true|false',
     default: 'false',
     description:
-      'Whether workflows run with less CPU. true: without stack traces for the query __stack_trace, and with one time limit of 5 s for each activation of a workflow instead of one for each of its parts. This relies on internals of one version of the Temporal SDK; with another one, the worker does not start.',
+      'Whether workflows take less CPU and memory. true: the query __stack_trace has no stack traces, and the time limit of 5 s is for a whole activation of a workflow and not for each call in it. It works with one version of the Temporal SDK; with any other the worker does not start.',
     schema: trueOrFalse,
   },
   bootstrapTokenAuthExtraGroups: {

@@ -22,7 +22,7 @@ export interface Controller {
   readonly hearsLists?: { readonly [K in Kind]?: () => Keys };
   /** How long a key waits for more changes before it is handled, ms. */
   readonly delayMs: number;
-  /** How long after a key was handled it is handled again at the earliest, ms: many changes are one. Default: 0. */
+  /** The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default: 0. */
   readonly restMs?: number;
   handle(key: string): Promise<void>;
   /** Keys of everything. All are handled when the controllers start to act, and after a restore from a backup. */

@@ -17,20 +17,20 @@ type OwnerControllerContext = Pick<ControllerContext, 'watches' | 'dialect' | 'i
 interface Seen {
   readonly text: string;
   readonly workflowId: string;
-  /** Its workflow was not told, as it could not do anything. */
+  /** It was not signalled: no step could act on it. */
   readonly isWithheld: boolean;
 }
 
 /**
- * Keys are UIDs of owners. A workflow is started with the first need, and then signalled when a step would do something;
- * what is only progress it is told at the next resync.
+ * Keys are UIDs of owners. A workflow is started with the first need. Later changes are signalled if a step could act on
+ * them; the others wait for the next resync.
  */
 export function createOwnerController(context: OwnerControllerContext) {
   const { watches, installation, resyncMs, refresh } = context;
   const seen = new Map<string, Seen>();
   const backoff = createResyncBackoff(resyncMs);
 
-  async function tell(uid: string, { ref, view }: Owner, isWithheld: boolean): Promise<void> {
+  async function signal(uid: string, { ref, view }: Owner, isWithheld = false): Promise<void> {
     if (!isWithheld) await signalOwner(installation, ref, view);
     seen.set(uid, { text: textOf(view), workflowId: workflowId(installation.name, view.kind, ref), isWithheld });
   }
@@ -48,16 +48,16 @@ export function createOwnerController(context: OwnerControllerContext) {
     const { view } = owner;
     if (last?.text === textOf(view)) return;
     const isWorthIt = last === undefined || view.orphans === true || isWorthAStep(view);
-    await tell(uid, owner, !isWorthIt);
+    await signal(uid, owner, !isWorthIt);
   }
 
-  /** Starts a workflow that somebody has terminated, and signals one that may have lost its signals. */
+  /** Starts a workflow that somebody has terminated, and signals what was withheld or may have been lost. */
   async function resync(uid: string): Promise<void> {
     const owner = viewOwner(context, uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
     const isDue = seen.get(uid)?.isWithheld === true || backoff.isDue(uid, text);
-    if (isDue) await tell(uid, owner, false);
+    if (isDue) await signal(uid, owner);
     else await startWorkflow(installation, owner.view.kind, owner.ref);
     backoff.note(uid, text, isDue);
   }

@@ -17,7 +17,7 @@ export interface QueueOptions {
   readonly concurrency: number;
   /** How long a key waits before it is handled, ms. */
   readonly delayMs: number;
-  /** How long after a key was handled it is handled again at the earliest, ms. Default: 0. */
+  /** The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default: 0. */
   readonly restMs?: number | undefined;
   readonly logger: Logger;
 }

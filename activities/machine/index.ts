@@ -1,6 +1,6 @@
 /**
  * What the workflow of a machine does in Kubernetes: a few requests each, safe to repeat. Run as local activities.
- * They answer null when the Machine is gone or its name belongs to another object.
+ * Those that answer a Machine answer null when it is gone or its name belongs to another object.
  */
 
 import { stageByNode } from '../../api/attention.ts';
@@ -45,7 +45,7 @@ export interface MachineReading {
 /** What was found and written before the first call of a cloud. */
 export interface Beginning {
   readonly reading: SourceSnapshot;
-  /** The Machine, if our finalizer was put on; null: it is not as it was seen, and nothing was written. */
+  /** With our finalizer. null: it has changed since it was seen, and nothing was written. Left out: it had it already. */
   readonly machine?: MachineSnapshot | null;
 }
 

@@ -33,9 +33,9 @@ const maxAgeMs = 60_000;
 const maxAbsent = 50;
 
 /**
- * Reads objects by label where that leaves most of a namespace out. A reading misses none that it knew before: what it
- * expects and the label does not find, it reads by name. Unless all of that are gone the label is no good, and everything
- * is listed; also when a watcher has seen more, at first, and once a minute.
+ * Reads objects by label where that leaves at least half of a namespace out. What it expects and the label does not find,
+ * it reads by name. If any of that still belongs to the owner, everything is listed; also when a watcher has seen more, at
+ * first, and once a minute.
  */
 export function createOwnedReader(control: KubeClient): OwnedReader {
   const lists = new Map<string, Known>();
@@ -95,7 +95,7 @@ export function createOwnedReader(control: KubeClient): OwnedReader {
 
   return async (query) => {
     const key = keyOf(query.resource, query.namespace);
-    // It began before this reading, so it only says what there was.
+    // A list that began earlier is no answer to this reading: it only says which names to expect.
     await underWay.get(key)?.catch(() => undefined);
     const found = await listByLabel(query);
     if (found !== undefined) return found;

@@ -3,7 +3,7 @@
 /** Name of an API of machines, as in api/dialects.ts. It is in histories, so it never changes. */
 export type DialectName = string;
 
-/** A Machine, MachineSet or MachineDeployment. The input of its workflow, which reads the object itself. */
+/** A Machine, MachineSet or MachineDeployment. In the input of its workflow. */
 export interface ObjectRef {
   readonly dialect: DialectName;
   readonly namespace: string;

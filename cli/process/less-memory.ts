@@ -13,8 +13,8 @@ const v8Flags = [`${semiSpace}=4`, '--heap-growing-percent=60'];
 const compileCache = fileURLToPath(new URL('../../.cache/compiled', import.meta.url));
 
 /**
- * Takes the place of this process with one of the same id and command line whose memory is limited from its start. There,
- * and where NODE_OPTIONS has the size of the young part, it only sets what can be set later.
+ * Replaces this process by one with the same PID and arguments, and with options that V8 and glibc read only at the start.
+ * They limit no heap. A process that has the options, or a size of the young part of its own, is not replaced.
  */
 export function takeLessMemory(): void {
   // The SDK keeps the last answer of each workflow. In a slab of 64 KiB, the default, it would keep the whole slab alive.

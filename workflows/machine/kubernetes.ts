@@ -7,14 +7,14 @@ const everyCall = {
   cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 } as const;
 
-/** Local activities: a request or two each. A longer wait is a timer of the workflow, where signals reach it. */
+/** Local activities of few requests. A longer wait is a timer of the workflow, where signals reach it. */
 export const kubernetes = proxyLocalActivities<MachineActivities>({
   ...everyCall,
   startToCloseTimeout: '3 seconds',
   scheduleToCloseTimeout: '5 seconds',
 });
 
-/** The same for those of several requests in a row: each request ends within 2.5 s, and a slow server gets to the last. */
+/** The same with several requests in a row: a slow API server can answer all of them within 7 s. */
 export const kubernetesSteps = proxyLocalActivities<
   Pick<MachineActivities, 'begin' | 'storeIdentity' | 'announceDeletion' | 'tearDown'>
->({ ...everyCall, startToCloseTimeout: '10 seconds', scheduleToCloseTimeout: '20 seconds' });
+>({ ...everyCall, startToCloseTimeout: '7 seconds', scheduleToCloseTimeout: '15 seconds' });

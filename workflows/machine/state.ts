@@ -9,7 +9,7 @@ import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
 import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
 
-/** The part of the state that a run hands to the next one. A few KB of JSON during the creation, else 1 KB. */
+/** The part of the state that a run hands to the next one. A few KB of JSON during the creation, else less than 2 KB. */
 export interface PersistedState {
   machine: MachineSnapshot;
   node: NodeView;

@@ -70,7 +70,7 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
   let hasFailed = false;
   const attempt = () => {
     before = state.changes;
-    return CancellationScope.nonCancellable(call); // short, and a deletion has to know its effect
+    return CancellationScope.nonCancellable(call); // at most 15 s, and a deletion has to know its effect
   };
   const answer = await untilApiAnswers(attempt, {
     firstPauseMs: 1_000,

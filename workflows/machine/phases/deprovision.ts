@@ -34,8 +34,8 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /**
- * Where its VMs may be. The first time the Machine's status says that they are being deleted. The Machine comes with the
- * answer each time, right before the VMs are deleted: where a backup was restored it may not be deleted any more.
+ * Reads where its VMs may be. The first call also writes to the status that they are being deleted. Throws where a backup
+ * was restored in which the Machine is not being deleted.
  */
 async function findPlaces(state: MachineState): Promise<PlacesReading> {
   const { ref, sourceVersion } = state;

@@ -10,13 +10,13 @@ import { creationRefused } from './refusal.ts';
 
 /**
  * What is known to be wrong never reaches a cloud. The finalizer and the place of the VM are written together, before any
- * call to a cloud. Safe to repeat; once a VM is known it only checks the finalizer.
+ * call to a cloud. Safe to repeat; once a VM is known it only adds a missing finalizer.
  */
 export async function validate(state: MachineState): Promise<PhaseOutcome> {
   const { machine } = state;
   const doing = 'checking the Machine and its source';
   if (machine.providerID !== undefined || isPastCreation(machine.stage)) {
-    return (await hasFinalizer(state)) ? done : again;
+    return (await ensureFinalizer(state)) ? done : again;
   }
 
   showRetry(state, { doing });
@@ -45,7 +45,7 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /** Adds our finalizer to the Machine, unless it is there. Answers false where the Machine was deleted meanwhile. */
-async function hasFinalizer(state: MachineState): Promise<boolean> {
+async function ensureFinalizer(state: MachineState): Promise<boolean> {
   const { machine: seen } = state;
   if (seen.managed) return true;
   const step = () => kubernetes.addFinalizer(state.ref, seen);
