@@ -30,8 +30,7 @@ export function createOwnerController(context: OwnerControllerContext) {
   const seen = new Map<string, Seen>();
   const backoff = createResyncBackoff(resyncMs);
 
-  async function signal(uid: string, { ref, view }: Owner, isWithheld = false): Promise<void> {
-    if (!isWithheld) await signalOwner(installation, ref, view);
+  function note(uid: string, { ref, view }: Owner, isWithheld: boolean): void {
     seen.set(uid, { text: textOf(view), workflowId: workflowId(installation.name, view.kind, ref), isWithheld });
   }
 
@@ -48,7 +47,8 @@ export function createOwnerController(context: OwnerControllerContext) {
     const { view } = owner;
     if (last?.text === textOf(view)) return;
     const isWorthIt = last === undefined || view.orphans === true || isWorthAStep(view);
-    await signal(uid, owner, !isWorthIt);
+    if (isWorthIt) await signalOwner(installation, owner.ref, view);
+    note(uid, owner, !isWorthIt);
   }
 
   /** Starts a workflow that somebody has terminated, and signals what was withheld or may have been lost. */
@@ -56,9 +56,11 @@ export function createOwnerController(context: OwnerControllerContext) {
     const owner = viewOwner(context, uid);
     if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
     const text = textOf(owner.view);
-    const isDue = seen.get(uid)?.isWithheld === true || backoff.isDue(uid, text);
-    if (isDue) await signal(uid, owner);
+    const last = seen.get(uid);
+    const isDue = last?.isWithheld === true || backoff.isDue(uid, text);
+    if (isDue) await signalOwner(installation, owner.ref, owner.view);
     else await startWorkflow(installation, owner.view.kind, owner.ref);
+    if (isDue && seen.get(uid) === last) note(uid, owner, false); // else a change was handled meanwhile
     backoff.note(uid, text, isDue);
   }
 

@@ -92,8 +92,11 @@ export function createQueue({ handle, concurrency, delayMs, restMs = 0, logger }
   }
 
   function rest(key: string): void {
-    restedAt.set(key, performance.now() + restMs);
-    setTimeout(() => restedAt.delete(key), restMs).unref();
+    const untilMs = performance.now() + restMs;
+    restedAt.set(key, untilMs);
+    setTimeout(() => {
+      if (restedAt.get(key) === untilMs) restedAt.delete(key);
+    }, restMs).unref();
   }
 
   return {

@@ -26,7 +26,7 @@ ReusableVMWorkflow.prototype.activate = async function (activation) {
   try {
     return await limited(() => activate.call(this, activation));
   } catch (error) {
-    // As the SDK answers when a limit of its own has passed. Other errors were answered by `activate`.
+    // As the SDK answers when a limit of its own has passed.
     return { runId: this.runId, failed: { failure: this['activator'].errorToFailure(error) } };
   }
 };

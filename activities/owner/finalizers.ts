@@ -1,5 +1,6 @@
 /** Our finalizer on owners of machines and on their sets: added first, removed last. */
 import type { KubeObject, Resource } from '../../api/objects.ts';
+import { controllerOf } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { type OwnerContext, ownSets } from './step.ts';
@@ -44,11 +45,17 @@ export async function removeFinalizer<T extends KubeObject>(
   });
 }
 
-/** Deletes the sets, and removes our finalizer from them and the owner: the end of a deletion. */
+/**
+ * Deletes the sets, and removes our finalizer from them and the owner: the end of a deletion. Nothing is released while a
+ * set has a machine, also where a reading by label has missed it.
+ */
 export async function release(context: OwnerContext): Promise<void> {
   const { deps, api, sets, deployments, ref, kind } = context;
   const { finalizer } = api.marks;
-  for (const { metadata } of await ownSets(context)) {
+  const own = await ownSets(context);
+  const machines = await deps.control.list(api.kinds.machine, { namespace: ref.namespace });
+  if (machines.items.some((machine) => own.some(({ metadata }) => metadata.uid === controllerOf(machine)))) return;
+  for (const { metadata } of own) {
     const { namespace = '', name, uid } = metadata;
     if (kind === 'MachineDeployment') {
       await ignoreGoneOrChanged(() => deps.control.delete(sets, { namespace, name }, { preconditions: { uid } }));

@@ -1,7 +1,7 @@
 /** What the workflow of a MachineDeployment, or of a MachineSet without one, reads and does in Kubernetes. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OwnerApi } from '../../api/dialect.ts';
-import type { OwnerPlan, OwnerSnapshot, RolloutBlockers, SeenByWatcher } from '../../api/model/owner.ts';
+import type { LastSeen, OwnerPlan, OwnerReading, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { toCandidates } from '../../api/owner/candidates.ts';
@@ -22,7 +22,7 @@ const maxCandidates = 100;
 
 export function createOwnerActivities(deps: OwnerDeps) {
   const { control, target } = deps;
-  const readOwned = createOwnedReader(control);
+  const reader = createOwnedReader(control);
 
   return {
     /**
@@ -33,16 +33,16 @@ export function createOwnerActivities(deps: OwnerDeps) {
      * see `createOwnedReader`.
      * @param notBeforeMs when to read, ms since the epoch, at most a second from now: changes until then are in one
      *   reading. A timer of the workflow takes at least a second.
-     * @param seen how much a watcher has seen, if it has
+     * @param last what is known of earlier readings; without it everything is listed
      */
     async observeOwner(
       ref: ObjectRef,
       kind: OwnerKind,
       notBeforeMs: number,
-      seen?: SeenByWatcher,
-    ): Promise<OwnerSnapshot | null> {
+      last?: LastSeen,
+    ): Promise<OwnerReading | null> {
       await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
-      return snapshotOwner(contextOf(deps, ref, kind), readOwned, maxCandidates, seen);
+      return snapshotOwner(contextOf(deps, ref, kind), reader, maxCandidates, last);
     },
 
     /**
@@ -70,30 +70,32 @@ export function createOwnerActivities(deps: OwnerDeps) {
 /** The body of `observeOwner`. @param maxCandidates most candidates of one reading */
 export async function snapshotOwner(
   context: OwnerContext,
-  readOwned: OwnedReader,
+  reader: OwnedReader,
   maxCandidates: number,
-  seen?: SeenByWatcher,
-): Promise<OwnerSnapshot | null> {
+  last?: LastSeen,
+): Promise<OwnerReading | null> {
   const { api, ref } = context;
   const { namespace } = ref;
   const owner = await readOwner(context);
   if (owner === undefined) return null;
+  const isLastReader = last?.reader === reader.id;
   const labels = (owner.deployment ?? owner.set).spec?.selector?.matchLabels;
   const sets = owner.set
     ? [owner.set]
-    : await readOwned({
-        ...{ resource: context.sets, namespace, owners: [ref.uid], labels },
+    : await reader.read({
+        ...{ resource: context.sets, namespace, owners: [ref.uid], labels, isLastReader },
         names: [setNameOf(api, owner.deployment)], // the last step may have created it
-        seen: seen?.sets,
+        seen: last?.sets,
       });
   const own = sets.filter((set) => set === owner.set || controllerOf(set) === ref.uid);
-  const machines = await readOwned({
+  const machines = await reader.read({
     resource: api.kinds.machine,
     namespace,
     owners: own.map(({ metadata }) => metadata.uid),
     labels,
+    isLastReader,
     names: own.flatMap((set) => recordedCreation(set)?.names ?? []),
-    seen: seen?.machines,
+    seen: last?.machines,
   });
   const view =
     owner.set === undefined
@@ -103,6 +105,7 @@ export async function snapshotOwner(
     view,
     candidates: toCandidates(api, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
+    reader: reader.id,
   };
 }
 

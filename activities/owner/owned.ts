@@ -1,4 +1,5 @@
 /** What an owner of machines owns, read by quorum, at a cost that depends on what it owns and not on its neighbours. */
+import { randomUUID } from 'node:crypto';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { controllerOf } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -11,80 +12,83 @@ export interface OwnedQuery<T extends KubeObject> {
   /** UIDs of the controllers. */
   readonly owners: readonly string[];
   /** The labels that the objects were made with. Anybody can change those, so they are only a hint. */
-  readonly labels: Readonly<Record<string, string>> | undefined;
+  readonly labels: Readonly<Record<string, string>> | null | undefined;
   /** Names that such objects may have, whatever their labels. */
   readonly names?: readonly string[];
   /** How many a watcher has seen. */
   readonly seen?: number | undefined;
+  /** Whether this reader has read them last. */
+  readonly isLastReader: boolean;
 }
 
-/** Returns what was asked for, and objects of others. */
-export type OwnedReader = <T extends KubeObject>(query: OwnedQuery<T>) => Promise<T[]>;
+export interface OwnedReader {
+  /** Differs in each worker. */
+  readonly id: string;
+  /** Returns what was asked for, and objects of others. */
+  read<T extends KubeObject>(query: OwnedQuery<T>): Promise<T[]>;
+}
 
-/** What was last known of a namespace: the UID of the controller of each object, by name. */
+/** Names of the objects that a controller had. */
 interface Known {
-  readonly controllers: Map<string, string | undefined>;
-  readonly listedAtMs: number;
+  readonly names: ReadonlySet<string>;
+  readonly readAtMs: number;
 }
 
 /** How long a full list is the base of lists by label, ms: as long as a resync. */
 const maxAgeMs = 60_000;
+/** How long it is remembered what an owner had that nobody reads, ms. */
+const forgetAfterMs = 10 * 60_000;
 /** With more absent objects a full list is cheaper than to look for each. */
-const maxAbsent = 50;
+const maxAbsent = 20;
 
 /**
- * Reads objects by label where that leaves at least half of a namespace out. What it expects and the label does not find,
- * it reads by name. If any of that still belongs to the owner, everything is listed; also when a watcher has seen more, at
- * first, and once a minute.
+ * Reads objects by label where that leaves at least half of a namespace out. What it has read before and the label does not
+ * find, it reads by name. If any of that still belongs to the owner, everything is listed; also where another worker has
+ * read last, when a watcher has seen more, and once a minute.
  */
 export function createOwnedReader(control: KubeClient): OwnedReader {
-  const lists = new Map<string, Known>();
-  const underWay = new Map<string, Promise<unknown>>();
+  const lists = new Map<string, { readonly total: number; readonly atMs: number }>();
+  const known = new Map<string, Known>();
 
   async function listAll<T extends KubeObject>({ resource, namespace }: OwnedQuery<T>): Promise<T[]> {
-    const listedAtMs = Date.now();
+    const atMs = performance.now();
     const { items } = await control.list(resource, { namespace });
-    const controllers = new Map(items.map((item) => [item.metadata.name, controllerOf(item)]));
-    lists.set(keyOf(resource, namespace), { controllers, listedAtMs });
+    lists.set(listKey(resource, namespace), { total: items.length, atMs });
+    for (const [key, { readAtMs }] of known) if (readAtMs < atMs - forgetAfterMs) known.delete(key);
     return items;
   }
 
   /** undefined: all have to be listed. */
   async function listByLabel<T extends KubeObject>(query: OwnedQuery<T>): Promise<T[] | undefined> {
-    const { resource, namespace, owners, labels = {}, names = [], seen = 0 } = query;
-    const { controllers, listedAtMs } = lists.get(keyOf(resource, namespace)) ?? { listedAtMs: 0 };
-    if (controllers === undefined || Date.now() > listedAtMs + maxAgeMs || Object.keys(labels).length === 0) return;
-    const isOwn = (object: KubeObject) => owners.includes(controllerOf(object) ?? '');
-    const before = [...controllers].flatMap(([name, owner]) => (owners.includes(owner ?? '') ? [name] : []));
-    if (2 * before.length > controllers.size) return;
+    const { resource, namespace, owners, names = [], seen = 0, isLastReader } = query;
+    const labels = Object.entries(query.labels ?? {});
+    const last = lists.get(listKey(resource, namespace));
+    if (!isLastReader || labels.length === 0 || last === undefined) return;
+    const before = owners.map((owner) => known.get(knownKey(resource, owner))?.names);
+    const expected = new Set(before.flatMap((each) => [...(each ?? [])]));
+    const isOld = performance.now() > last.atMs + maxAgeMs;
+    if (isOld || before.includes(undefined) || 2 * expected.size > last.total) return;
 
-    const items = await listLabelled(resource, namespace, labels);
+    const labelSelector = labels.map(([key, value]) => `${key}=${value}`).join();
+    const items = await listLabelled(resource, namespace, labelSelector);
     if (items === undefined) return;
     const listed = new Set(items.map(({ metadata }) => metadata.name));
-    const absent = [...new Set([...before, ...names])].filter((name) => !listed.has(name));
+    const absent = [...new Set([...expected, ...names])].filter((name) => !listed.has(name));
     if (absent.length > maxAbsent) return;
-    const others: T[] = [];
-    for (const name of absent) {
-      const found = await control.find(resource, { namespace, name });
-      if (found === undefined) controllers.delete(name);
-      else others.push(found);
-    }
-    for (const item of [...items, ...others]) controllers.set(item.metadata.name, controllerOf(item));
-    const count = items.filter(isOwn).length;
+    const found = await Promise.all(absent.map((name) => control.find(resource, { namespace, name })));
+    const isOwn = (object?: KubeObject) => object !== undefined && owners.includes(controllerOf(object) ?? '');
     // A watcher's view may be older than this reading: what has gone since the last reading is no reason to list all.
-    if (others.some(isOwn) || count + absent.length < seen) return;
-    return [...items, ...others];
+    const gone = absent.filter((name) => expected.has(name)).length;
+    if (found.some((object) => isOwn(object)) || items.filter((item) => isOwn(item)).length + gone < seen) return;
+    return items;
   }
 
   /** undefined: the API server refuses the labels. A lax schema may let through what no object can have. */
   async function listLabelled<T extends KubeObject>(
     resource: Resource<T>,
     namespace: string,
-    labels: Readonly<Record<string, string>>,
+    labelSelector: string,
   ): Promise<T[] | undefined> {
-    const labelSelector = Object.entries(labels)
-      .map(([key, value]) => `${key}=${value}`)
-      .join();
     try {
       return (await control.list(resource, { namespace, labelSelector })).items;
     } catch (error) {
@@ -93,22 +97,26 @@ export function createOwnedReader(control: KubeClient): OwnedReader {
     }
   }
 
-  return async (query) => {
-    const key = keyOf(query.resource, query.namespace);
-    // A list that began earlier is no answer to this reading: it only says which names to expect.
-    await underWay.get(key)?.catch(() => undefined);
-    const found = await listByLabel(query);
-    if (found !== undefined) return found;
-    const all = listAll(query);
-    underWay.set(key, all);
-    try {
-      return await all;
-    } finally {
-      if (underWay.get(key) === all) underWay.delete(key);
-    }
+  return {
+    id: randomUUID(),
+    async read(query) {
+      const { resource, owners } = query;
+      if (owners.length === 0) return [];
+      const items = (await listByLabel(query)) ?? (await listAll(query));
+      for (const owner of owners) {
+        const own = items.filter((item) => controllerOf(item) === owner);
+        const names = new Set(own.map(({ metadata }) => metadata.name));
+        known.set(knownKey(resource, owner), { names, readAtMs: performance.now() });
+      }
+      return items;
+    },
   };
 }
 
-function keyOf({ group, plural }: Resource<KubeObject>, namespace: string): string {
+function listKey({ group, plural }: Resource<KubeObject>, namespace: string): string {
   return `${group}/${plural}/${namespace}`;
+}
+
+function knownKey({ group, plural }: Resource<KubeObject>, owner: string): string {
+  return `${group}/${plural}/${owner}`;
 }

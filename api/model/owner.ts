@@ -118,10 +118,18 @@ export interface OwnerSnapshot {
   readonly pendingCreations: readonly PendingCreation[];
 }
 
-/** How much a watcher has seen of what an owner owns. From a cache: it may be too much or too little. */
-export interface SeenByWatcher {
-  readonly sets: number;
-  readonly machines: number;
+/** What a run knows of what an owner has, for its next reading. */
+export interface LastSeen {
+  /** Who has made the last reading of the run; left out before its first. */
+  readonly reader?: string;
+  /** How many a watcher has seen since, if it has. From a cache: it may be too much or too little. */
+  readonly sets?: number;
+  readonly machines?: number;
+}
+
+/** What a run plans with, and who has read it. */
+export interface OwnerReading extends OwnerSnapshot {
+  readonly reader: string;
 }
 
 /** Machines that a step creates or has created in a set, as the annotation of the set records them. */

@@ -20,11 +20,12 @@ export function takeLessMemory(): void {
   // The SDK keeps the last answer of each workflow. In a slab of 64 KiB, the default, it would keep the whole slab alive.
   Buffer.poolSize = 8 * 1024;
   const { execArgv, argv, execPath, env } = process;
-  if ([...execArgv, env.NODE_OPTIONS].some((given) => given?.includes(semiSpace))) return;
+  if ([...execArgv, env.NODE_OPTIONS].some((given) => given?.replaceAll('_', '-').includes(semiSpace))) return;
   const variables = {
     MALLOC_ARENA_MAX: '2', // glibc otherwise keeps free memory for each of many threads
     NODE_COMPILE_CACHE: compileCache,
     ...env,
   };
-  process.execve?.(execPath, [execPath, ...v8Flags, ...execArgv, ...argv.slice(1)], variables);
+  if (process.platform !== 'win32')
+    process.execve?.(execPath, [execPath, ...v8Flags, ...execArgv, ...argv.slice(1)], variables);
 }

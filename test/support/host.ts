@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
+import { takeLessMemory } from '../../cli/process/less-memory.ts';
 
 /** What an installation is started with. */
 export interface HostRequest {
@@ -19,6 +20,8 @@ export interface HostRequest {
   /** Takes the log, JSON lines. */
   readonly logFile: string;
 }
+
+takeLessMemory(); // as `millwright run`
 
 interface Hosted {
   readonly logFile: string;

@@ -41,7 +41,11 @@ export interface WorldOptions {
 export function createWorld(options: WorldOptions) {
   const { replicas, strategy = 'RollingUpdate', maxSurge, maxUnavailable, limit } = options;
   const cluster = new MemoryCluster();
-  const readOwned = createOwnedReader(cluster.client());
+  /** Those of two workers, which make three readings in turn. */
+  const readers = [createOwnedReader(cluster.client()), createOwnedReader(cluster.client())] as const;
+  let readings = 0;
+  /** Who has made the last reading of the run. */
+  let reader: string | undefined;
   /** What the workflow remembers, see `OwnerRun.created`. */
   let created = new Map<string, string>();
   const { uid } = cluster.create(machineDeployments, {
@@ -69,8 +73,13 @@ export function createWorld(options: WorldOptions) {
 
   /** What the workflow plans with. */
   async function observe(): Promise<OwnerSnapshot | undefined> {
-    const reading = await snapshotOwner(context(), readOwned, limit);
-    return reading === null ? undefined : withoutCreated({ created }, reading);
+    readings += 1;
+    const next = readers[Math.floor(readings / 3) % 2 === 0 ? 0 : 1];
+    const reading = await snapshotOwner(context(), next, limit, reader === undefined ? {} : { reader });
+    if (reading === null) return undefined;
+    const { reader: by, ...snapshot } = reading;
+    reader = by;
+    return withoutCreated({ created }, snapshot);
   }
 
   async function run(plan: OwnerPlan, gate?: WriteGate): Promise<void> {
@@ -105,6 +114,7 @@ export function createWorld(options: WorldOptions) {
     });
     await Promise.race([step, stopped.opened]);
     created = new Map();
+    reader = undefined;
     await meanwhile();
     resumed.open();
     await step;

@@ -5,7 +5,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { OwnerActivities } from '../../activities/owner/index.ts';
-import type { OwnerPlan, OwnerSnapshot, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
+import type { OwnerPlan, OwnerReading, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { setUpWorkers } from '../../test/support/shared-workers.ts';
 import { eventually } from '../../test/support/until.ts';
@@ -55,7 +55,7 @@ const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, Search
 
 /** What the activities answer, and what they were asked. */
 let view: OwnerView | undefined;
-let pendingCreations: OwnerSnapshot['pendingCreations'];
+let pendingCreations: OwnerReading['pendingCreations'];
 let observe: () => void;
 const blockedBy: RolloutBlockers = {
   count: 2,
@@ -75,10 +75,10 @@ const workers = setUpWorkers((taskQueue) => ({ [taskQueue]: activities }));
 const { taskQueue } = workers;
 
 const activities: OwnerActivities = {
-  observeOwner: async (): Promise<OwnerSnapshot | null> => {
+  observeOwner: async (): Promise<OwnerReading | null> => {
     readings += 1;
     observe();
-    return view === undefined ? null : { view, candidates: [], pendingCreations };
+    return view === undefined ? null : { view, candidates: [], pendingCreations, reader: 'this worker' };
   },
   listBlockers: async () => {
     await beforeHoldups();

@@ -11,7 +11,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { OwnerKind } from '../../activities/owner/index.ts';
-import type { OwnerView, SeenByWatcher } from '../../api/model/owner.ts';
+import type { OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { safeAlphabet } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
@@ -62,10 +62,10 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
   handleMessages(run);
   await reportFailedRun(run);
   for (;;) {
-    const seen = run.observed && seenIn(run.observed);
+    const { observed } = run;
     delete run.observed;
     run.refreshNow = false;
-    const outcome = await runStep(run, seen);
+    const outcome = await runStep(run, observed);
     if (outcome === 'gone') return;
     if (outcome === 'done' && run.observed === undefined && !run.refreshNow) return;
     // The next run starts with a reading, so signals that this run has not handled are not lost.
@@ -114,13 +114,15 @@ function isLong(): boolean {
 type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'requestFailed' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
-async function runStep(run: OwnerRun, seen: SeenByWatcher | undefined): Promise<StepOutcome> {
+async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<StepOutcome> {
   const { ref, kind } = run;
   const askedMs = Date.now();
   try {
-    const reading = await observeOwner(ref, kind, run.nextStepMs, seen);
+    const last = { ...(run.reader !== undefined && { reader: run.reader }), ...(observed && countsOf(observed)) };
+    const reading = await observeOwner(ref, kind, run.nextStepMs, last);
     run.nextStepMs = Date.now() + stepPauseMs;
     if (reading === null) return 'gone';
+    run.reader = reading.reader;
     if (Date.now() > askedMs + maxReadingAgeMs) {
       run.clock = afterOutage(run.clock, Date.now());
       return 'outdated';
@@ -146,7 +148,7 @@ async function runStep(run: OwnerRun, seen: SeenByWatcher | undefined): Promise<
   }
 }
 
-function seenIn({ sets }: OwnerView): SeenByWatcher {
+function countsOf({ sets }: OwnerView) {
   return { sets: sets.length, machines: sumOf(sets, ({ total }) => total) };
 }
 

@@ -13,6 +13,8 @@ export interface OwnerRun {
   observed?: OwnerView;
   /** Hash of the template that this run rolls out, from its first reading on. */
   hash?: string;
+  /** Who has made the last reading. */
+  reader?: string;
   /** A signal asks for the next reading at once. */
   refreshNow: boolean;
   /** When the next step may start, ms since the epoch. */

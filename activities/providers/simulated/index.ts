@@ -19,7 +19,7 @@ import { type CloudVm, type CloudResource as Listed, partKinds, SimulatedProvide
 const settleSeconds = 2;
 /** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
 const deletionPatienceMs = 20_000;
-const pollMs = 500;
+const pollMs = 100;
 
 /** CSI driver whose volumes this cloud would attach. */
 const csiDriver = 'csi.simulated.millwright.dev';
