@@ -139,6 +139,8 @@ export interface PendingCreation {
   readonly names: readonly string[];
   /** Names of the machines that do not exist. */
   readonly missing: readonly string[];
+  /** This run has planned it: no step of a lost run goes on from it. */
+  readonly isOwn?: true;
 }
 
 /** What a rollout waits for, as read live. */

@@ -79,13 +79,11 @@ describe('a MachineDeployment', () => {
       const { status } = await control.get(machineDeployments, key);
       return status?.availableReplicas === 100 && status.readyReplicas === 100 ? status : undefined;
     });
-    const setStatus = (await control.get(machineSets, { namespace, name: set?.metadata.name ?? '' })).status;
-    expect(setStatus).toMatchObject({
-      replicas: 100,
-      fullyLabeledReplicas: 100,
-      readyReplicas: 100,
-      availableReplicas: 100,
+    const setStatus = await until('the counts of the set are written, too', async () => {
+      const { status } = await control.get(machineSets, { namespace, name: set?.metadata.name ?? '' });
+      return status?.availableReplicas === 100 ? status : undefined;
     });
+    expect(setStatus).toMatchObject({ replicas: 100, fullyLabeledReplicas: 100, readyReplicas: 100 });
 
     await millwright.scale('pool', 30);
     await millwright.untilMachines(30, 'Running', 120_000);

@@ -15,6 +15,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { isEmpty, planOwner } from '../../workflows/rollout/plan.ts';
+import { withOwnCreations } from '../../workflows/rollout/state.ts';
 import { newNamespace, testClient, testKubeconfig } from './kube.ts';
 import { refOf } from './refs.ts';
 
@@ -98,7 +99,14 @@ export function setUpOwners() {
 
   /** What the workflow would do next. */
   const planFor = async (ref: ObjectRef, kind?: OwnerKind): Promise<OwnerPlan> => decide(await read(ref, kind));
-  const decide = (reading: OwnerSnapshot) => planOwner(reading, (prefix) => `${prefix}-${++machinesNamed}`);
+  /** By set, as one run remembers them. */
+  const planned = new Map<string, string>();
+  const decide = (reading: OwnerSnapshot) => {
+    const known = withOwnCreations({ created: new Map(), planned }, reading);
+    const plan = planOwner(known, (prefix) => `${prefix}-${++machinesNamed}`);
+    for (const { set, id } of plan.create) planned.set(set, id);
+    return plan;
+  };
 
   /** Steps until there is nothing to do; each is done twice, as after a crash. */
   async function settle(ref: ObjectRef, kind: OwnerKind = 'MachineDeployment'): Promise<void> {

@@ -17,7 +17,7 @@ import { orphanFinalizer } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import { controllerOf, isOrphaning } from '../../api/owner/view.ts';
-import { withoutCreated } from '../../workflows/rollout/state.ts';
+import { withOwnCreations } from '../../workflows/rollout/state.ts';
 import { MemoryCluster, type WriteGate } from './memory-cluster.ts';
 
 export type World = ReturnType<typeof createWorld>;
@@ -46,8 +46,9 @@ export function createWorld(options: WorldOptions) {
   let readings = 0;
   /** Who has made the last reading of the run. */
   let reader: string | undefined;
-  /** What the workflow remembers, see `OwnerRun.created`. */
+  /** What the workflow remembers, see `OwnerRun`. */
   let created = new Map<string, string>();
+  let planned = new Map<string, string>();
   const { uid } = cluster.create(machineDeployments, {
     metadata: { name: 'pool', namespace },
     spec: {
@@ -79,10 +80,11 @@ export function createWorld(options: WorldOptions) {
     if (reading === null) return undefined;
     const { reader: by, ...snapshot } = reading;
     reader = by;
-    return withoutCreated({ created }, snapshot);
+    return withOwnCreations({ created, planned }, snapshot);
   }
 
   async function run(plan: OwnerPlan, gate?: WriteGate): Promise<void> {
+    for (const { set, id } of plan.create) planned.set(set, id);
     await applyPlan({ ...context(gate), plan, signal: new AbortController().signal });
   }
 
@@ -114,6 +116,7 @@ export function createWorld(options: WorldOptions) {
     });
     await Promise.race([step, stopped.opened]);
     created = new Map();
+    planned = new Map();
     reader = undefined;
     await meanwhile();
     resumed.open();

@@ -358,6 +358,26 @@ async function settleOnce(world: World): Promise<boolean> {
   return steps + leaving.length + coming.length > 0;
 }
 
+/** A step of a lost run goes on that was planned after a creation whose machine has failed and gone. */
+const replacedBeforeTheRunWasLost = {
+  from: {
+    ...{ replicas: 3, strategy: 'RollingUpdate' as const, maxSurge: 0, maxUnavailable: 0, limit: 5 },
+    before: [
+      { className: 'a', replicas: 0, hasOurFinalizer: true },
+      { className: 'a', replicas: 1, hasOurFinalizer: false },
+    ],
+  },
+  events: [
+    { kind: 'phase', pick: 0, phase: 'Running' },
+    { kind: 'step', maxWrites: 5 },
+    { kind: 'scale', replicas: 4 },
+    { kind: 'step' },
+    { kind: 'phase', pick: 15, phase: 'Failed' },
+    { kind: 'step' },
+    { kind: 'overlap', maxWrites: 0 },
+  ] satisfies Happening[],
+};
+
 describe('planOwner, whatever happens', () => {
   it('[invariant 5] bounds every act, and comes to rest with the machines that were asked for', () => {
     return fc.assert(
@@ -377,7 +397,7 @@ describe('planOwner, whatever happens', () => {
         expect(view.sets.filter((set) => set.isNew)).toMatchObject([{ total: view.replicas, replicas: view.replicas }]);
         expect(world.machines).toHaveLength(view.replicas);
       }),
-      { numRuns: 250 },
+      { numRuns: 250, examples: [[replacedBeforeTheRunWasLost.from, replacedBeforeTheRunWasLost.events]] },
     );
   });
 

@@ -67,7 +67,12 @@ describe('planOwner', () => {
     ]);
     expect(created(planFor(lacking(2), [], pendingCreations))).toEqual(['b']);
     const refused = [{ set: 'pool-1', id: 'first', names: ['b', 'c'], missing: ['b', 'c'] }];
-    expect(planFor(lacking(1), [], refused).create).toMatchObject([{ id: 'first', names: ['b', 'c'] }]);
+    const own = refused.map((pending) => ({ ...pending, isOwn: true as const }));
+    expect(planFor(lacking(1), [], own).create).toMatchObject([{ id: 'first', names: ['b', 'c'] }]);
+    // Of a lost run: a step of that run which would have followed it must not act any more.
+    expect(planFor(lacking(1), [], refused).create).toMatchObject([
+      { id: 'creation-1', names: ['b', 'c'], continues: 'first' },
+    ]);
     expect(planFor(lacking(2)).create).toEqual([
       { set: 'pool-1', uid: set.uid, id: 'creation-2', names: ['pool-1-1'] },
     ]);

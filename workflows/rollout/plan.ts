@@ -140,8 +140,9 @@ function planCreation(
     headroom -= count;
     const pending = pendingCreations.find((creation) => creation.set === set.name);
     const names = Array.from({ length: count }, (_, i) => pending?.missing[i] ?? newName(set.name));
-    // The same machines are the same creation: a step that is refused again and again changes no set.
-    const isSame = pending !== undefined && pending.names.join() === names.join();
+    // The same machines are the same creation: a step that is refused again and again changes no set. That of a lost run
+    // gets another id, so that a step which would have followed it, and may still do so, finds that it comes too late.
+    const isSame = pending?.isOwn === true && pending.names.join() === names.join();
     const id = isSame ? pending.id : newName('creation');
     create.push({ set: set.name, uid: set.uid, id, names, ...(pending && { continues: pending.id }) });
   }

@@ -25,7 +25,7 @@ import { checkDeadline, watchDeadline } from './deadline.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
 import { doingOf, report, reportError } from './report.ts';
-import { newOwnerRun, type OwnerRun, toRolloutState, withoutCreated } from './state.ts';
+import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations } from './state.ts';
 
 /**
  * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
@@ -131,9 +131,10 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     run.hash ??= view.template.hash;
     if (run.hash !== view.template.hash) return 'replaced';
     await checkDeadline(run, view);
-    const plan = planOwner(withoutCreated(run, reading), newName, isReportedLate(run.clock, view));
+    const plan = planOwner(withOwnCreations(run, reading), newName, isReportedLate(run.clock, view));
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 ? 'done' : 'waiting';
+    for (const { set, id } of plan.create) run.planned.set(set, id);
     await actOnOwner(ref, kind, plan);
     for (const { set, id } of plan.create) run.created.set(set, id);
     return 'acted';

@@ -21,6 +21,8 @@ export interface OwnerRun {
   nextStepMs: number;
   /** By set, the id of the last creation that this run has completed. */
   readonly created: Map<string, string>;
+  /** By set, the id of the last creation that this run has planned. */
+  readonly planned: Map<string, string>;
   /** Steps in a row in which a request failed. */
   failuresInARow: number;
   /** Only while a rollout is under way. */
@@ -43,6 +45,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     refreshNow: false,
     nextStepMs: 0,
     created: new Map(),
+    planned: new Map(),
     failuresInARow: 0,
     clock: before?.clock,
     deadlineMs: 0,
@@ -63,10 +66,18 @@ export function toRolloutState({ clock, blockedBy }: OwnerRun): RolloutState | u
   return clock && { clock, ...(blockedBy !== undefined && { blockedBy }) };
 }
 
-/** Creations of this run are over: names of machines that are gone since then are not used again. */
-export function withoutCreated({ created }: Pick<OwnerRun, 'created'>, reading: OwnerSnapshot): OwnerSnapshot {
-  const pendingCreations = reading.pendingCreations.map((pending) =>
-    created.get(pending.set) === pending.id ? { ...pending, missing: [] } : pending,
-  );
+/**
+ * A reading with what the run knows of creations. Those that it has completed are over: names of machines that are gone
+ * since then are not used again.
+ */
+export function withOwnCreations(
+  { created, planned }: Pick<OwnerRun, 'created' | 'planned'>,
+  reading: OwnerSnapshot,
+): OwnerSnapshot {
+  const pendingCreations = reading.pendingCreations.map((pending) => ({
+    ...pending,
+    ...(created.get(pending.set) === pending.id && { missing: [] }),
+    ...(planned.get(pending.set) === pending.id && { isOwn: true as const }),
+  }));
   return { ...reading, pendingCreations };
 }
