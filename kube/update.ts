@@ -42,3 +42,13 @@ export async function ignoreGoneOrChanged(request: () => Promise<unknown>): Prom
     if (!isConflict(error) && !isNotFound(error)) throw error;
   }
 }
+
+/** Sends a request for one object. null: the object is not there. */
+export async function orNull<T>(request: () => Promise<T>): Promise<T | null> {
+  try {
+    return await request();
+  } catch (error) {
+    if (isNotFound(error)) return null;
+    throw error;
+  }
+}

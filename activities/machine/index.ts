@@ -12,17 +12,17 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
-import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
+import { toNodeView } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { type Node, nodes } from '../../kube/core.ts';
-import { isConflict, isInvalid, isNotFound } from '../../kube/errors.ts';
+import { isConflict, isInvalid } from '../../kube/errors.ts';
 import type { EventRecorder } from '../../kube/events.ts';
-import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { withoutFinalizer } from '../finalizer.ts';
 import { localRequest } from '../local-request.ts';
+import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
@@ -71,7 +71,7 @@ export type Known = Pick<MachineSnapshot, 'resourceVersion' | 'createdAt' | 'sta
 
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {
-  const { control, target, events, defaults } = deps;
+  const { control, events, defaults } = deps;
 
   async function patchMachine(ref: ObjectRef, metadata: object, rest: object = {}): Promise<KubeObject | null> {
     const { kinds } = dialectOf(ref.dialect);
@@ -168,11 +168,15 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
+  const { viewNode, markNode, isNodeTaken, removeNode, uncordonNode } = createNodeActivities(deps);
 
   return {
     readSource,
     ensureUserData,
     removeUserData,
+    isNodeTaken,
+    removeNode,
+    uncordonNode,
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {
@@ -192,9 +196,10 @@ export function createMachineActivities(deps: MachineDeps) {
       mayHaveVm: boolean,
       sourceVersion?: string,
     ): Promise<Beginning | null> {
-      const { problem: ofMachine, source } = seen;
-      const reading =
-        ofMachine === undefined ? await readSource(ref, source, sourceVersion) : { version: '', problem: ofMachine };
+      const isUsable = seen.problem === undefined;
+      const reading = isUsable
+        ? await readSource(ref, seen.source, sourceVersion)
+        : { version: '', problem: seen.problem };
       if (seen.managed) return { reading };
       const { cloud, problem } = reading;
       const usable = problem === undefined && cloud !== undefined ? [cloud] : [];
@@ -293,17 +298,6 @@ export function createMachineActivities(deps: MachineDeps) {
       });
     },
 
-    /**
-     * Whether a Node of this name is that of another VM than the one with this provider ID: its own provider ID says so
-     * or, while it has none, the machine that it refers to. A Node that cannot be read keeps no VM from joining.
-     */
-    async isNodeTaken({ dialect, name }: ObjectRef, nodeName: string, providerID: string): Promise<boolean> {
-      const { nodeMachineLabel } = dialectOf(dialect).marks;
-      const node = await target.find(nodes, { name: nodeName }, localRequest()).catch(() => undefined);
-      if (node?.spec?.providerID !== undefined) return isOfAnother(node, providerID);
-      return (node?.metadata.labels?.[nodeMachineLabel] ?? name) !== name;
-    },
-
     /** Writes what is reported, with its Event. A Machine in a stage that is not the `seen` one is left as it is. */
     async writeStatus(ref: ObjectRef, seen: Known, report: MachineReport): Promise<MachineSnapshot | null> {
       return snapshot(ref, await writeStatus(ref, seen, report));
@@ -319,7 +313,7 @@ export function createMachineActivities(deps: MachineDeps) {
       report: MachineReport,
       seenNode: NodeView,
     ): Promise<MachineReading | null> {
-      const node = (await markSeenNode(ref, seenNode)) ?? (await markNode(ref, seen));
+      const node = await markNode(ref, seen, seenNode);
       const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
@@ -332,24 +326,6 @@ export function createMachineActivities(deps: MachineDeps) {
       const options = { ...localRequest(), preconditions: { uid: ref.uid } };
       await ignoreGoneOrChanged(() => control.delete(dialectOf(ref.dialect).kinds.machine, ref, options));
       return snapshot(ref, await findMachine(ref));
-    },
-
-    removeNode,
-
-    /** Undoes what a drain has done to the Node of a VM that stays after all. */
-    async uncordonNode({ dialect }: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
-      const node = await target.find(nodes, { name: nodeName }, localRequest());
-      const { type } = dialectOf(dialect).marks.terminating;
-      const condition = node?.status?.conditions?.find((each) => each.type === type);
-      if (node === undefined || isOfAnother(node, providerID) || condition?.status !== 'True') return true;
-      const { uid } = node.metadata;
-      const key = { name: nodeName };
-      const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
-      if ((await orNull(() => target.patch(nodes, key, uncordoned, localRequest()))) === null) return true;
-      const conditions = [{ type, $patch: 'delete' }];
-      const patch = strategicMergePatch({ metadata: { uid }, status: { conditions } });
-      await orNull(() => target.patch(nodes, key, patch, { ...localRequest(), subresource: 'status' }));
-      return true;
     },
 
     /** Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. */
@@ -402,87 +378,6 @@ export function createMachineActivities(deps: MachineDeps) {
       });
     }
   }
-
-  /**
-   * Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone.
-   * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
-   */
-  async function removeNode(ref: ObjectRef, name: string, providerID?: string, seen?: NodeView): Promise<true> {
-    if (seen?.state === 'present' && seen.managed && seen.name === name) {
-      try {
-        await deleteNode(ref, name, seen.uid);
-        return true;
-      } catch (error) {
-        if (!isConflict(error) && !isInvalid(error)) throw error; // else it may have another UID by now
-      }
-    }
-    const node = await target.find(nodes, { name }, localRequest());
-    const owner = node?.metadata.labels?.[dialectOf(ref.dialect).marks.nodeMachineLabel];
-    if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
-    await deleteNode(ref, name, node.metadata.uid);
-    return true;
-  }
-
-  /** Takes our finalizer off the Node with this UID and deletes it. */
-  async function deleteNode(ref: ObjectRef, name: string, uid: string): Promise<void> {
-    const { nodeFinalizer } = dialectOf(ref.dialect).marks;
-    const withoutOurs = strategicMergePatch({
-      metadata: { uid, '$deleteFromPrimitiveList/finalizers': [nodeFinalizer] },
-    });
-    const left = await orNull(() => target.patch(nodes, { name }, withoutOurs, localRequest()));
-    if (left === null) return;
-    await ignoreGoneOrChanged(() => target.delete(nodes, { name }, { ...localRequest(), preconditions: { uid } }));
-  }
-
-  /** A Node that cannot be read is unknown. */
-  async function viewNode(ref: ObjectRef, machine: MachineSnapshot): Promise<NodeView> {
-    try {
-      const node = await findNode(ref, machine);
-      return toNodeView(dialectOf(ref.dialect).marks, node, ref.name, machine.providerID);
-    } catch {
-      return { state: 'unknown' };
-    }
-  }
-
-  /** The Node of a machine, by the name that it stores; or by its VM's provider ID, where the dialect matches so. */
-  async function findNode(
-    { dialect }: ObjectRef,
-    { nodeName, providerID }: MachineSnapshot,
-  ): Promise<Node | undefined> {
-    if (nodeName !== undefined) return target.find(nodes, { name: nodeName }, localRequest());
-    if (providerID === undefined || dialectOf(dialect).policy.nodeMatch !== 'providerID') return undefined;
-    const { items } = await target.list(nodes, localRequest());
-    return items.find(({ spec }) => spec?.providerID !== undefined && vmOf(spec.providerID) === vmOf(providerID));
-  }
-
-  /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
-  async function markSeenNode(ref: ObjectRef, seen: NodeView): Promise<Node | undefined> {
-    if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
-    const { name, uid, resourceVersion } = seen;
-    try {
-      return (await patchMarks(ref, name, { uid, resourceVersion })) ?? undefined;
-    } catch (error) {
-      if (isConflict(error)) return undefined;
-      throw error;
-    }
-  }
-
-  /** The Node of a machine, with the finalizer and the back reference unless it is another's or is being deleted. */
-  async function markNode(ref: ObjectRef, machine: MachineSnapshot): Promise<Node | undefined> {
-    const node = await findNode(ref, machine);
-    if (node === undefined || isOfAnother(node, machine.providerID)) return undefined;
-    const { name, uid, deletionTimestamp } = node.metadata;
-    const { marks } = dialectOf(ref.dialect);
-    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return node;
-    return (await patchMarks(ref, name, { uid })) ?? undefined;
-  }
-
-  /** Adds the finalizer and the back reference to a Node that is `of` this UID and, if given, this version. */
-  async function patchMarks(ref: ObjectRef, name: string, of: object): Promise<Node | null> {
-    const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
-    const metadata = { ...of, finalizers: [nodeFinalizer], labels: { [nodeMachineLabel]: ref.name } };
-    return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
-  }
 }
 
 /** A patch that changes these annotations as well. */
@@ -494,14 +389,4 @@ function withAnnotations(patch: object, annotations: Readonly<Record<string, str
 /** A change of annotations; undefined for none. */
 function annotated(annotations: Readonly<Record<string, string>> | undefined): object | undefined {
   return annotations && { metadata: { annotations } };
-}
-
-/** null for what is not there. */
-async function orNull<T>(request: () => Promise<T>): Promise<T | null> {
-  try {
-    return await request();
-  } catch (error) {
-    if (isNotFound(error)) return null;
-    throw error;
-  }
 }

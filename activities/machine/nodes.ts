@@ -1,0 +1,133 @@
+/** What is done with the Node of a Machine. */
+import { dialectOf } from '../../api/dialects.ts';
+import type { MachineSnapshot } from '../../api/model/machine.ts';
+import type { NodeView } from '../../api/model/node.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
+import { vmOf } from '../../api/provider-id.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { type Node, nodes } from '../../kube/core.ts';
+import { isConflict, isInvalid } from '../../kube/errors.ts';
+import { strategicMergePatch } from '../../kube/patch.ts';
+import { ignoreGoneOrChanged, orNull } from '../../kube/update.ts';
+import { localRequest } from '../local-request.ts';
+
+/** @param deps `target` holds the Nodes. */
+export function createNodeActivities({ target }: { readonly target: KubeClient }) {
+  return {
+    /** A Node that cannot be read is unknown. */
+    async viewNode(ref: ObjectRef, machine: MachineSnapshot): Promise<NodeView> {
+      try {
+        const node = await findNode(ref, machine);
+        return toNodeView(dialectOf(ref.dialect).marks, node, ref.name, machine.providerID);
+      } catch {
+        return { state: 'unknown' };
+      }
+    },
+
+    /**
+     * The Node of a machine, with our finalizer and the back reference unless it is another's or is being deleted.
+     * @param seen is not read again where it is still so
+     */
+    async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
+      return (await markSeenNode(ref, seen)) ?? readAndMarkNode(ref, machine);
+    },
+
+    /**
+     * Whether a Node of this name is that of another VM than the one with this provider ID: its own provider ID says so
+     * or, while it has none, the machine that it refers to. A Node that cannot be read keeps no VM from joining.
+     */
+    async isNodeTaken({ dialect, name }: ObjectRef, nodeName: string, providerID: string): Promise<boolean> {
+      const { nodeMachineLabel } = dialectOf(dialect).marks;
+      const node = await target.find(nodes, { name: nodeName }, localRequest()).catch(() => undefined);
+      if (node?.spec?.providerID !== undefined) return isOfAnother(node, providerID);
+      return (node?.metadata.labels?.[nodeMachineLabel] ?? name) !== name;
+    },
+
+    /**
+     * Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone.
+     * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
+     */
+    async removeNode(ref: ObjectRef, name: string, providerID?: string, seen?: NodeView): Promise<true> {
+      if (seen?.state === 'present' && seen.managed && seen.name === name) {
+        try {
+          await deleteNode(ref, name, seen.uid);
+          return true;
+        } catch (error) {
+          if (!isConflict(error) && !isInvalid(error)) throw error; // else it may have another UID by now
+        }
+      }
+      const node = await target.find(nodes, { name }, localRequest());
+      const owner = node?.metadata.labels?.[dialectOf(ref.dialect).marks.nodeMachineLabel];
+      if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
+      await deleteNode(ref, name, node.metadata.uid);
+      return true;
+    },
+
+    /** Undoes what a drain has done to the Node of a VM that stays after all. */
+    async uncordonNode({ dialect }: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
+      const node = await target.find(nodes, { name: nodeName }, localRequest());
+      const { type } = dialectOf(dialect).marks.terminating;
+      const condition = node?.status?.conditions?.find((each) => each.type === type);
+      if (node === undefined || isOfAnother(node, providerID) || condition?.status !== 'True') return true;
+      const { uid } = node.metadata;
+      const key = { name: nodeName };
+      const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
+      if ((await orNull(() => target.patch(nodes, key, uncordoned, localRequest()))) === null) return true;
+      const conditions = [{ type, $patch: 'delete' }];
+      const patch = strategicMergePatch({ metadata: { uid }, status: { conditions } });
+      await orNull(() => target.patch(nodes, key, patch, { ...localRequest(), subresource: 'status' }));
+      return true;
+    },
+  };
+
+  /** Takes our finalizer off the Node with this UID and deletes it. */
+  async function deleteNode(ref: ObjectRef, name: string, uid: string): Promise<void> {
+    const { nodeFinalizer } = dialectOf(ref.dialect).marks;
+    const withoutOurs = strategicMergePatch({
+      metadata: { uid, '$deleteFromPrimitiveList/finalizers': [nodeFinalizer] },
+    });
+    const left = await orNull(() => target.patch(nodes, { name }, withoutOurs, localRequest()));
+    if (left === null) return;
+    await ignoreGoneOrChanged(() => target.delete(nodes, { name }, { ...localRequest(), preconditions: { uid } }));
+  }
+
+  /** The Node of a machine, by the name that it stores; or by its VM's provider ID, where the dialect matches so. */
+  async function findNode(
+    { dialect }: ObjectRef,
+    { nodeName, providerID }: MachineSnapshot,
+  ): Promise<Node | undefined> {
+    if (nodeName !== undefined) return target.find(nodes, { name: nodeName }, localRequest());
+    if (providerID === undefined || dialectOf(dialect).policy.nodeMatch !== 'providerID') return undefined;
+    const { items } = await target.list(nodes, localRequest());
+    return items.find(({ spec }) => spec?.providerID !== undefined && vmOf(spec.providerID) === vmOf(providerID));
+  }
+
+  /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
+  async function markSeenNode(ref: ObjectRef, seen: NodeView): Promise<Node | undefined> {
+    if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
+    const { name, uid, resourceVersion } = seen;
+    try {
+      return (await patchMarks(ref, name, { uid, resourceVersion })) ?? undefined;
+    } catch (error) {
+      if (isConflict(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async function readAndMarkNode(ref: ObjectRef, machine: MachineSnapshot): Promise<Node | undefined> {
+    const node = await findNode(ref, machine);
+    if (node === undefined || isOfAnother(node, machine.providerID)) return undefined;
+    const { name, uid, deletionTimestamp } = node.metadata;
+    const { marks } = dialectOf(ref.dialect);
+    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return node;
+    return (await patchMarks(ref, name, { uid })) ?? undefined;
+  }
+
+  /** Adds the finalizer and the back reference to a Node that is `of` this UID and, if given, this version. */
+  async function patchMarks(ref: ObjectRef, name: string, of: object): Promise<Node | null> {
+    const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
+    const metadata = { ...of, finalizers: [nodeFinalizer], labels: { [nodeMachineLabel]: ref.name } };
+    return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
+  }
+}
