@@ -52,6 +52,8 @@ export interface WorkersOptions {
   readonly onFailedRun: FailedRunDeps['onFailedRun'];
   /** Providers to serve, of `providerNames`. */
   readonly providers: readonly string[];
+  /** Told of each rate at which requests are sent to a cloud. */
+  readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
   /** Asked before each attempt of an activity. */
   readonly refusal: Refusal;
   readonly logger: Logger;
@@ -77,8 +79,8 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
 
 /** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const { control, logger } = options;
-  const deps = { readSecret: secretReader(control) };
+  const { control, logger, onRequestRate } = options;
+  const deps = { readSecret: secretReader(control), ...(onRequestRate && { onRequestRate }) };
   const clouds = await Promise.all(
     options.providers.map(async (name) => ({ name, provider: await createProvider(name, deps) })),
   );

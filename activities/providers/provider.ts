@@ -43,6 +43,30 @@ export type SecretData = Readonly<Record<string, Buffer | string>>;
 export interface ProviderDeps {
   /** Reads a Secret of the control cluster; undefined when there is none. */
   readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
+  /** Told of each rate at which requests are sent to a cloud, for metrics. */
+  onRequestRate?(labels: RateLabels, rate: RequestRate): void;
+}
+
+/** How fast requests are sent to a cloud. */
+export interface RequestRate {
+  readonly state: RateState;
+}
+
+/** A rate at a moment. */
+export interface RateState {
+  readonly perSecond: number;
+  /** Requests that wait for their turns. */
+  readonly waiting: number;
+  /** Requests that the cloud has throttled so far. */
+  readonly throttled: number;
+}
+
+/** Whose requests a rate is for. Machines with the same credentials share one. */
+export interface RateLabels {
+  readonly provider: string;
+  readonly endpoint: string;
+  /** `<namespace>/<name>` of the Secrets with the credentials. */
+  readonly credentials: string;
 }
 
 interface ProviderErrorOptions {

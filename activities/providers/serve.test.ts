@@ -19,6 +19,8 @@ import { createVmActivities } from './serve.ts';
 import { createSimulatedProvider } from './simulated/index.ts';
 
 const canary = 'canary-2b9d';
+/** Of accounts that tests may have throttled: nobody else shares their rates. */
+const slowTokens = ['slow-1', 'slow-2'];
 const taskQueue = `vms-${randomUUID()}`;
 let dir: string;
 let cloud: SimulatedCloud;
@@ -30,7 +32,7 @@ let client: Client;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'vms-'));
-  cloud = await startSimulatedCloud({ dir, bootMs: 0, deleteMs: 600_000, tokens: [canary] });
+  cloud = await startSimulatedCloud({ dir, bootMs: 0, deleteMs: 600_000, tokens: [canary, ...slowTokens] });
   const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
   Runtime.install({ logger: new DefaultLogger('ERROR'), shutdownSignals: [] });
   native = await NativeConnection.connect({ address });
@@ -39,6 +41,8 @@ beforeAll(async () => {
   const secrets: Record<string, Record<string, string>> = {
     cloud: { token: canary },
     old: { token: `${canary}-old` },
+    slow1: { token: 'slow-1' },
+    slow2: { token: 'slow-2' },
     node: { userData: canary },
   };
   const provider = createSimulatedProvider({ readSecret: async ({ name }) => secrets[name] });
@@ -139,7 +143,7 @@ describe('cloud activities on a Temporal server', () => {
   it('wait as long as a throttling cloud asks for', async () => {
     await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 8 });
 
-    const handle = await start('ensureVm', creation());
+    const handle = await start('ensureVm', creation({ credentials: [{ namespace: 'garden', name: 'slow1' }] }));
 
     await eventually(async () => (await handle.describe()).nextAttemptScheduleTime !== undefined);
     expect((await handle.describe()).currentRetryIntervalMs).toBe(8_000);
@@ -149,7 +153,7 @@ describe('cloud activities on a Temporal server', () => {
   it('tell the caller at once when the cloud asks for longer than that should stay hidden', async () => {
     await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 60 });
 
-    const handle = await start('ensureVm', creation());
+    const handle = await start('ensureVm', creation({ credentials: [{ namespace: 'garden', name: 'slow2' }] }));
 
     expect(await failureOf(handle.result())).toMatchObject({
       type: 'Unavailable',

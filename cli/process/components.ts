@@ -13,7 +13,7 @@ import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '.
 import type { Options } from '../options.ts';
 import { temporalServer } from '../servers.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
-import { countFailedRuns } from './metrics.ts';
+import { countFailedRuns, showRequestRates } from './metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
 
 /** Starts the controllers, with their own connection to Temporal. They act once they lead. */
@@ -97,6 +97,7 @@ export async function startWorkersComponent(
       approvalSeconds,
     },
     onFailedRun: countFailedRuns(registry),
+    onRequestRate: showRequestRates(registry),
     providers: options.providers,
     logger,
   };

@@ -1,6 +1,7 @@
 /** The metrics that /metrics serves. */
-import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { RequestObservation } from '../../kube/client.ts';
+import type { WorkersOptions } from '../../temporal/worker.ts';
 
 export interface Metrics {
   readonly registry: Registry;
@@ -17,6 +18,39 @@ export function countFailedRuns(registry: Registry): (workflowType: string, reas
     registers: [registry],
   });
   return (workflowType, reason) => failed.inc({ workflow_type: workflowType, reason });
+}
+
+/** Shows how fast requests are sent to clouds: a row for each provider, endpoint and credentials. */
+export function showRequestRates(registry: Registry): NonNullable<WorkersOptions['onRequestRate']> {
+  type Told = Parameters<NonNullable<WorkersOptions['onRequestRate']>>;
+  const rates = new Map<string, Told>();
+  const common = { labelNames: ['provider', 'endpoint', 'credentials'], registers: [registry] };
+  new Gauge({
+    ...common,
+    name: 'millwright_cloud_requests_per_second_limit',
+    help: 'Requests that a worker sends to a cloud a second at most. Throttling by the cloud lowers it.',
+    collect() {
+      for (const [labels, rate] of rates.values()) this.set({ ...labels }, rate.state.perSecond);
+    },
+  });
+  new Gauge({
+    ...common,
+    name: 'millwright_cloud_requests_waiting',
+    help: 'Requests that wait until they may be sent to a cloud.',
+    collect() {
+      for (const [labels, rate] of rates.values()) this.set({ ...labels }, rate.state.waiting);
+    },
+  });
+  new Counter({
+    ...common,
+    name: 'millwright_cloud_requests_throttled_total',
+    help: 'Requests that a cloud has throttled.',
+    collect() {
+      this.reset();
+      for (const [labels, rate] of rates.values()) this.inc({ ...labels }, rate.state.throttled);
+    },
+  });
+  return (labels, rate) => rates.set(Object.values(labels).join(' '), [labels, rate]);
 }
 
 /** Metrics of the process itself, and of its requests to API servers. */

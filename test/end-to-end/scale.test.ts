@@ -106,10 +106,12 @@ describe('a MachineDeployment', () => {
 
   it('[mcm 58] leaves nothing in the cloud of a machine whose creation failed half-way', async () => {
     const { control, cloud, namespace } = millwright;
-    await cloud.setFaults({ kind: 'leak', parts: ['nic'], operation: 'create' });
+    const half: Parameters<typeof cloud.setFaults>[0] = { kind: 'leak', parts: ['nic'], operation: 'create' };
+    await cloud.setFaults(half, { kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.createDeployment('half', 1);
     await until('the creation has failed', async () => ((await cloud.resources()).length > 0 ? true : undefined));
     expect(new Set((await cloud.resources()).map(({ kind }) => kind))).toEqual(new Set(['nic']));
+    await cloud.setFaults(half);
 
     await control.delete(machineDeployments, { namespace, name: 'half' });
 

@@ -72,7 +72,7 @@ describe('secrets', () => {
       expect(Date.parse(decode(data?.['expiration']))).toBeGreaterThan(Date.now());
     }
 
-    await cloud.setFaults({ kind: 'throttle', operation: 'create', times: 1 });
+    await cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'create', times: 1 });
     await millwright.untilMachines(3, 'Running', 120_000);
     for (const vm of await cloud.vms()) {
       const token = values.find(({ secret }) => vm.userData.includes(secret));

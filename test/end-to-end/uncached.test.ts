@@ -12,7 +12,7 @@ afterEach(async () => {
 it('[invariant 10] workers that keep no workflow in memory make, replace and delete machines: every task is a replay', async () => {
   millwright = await startInstallation({ flags: ['--max-cached-workflows', '0'] });
   const { cloud, control, namespace } = millwright;
-  await cloud.setFaults({ kind: 'throttle', operation: 'create', times: 1 });
+  await cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'create', times: 1 });
   await millwright.createDeployment('pool', 2);
   const [first] = await millwright.untilMachines(2, 'Running');
 

@@ -1,13 +1,35 @@
 import { Agent, request } from 'undici';
 import type { z } from 'zod';
 import { ProviderError } from '../provider.ts';
-import { toConnectionError, toProviderError } from './errors.ts';
-import { CloudPage, CloudPart, type CloudResource, CloudVm, type CreateVmBody, type PartKind } from './schema.ts';
+import { CloudPage, CloudPart, CloudVm, type CreateVmBody, type PartKind } from './schema.ts';
 
 /** Where a cloud is and what it accepts. */
 export interface CloudAccess {
   readonly endpoint: string;
   readonly token: string;
+}
+
+/** An error answer of the cloud. */
+export class AnswerError extends Error {
+  override readonly name = 'AnswerError';
+  readonly status: number;
+  readonly requestId: string | undefined;
+  /** Header of that name, s. */
+  readonly retryAfter: string | undefined;
+  readonly body: unknown;
+
+  constructor({
+    status,
+    requestId,
+    retryAfter,
+    body,
+  }: Pick<AnswerError, 'status' | 'requestId' | 'retryAfter' | 'body'>) {
+    super(`the cloud answered ${status}`);
+    this.status = status;
+    this.requestId = requestId;
+    this.retryAfter = retryAfter;
+    this.body = body;
+  }
 }
 
 /** Three times what the slowest call of this cloud takes where nothing is wrong. */
@@ -22,15 +44,16 @@ export async function createVm(access: CloudAccess, body: CreateVmBody, signal: 
 }
 
 /** Which resources are listed: those with all `tags`; with `vm`, that VM and what was made with it. */
-export interface ListFilter {
+interface ListFilter {
   readonly tags?: Readonly<Record<string, string>>;
   readonly vm?: string;
+  readonly page?: string | undefined;
 }
 
 /** One page of VMs, disks, NICs and addresses, oldest first. */
 export async function listPage(
   access: CloudAccess,
-  { tags = {}, vm, page }: ListFilter & { page?: string | undefined },
+  { tags = {}, vm, page }: ListFilter,
   signal: AbortSignal,
 ): Promise<CloudPage> {
   const query = new URLSearchParams(
@@ -39,18 +62,6 @@ export async function listPage(
   if (vm !== undefined) query.set('vm', vm);
   if (page !== undefined) query.set('page', page);
   return read(CloudPage, await call(access, 'GET', `/v1/resources?${query}`, signal));
-}
-
-/** All pages of `listPage`. */
-export async function listAll(access: CloudAccess, filter: ListFilter, signal: AbortSignal): Promise<CloudResource[]> {
-  const items: CloudResource[] = [];
-  let page: string | undefined;
-  do {
-    const answer = await listPage(access, { ...filter, page }, signal);
-    items.push(...answer.items);
-    page = answer.nextPage;
-  } while (page !== undefined);
-  return items;
 }
 
 /** A disk, NIC or address by its id in the cloud; undefined when there is none. */
@@ -66,47 +77,41 @@ export async function findPart(
 /** Asks for the deletion of a VM, disk, NIC or address. Succeeds when there is none. */
 export async function deleteResource(
   access: CloudAccess,
-  { kind, id }: Pick<CloudResource, 'kind' | 'id'>,
+  { kind, id }: { kind: string; id: string },
   signal: AbortSignal,
 ): Promise<void> {
   await call(access, 'DELETE', pathOf(kind, id), signal);
 }
 
-function pathOf(kind: CloudResource['kind'], id: string): string {
+function pathOf(kind: string, id: string): string {
   return `/v1/${kind}s/${encodeURIComponent(id)}`;
 }
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** The JSON of the answer; undefined for a resource that is not there. Throws ProviderError, or what `signal` aborts with. */
+/** The JSON of the answer; undefined for a resource that is not there. Throws AnswerError, or what a connection fails with. */
 async function call(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   const answer = await send(access, method, path, signal, body);
   if (answer.status === 404 && /^\/v1\/\w+\//.test(path)) return undefined;
-  if (answer.status >= 300) throw toProviderError(answer);
+  if (answer.status >= 300) throw new AnswerError(answer);
   return answer.body;
 }
 
 async function send(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   signal.throwIfAborted();
-  const url = new URL(path, access.endpoint);
-  try {
-    const answer = await request(url, {
-      method,
-      dispatcher: agent,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)]),
-      headers: { authorization: `Bearer ${access.token}`, 'content-type': 'application/json' },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    return {
-      status: answer.statusCode,
-      requestId: oneHeader(answer.headers['x-request-id']),
-      retryAfter: oneHeader(answer.headers['retry-after']),
-      body: parseJson(await answer.body.text()),
-    };
-  } catch (error) {
-    signal.throwIfAborted();
-    throw toConnectionError(url.origin, error);
-  }
+  const answer = await request(new URL(path, access.endpoint), {
+    method,
+    dispatcher: agent,
+    signal: AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)]),
+    headers: { authorization: `Bearer ${access.token}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  return {
+    status: answer.statusCode,
+    requestId: oneHeader(answer.headers['x-request-id']),
+    retryAfter: oneHeader(answer.headers['retry-after']),
+    body: parseJson(await answer.body.text()),
+  };
 }
 
 function read<T>(schema: z.ZodType<T>, answer: unknown): T {

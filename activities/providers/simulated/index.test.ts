@@ -7,7 +7,7 @@ import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
 import { eventually } from '../../../test/support/until.ts';
 import { type CallContext, type Provider, ProviderError } from '../provider.ts';
-import { createVm, deleteResource, listAll } from './client.ts';
+import { createVm, deleteResource, listPage } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
 
 let cloud: SimulatedCloud;
@@ -80,7 +80,7 @@ async function kindsOf({ uid }: { uid: string }): Promise<string[]> {
 }
 
 const access = () => ({ endpoint: cloud.url, token: 'letmein' });
-const partsOf = (vm: string) => listAll(access(), { vm }, AbortSignal.timeout(10_000));
+const partsOf = async (vm: string) => (await listPage(access(), { vm }, AbortSignal.timeout(10_000))).items;
 
 /** Makes a VM with tags of choice, for its parts as well if `partTags` is given. Answers its id. */
 async function makeVm(name: string, own: Record<string, string>, partTags?: Record<string, string>): Promise<string> {
@@ -239,10 +239,6 @@ describe('ensureVm', () => {
       { kind: 'outage', how: 'unavailable' },
       { code: 'Unavailable', cloudCode: 'ServiceUnavailable' },
     ],
-    [
-      { kind: 'throttle', retryAfterSeconds: 7 },
-      { code: 'Unavailable', cloudCode: 'Throttled', retryAfterMs: 7000 },
-    ],
     [{ kind: 'capacity' }, { code: 'ResourceExhausted', cloudCode: 'InsufficientCapacity' }],
     [{ kind: 'quota' }, { code: 'ResourceExhausted', cloudCode: 'QuotaExceeded' }],
   ] as const;
@@ -258,6 +254,57 @@ describe('ensureVm', () => {
       expect(await vmsOf(request.machine, true)).toHaveLength(1);
     });
   }
+
+  it('sends a throttled request again when the cloud wants it', async () => {
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 1, operation: 'create', times: 2 });
+    const request = creation();
+
+    expect(await provider.ensureVm(request, call())).toMatchObject({ state: 'running' });
+
+    const creates = (await cloud.calls()).filter(({ token }) => token === request.token);
+    expect(creates.map(({ outcome }) => outcome)).toEqual([429, 429, 201]);
+  });
+
+  it('fails when the cloud throttles for long, and leaves it alone for so long, whichever machine asks', async () => {
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 7 });
+
+    const first = await refusal(provider.ensureVm(creation(), call()));
+    const { calls } = await cloud.stats();
+    const second = await refusal(provider.ensureVm(creation(), call()));
+
+    expect(first).toMatchObject({ code: 'Unavailable', cloudCode: 'Throttled', retryAfterMs: 7000 });
+    expect(second.code).toBe('Unavailable');
+    expect(second.retryAfterMs).toBeGreaterThan(6000);
+    expect((await cloud.stats()).calls).toBe(calls);
+  });
+
+  it('[invariant 2] leaves nothing of a creation that failed half-way', async () => {
+    await cloud.setFaults({ kind: 'leak', parts: ['nic', 'disk'], operation: 'create', times: 1 });
+    const request = creation();
+
+    expect(await refusal(provider.ensureVm(request, call()))).toMatchObject({ code: 'ResourceExhausted' });
+
+    expect(await kindsOf(request.machine)).toEqual([]);
+  });
+
+  it('[invariant 2] deletes what a creation that failed half-way has left before it creates again', async () => {
+    await cloud.setFaults(
+      { kind: 'leak', parts: ['nic'], operation: 'create', times: 1 },
+      { kind: 'outage', how: 'unavailable', operation: 'delete' },
+    );
+    const request = creation();
+    const { code, message } = await refusal(provider.ensureVm(request, call()));
+    expect({ code, message }).toEqual({
+      code: 'Internal', // something may exist, which ResourceExhausted would not say
+      message: expect.stringMatching(/^the cloud answered 409: .*; what was made before could not be deleted: .* 503/),
+    });
+    expect(await kindsOf(request.machine)).toEqual(['nic']);
+
+    await cloud.setFaults();
+    await provider.ensureVm(request, call());
+
+    expect(await kindsOf(request.machine)).toEqual(['vm', 'disk', 'nic', 'ip']);
+  });
 
   it('names the request that the cloud has refused', async () => {
     await cloud.setFaults({ kind: 'capacity' });
@@ -300,10 +347,7 @@ describe('ensureVm', () => {
         'InvalidArgument',
         'providerSpec.machineType is "huge": use one of small, medium, large; providerSpec.spot is not known: remove it',
       ],
-      [
-        'InvalidArgument',
-        'no Secret with credentials has the key token (looked in: garden/node): add it to one of them',
-      ],
+      ['InvalidArgument', 'no Secret has the key token: add it to one (looked in: garden/node)'],
     ]);
     expect(await cloud.stats()).toEqual(before);
   });
@@ -407,10 +451,14 @@ describe('deleteVm', () => {
   });
 
   it('[invariant 2] deletes what a creation that failed half-way has left', async () => {
-    await cloud.setFaults({ kind: 'leak', parts: ['nic'], operation: 'create', times: 1 });
+    await cloud.setFaults(
+      { kind: 'leak', parts: ['nic'], operation: 'create', times: 1 },
+      { kind: 'outage', how: 'unavailable', operation: 'delete' },
+    );
     const { machine } = creation();
-    expect(await refusal(provider.ensureVm(creation(machine), call()))).toMatchObject({ code: 'ResourceExhausted' });
+    expect(await refusal(provider.ensureVm(creation(machine), call()))).toMatchObject({ code: 'Internal' });
     expect(await kindsOf(machine)).toEqual(['nic']);
+    await cloud.setFaults();
 
     expect(await provider.deleteVm(deletion(machine), call())).toEqual({ state: 'gone', nodeNames: [] });
 
@@ -619,7 +667,7 @@ describe('validateClass', () => {
       'providerSpec.machineType is missing: use one of small, medium, large',
       'providerSpec.tags is {}: give at least one tag, by which the VMs are found again',
       'providerSpec.taints.0.effect is "No": use NoSchedule, PreferNoSchedule or NoExecute',
-      'no Secret with credentials has the key token (looked in: none): add it to one of them',
+      'no Secret has the key token: add it to one (looked in: none)',
     ]);
   });
 });

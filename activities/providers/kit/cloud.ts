@@ -1,0 +1,119 @@
+/** What a cloud gives to the kit, which makes a provider of it (provider.ts). */
+import type { z } from 'zod';
+import type { FailureCode } from '../../../api/failures.ts';
+import type { MachineIdentity, VmAddress } from '../../../api/provider.ts';
+import type { RateLimit } from './request-rate.ts';
+
+export type Tags = Readonly<Record<string, string>>;
+
+interface Listed {
+  /** The cloud's own id. */
+  readonly id: string;
+  /** Empty where it has none. */
+  readonly name: string;
+  /** RFC 3339. */
+  readonly createdAt: string;
+  readonly tags: Tags;
+}
+
+/** A VM as its cloud shows it. */
+export interface CloudVm extends Listed {
+  readonly kind: 'vm';
+  /** gone: still shown, and nothing of it is left. */
+  readonly state: 'creating' | 'running' | 'stopped' | 'deleting' | 'gone';
+  /** Equal to `Node.spec.providerID`; begins with the scheme of the cloud and ends with the id. */
+  readonly providerID: string;
+  /** Name that its Node has or will have. Left out while the cloud has not chosen it. */
+  readonly nodeName?: string;
+  readonly addresses: readonly VmAddress[];
+  /** As `Vm.lastKnownState` of the contract. */
+  readonly lastKnownState?: string;
+}
+
+/** A disk, NIC, port or address that was made for a VM. */
+export interface CloudPart extends Listed {
+  readonly kind: 'disk' | 'nic' | 'port' | 'ip';
+}
+
+export type CloudItem = CloudVm | CloudPart;
+
+/** What a request to a cloud needs. */
+export interface Session<Client> {
+  readonly client: Client;
+  /** Every request to the cloud takes it. */
+  readonly signal: AbortSignal;
+  /** Sends one request when it is its turn, and translates what it throws. One that the cloud throttles is sent again. */
+  send<T>(request: () => Promise<T>): Promise<T>;
+}
+
+/** What to create. Every resource that is made gets `tags`, within the request that makes it. */
+export interface VmOrder<Spec> {
+  readonly spec: Spec;
+  readonly machine: MachineIdentity;
+  /** Those of the class, and the UID of the Machine. */
+  readonly tags: Tags;
+  readonly userData: string;
+  /** Idempotency token, for a cloud that takes one. */
+  readonly token: string;
+}
+
+/** A page of a list. */
+export interface CloudPage {
+  readonly items: readonly CloudItem[];
+  readonly nextPage?: string | undefined;
+}
+
+/** An error answer of a cloud. */
+export interface Refusal {
+  /** The cloud's own code. Left out where the answer has none, for example as a proxy in between made it. */
+  readonly code?: string | undefined;
+  /** In the cloud's words; holds no secret. */
+  readonly message: string;
+  /** HTTP status. */
+  readonly status: number;
+  readonly requestId?: string | undefined;
+  readonly retryAfterMs?: number | undefined;
+}
+
+/**
+ * A cloud. The functions with a session send requests and nothing else: when they are called, how often, and what a
+ * lost answer means is the business of the kit.
+ *
+ * @typeParam Reach What looking for VMs and deleting them needs of a providerSpec
+ * @typeParam Credentials Keys of the Secrets, as they were checked
+ * @typeParam Client What holds connections and credentials
+ */
+export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> {
+  /** Of its provider IDs: `aws` in `aws:///eu-west-1/i-0a1b`. */
+  readonly scheme: string;
+  /** How long the cloud may leave a VM that it has created out of its lists. */
+  readonly settleSeconds: number;
+  readonly rateLimit: RateLimit;
+  readonly providerSpec: z.ZodType<Spec>;
+  /** Part of `providerSpec`; as little as possible, so that nothing that is wrong elsewhere holds up a deletion. */
+  readonly reach: z.ZodType<Reach>;
+  /** Tags of `providerSpec` by which the VMs of this installation are told from others. */
+  readonly tags: z.ZodType<Tags>;
+  readonly credentialKeys: readonly string[];
+  /** Checks the `credentialKeys` that the Secrets have, without white space around them. A message quotes no value. */
+  readonly credentials: z.ZodType<Credentials>;
+  /** Failure code of each of the cloud's error codes. `Throttled`: it did nothing, and wants fewer requests. */
+  readonly errors: Readonly<Record<string, FailureCode | 'Throttled'>>;
+
+  /** Scheme, host and port, for people. */
+  endpointOf(reach: Reach): string;
+  connect(reach: Reach, credentials: Credentials): Client;
+  /** What an error of the client says; undefined for one that is no answer of the cloud. */
+  refusalOf(error: unknown): Refusal | undefined;
+
+  /** Everything with all of `tags`. */
+  list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
+  /** One VM, its id in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
+  findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
+  findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
+  create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
+  /** Asks for the deletion. Succeeds when there is none. */
+  delete(session: Session<Client>, item: CloudItem): Promise<void>;
+  /** Volume ID in the cloud of the `spec` of a PersistentVolume; undefined for one of another kind. */
+  volumeId(spec: unknown): string | undefined;
+}

@@ -1,0 +1,52 @@
+import { z } from 'zod';
+import type { FailureCode } from '../../../api/failures.ts';
+import { ProviderError } from '../provider.ts';
+import type { Cloud, Tags } from './cloud.ts';
+
+/** What a request to a cloud has thrown. */
+export interface CloudFailure {
+  readonly error: ProviderError;
+  /** The cloud did nothing, because it has got too many requests. */
+  readonly isThrottled: boolean;
+}
+
+/** As connections of Node and of undici fail. */
+const ConnectionFailure = z.object({ name: z.string(), code: z.string().optional().catch(undefined) });
+
+/**
+ * Translates an error of a cloud's client. A code that the cloud's table lacks is `Unavailable` above status 500 and
+ * `Unknown` otherwise. Throws what is neither an answer nor a failed connection: a defect, which no retry mends.
+ */
+export function readError<Reach>(
+  cloud: Pick<Cloud<{ tags: Tags }, Reach, unknown, unknown>, 'errors' | 'refusalOf' | 'endpointOf'>,
+  reach: Reach,
+  thrown: unknown,
+): CloudFailure {
+  if (thrown instanceof ProviderError) return { error: thrown, isThrottled: false };
+  const refusal = cloud.refusalOf(thrown);
+  if (refusal === undefined) return { error: connectionError(cloud.endpointOf(reach), thrown), isThrottled: false };
+  const { code: cloudCode, message, status, requestId, retryAfterMs } = refusal;
+  const known = cloudCode === undefined ? undefined : cloud.errors[cloudCode];
+  const code: FailureCode =
+    known === 'Throttled' ? 'Unavailable' : (known ?? (status > 500 ? 'Unavailable' : 'Unknown'));
+  const words = cloudCode === undefined ? message : `${cloudCode}: ${message}`;
+  const error = new ProviderError(code, `the cloud answered ${status}: ${words}`, {
+    cloudCode,
+    requestId,
+    retryAfterMs,
+    cause: thrown,
+  });
+  return { error, isThrottled: known === 'Throttled' };
+}
+
+function connectionError(endpoint: string, thrown: unknown): ProviderError {
+  const { name, code } = ConnectionFailure.safeParse(thrown).data ?? {};
+  if (name === 'TimeoutError') {
+    return new ProviderError('DeadlineExceeded', `the cloud at ${endpoint} did not answer in time`, { cause: thrown });
+  }
+  if (code === undefined) throw thrown;
+  return new ProviderError('Unavailable', `the cloud at ${endpoint} cannot be reached (${code})`, {
+    cloudCode: code,
+    cause: thrown,
+  });
+}

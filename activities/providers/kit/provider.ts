@@ -1,0 +1,272 @@
+/**
+ * The kit: makes a provider of a cloud. What docs/providers.md promises is here, once for all clouds: one VM for a
+ * Machine whatever answers are lost, no part left behind, nothing deleted that belongs to somebody else.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { failures } from '../../../api/failures.ts';
+import { names } from '../../../api/names.ts';
+import type {
+  CloudResource,
+  DeleteVmRequest,
+  EnsureVmRequest,
+  SecretRef,
+  Vm,
+  VmDeletion,
+} from '../../../api/provider.ts';
+import { vmOf } from '../../../api/provider-id.ts';
+import { inOurWords, parseOrRefuse, problemsOf } from '../problems.ts';
+import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
+import type { Cloud, CloudItem, CloudVm, Session, Tags } from './cloud.ts';
+import { createSessions } from './session.ts';
+
+/** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
+const deletionPatienceMs = 20_000;
+/** Pauses between looks at what is being deleted: each is longer by half, ms. */
+const firstPollMs = 100;
+const longestPollMs = 5_000;
+
+/** Makes a provider of a cloud. */
+export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, Client>(
+  cloud: Cloud<Spec, Reach, Credentials, Client>,
+  deps: ProviderDeps,
+): Provider {
+  type Own = Session<Client>;
+  const sessions = createSessions(cloud, deps);
+  const settleMs = cloud.settleSeconds * 1_000;
+
+  /** All pages of what has these tags. */
+  async function listAll(session: Own, tags: Tags): Promise<CloudItem[]> {
+    const items: CloudItem[] = [];
+    let page: string | undefined;
+    do {
+      const answer = await cloud.list(session, tags, page);
+      items.push(...answer.items.filter(isLeft));
+      page = answer.nextPage;
+    } while (page !== undefined);
+    return items;
+  }
+
+  /** What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags. */
+  async function listOwn(session: Own, { machine, providerID }: Pick<DeleteVmRequest, 'machine' | 'providerID'>) {
+    const own = await listAll(session, { [names.machineUid]: machine.uid });
+    if (!isOurs(providerID) || own.some((each) => isNamed(each, providerID))) return own;
+    const ids = new Set(own.map(({ id }) => id));
+    const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
+    return [...own, ...named.filter(({ id }) => !ids.has(id))];
+  }
+
+  /** Whether a provider ID is of this cloud. */
+  function isOurs(providerID: string | undefined): providerID is string {
+    return providerID?.toLowerCase().startsWith(`${cloud.scheme}://`) === true;
+  }
+
+  /**
+   * The VM that the Machine names, else the oldest that is alive; others are deleted. Where there is none, the parts that a
+   * failed creation has left. `created` may not be listed yet.
+   */
+  async function findSurvivor(session: Own, request: EnsureVmRequest, created?: CloudVm) {
+    const { providerID } = request;
+    const listed = await listOwn(session, request);
+    const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
+    const rank = (vm: CloudVm) => (providerID !== undefined && isNamed(vm, providerID) ? 0 : isAlive(vm) ? 1 : 2);
+    const [survivor, ...surplus] = [...listed.filter(isVm), ...unlisted]
+      .filter(({ state }) => state !== 'deleting' && state !== 'gone')
+      .toSorted((a, b) => rank(a) - rank(b) || Date.parse(a.createdAt) - Date.parse(b.createdAt));
+    await Promise.all(surplus.map((vm) => cloud.delete(session, vm)));
+    return { survivor, parts: listed.some(isVm) ? [] : listed };
+  }
+
+  async function deleteAll(session: Own, request: DeleteVmRequest, context: CallContext): Promise<VmDeletion> {
+    const start = performance.now();
+    const settledAt = start + (request.outcomeUnknown ? settleMs : 0);
+    const found = new Set<string>();
+    for (let pollMs = firstPollMs; ; pollMs = Math.min(longestPollMs, pollMs * 1.5)) {
+      const lookedAt = performance.now();
+      const own = await listOwn(session, request);
+      const vms = own.filter(isVm);
+      const present = namesOf(vms);
+      for (const name of present) found.add(name);
+      const nodeNames = [...found];
+      if (own.length === 0 && lookedAt >= settledAt) return { state: 'gone', nodeNames };
+      if (present.some((name) => request.nodeNames?.includes(name) === false)) return { state: 'deleting', nodeNames };
+
+      // Most parts go with their VM, and before it none can be deleted.
+      const doomed = vms.length > 0 ? vms.filter(({ state }) => state !== 'deleting') : own;
+      await Promise.all(doomed.map((each) => cloud.delete(session, each)));
+      if (performance.now() - start >= deletionPatienceMs) return { state: 'deleting', nodeNames };
+      context.heartbeat({ vmsLeft: vms.length, partsLeft: own.length - vms.length });
+      await sleep(pollMs, undefined, { signal: context.signal });
+    }
+  }
+
+  /**
+   * Deletes one resource, of a VM its parts as well. Its UID tag may be another since it was listed, or it may never have
+   * been this installation's.
+   */
+  async function deleteOnly(session: Own, only: NonNullable<DeleteVmRequest['only']>, tags: Tags): Promise<VmDeletion> {
+    const { kind, id, uid } = only;
+    const isAsListed = (each: CloudItem) =>
+      each.tags[names.machineUid] === uid && Object.entries(tags).every(([key, value]) => each.tags[key] === value);
+    const found = (await findOnly(session, kind, idOf(id))).filter(isLeft);
+    const named = found.find((each) => each.kind === kind);
+    if (named !== undefined && !isAsListed(named)) {
+      const wanted = uid === undefined ? 'no UID tag' : `the UID tag ${uid}`;
+      const message = `the ${kind} ${id} was changed: it must have the tags of its class and ${wanted}`;
+      throw new ProviderError('FailedPrecondition', message);
+    }
+    const doomed = named === undefined ? found.filter(isAsListed) : [named];
+    if (doomed.length === 0) return { state: 'gone', nodeNames: [] };
+    const live = doomed.filter((each) => !isVm(each) || each.state !== 'deleting');
+    await Promise.all(live.map((each) => cloud.delete(session, each)));
+    return { state: 'deleting', nodeNames: namesOf(doomed.filter(isVm)) };
+  }
+
+  /** A resource; of a VM its parts, too, also when they have outlived it. */
+  async function findOnly(session: Own, kind: CloudItem['kind'], id: string): Promise<readonly CloudItem[]> {
+    if (kind === 'vm') return cloud.findVm(session, id);
+    const part = await cloud.findPart(session, kind, id);
+    return part === undefined ? [] : [part];
+  }
+
+  /** Creates the VM. A refusal leaves nothing behind. */
+  async function create(session: Own, request: EnsureVmRequest, spec: Spec, userData: string): Promise<CloudVm> {
+    const { machine, token } = request;
+    const tags = { ...spec.tags, [names.machineUid]: machine.uid };
+    try {
+      return await cloud.create(session, { spec, machine, tags, userData, token });
+    } catch (error) {
+      if (error instanceof ProviderError && !failures[error.code].outcomeUnknown)
+        await deleteParts(session, request, error);
+      throw error;
+    }
+  }
+
+  /** Deletes what a refused creation has left. Fails with `Internal` where that is refused, too: something was made. */
+  async function deleteParts(session: Own, request: EnsureVmRequest, refusal: ProviderError): Promise<void> {
+    try {
+      const { parts } = await findSurvivor(session, request);
+      await Promise.all(parts.map((part) => cloud.delete(session, part)));
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error;
+      const { cloudCode, requestId, retryAfterMs } = refusal;
+      const message = `${refusal.message}; what was made before could not be deleted: ${error.message}`;
+      throw new ProviderError('Internal', message, { cloudCode, requestId, retryAfterMs, cause: error });
+    }
+  }
+
+  async function readUserData({ namespace, name, key }: EnsureVmRequest['userData'], signal: AbortSignal) {
+    const secret = await deps.readSecret({ namespace, name }, signal);
+    const userData = secret?.[key]?.toString();
+    if (userData) return userData;
+    const problem = secret === undefined ? 'does not exist: create it' : `has no key ${key}: add it`;
+    throw new ProviderError('InvalidArgument', `Secret ${namespace}/${name} with the user data ${problem}`);
+  }
+
+  return {
+    async ensureVm(request, context) {
+      const spec = parseOrRefuse(cloud.providerSpec, request.providerSpec, 'providerSpec');
+      // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
+      const userDataRead = readUserData(request.userData, context.signal);
+      userDataRead.catch(() => undefined);
+      const session = await sessions.open(request, 'create', context.signal);
+
+      let { survivor, parts } = await findSurvivor(session, request);
+      const mayExist = request.outcomeUnknown || context.attempt > 1;
+      if (survivor === undefined && mayExist) {
+        await sleep(settleMs, undefined, { signal: context.signal });
+        ({ survivor, parts } = await findSurvivor(session, request));
+      }
+      if (survivor !== undefined) return toVm(survivor);
+
+      const userData = await userDataRead;
+      await Promise.all(parts.map((part) => cloud.delete(session, part)));
+      const created = await create(session, request, spec, userData);
+      if (!mayExist) return toVm(created);
+      return toVm((await findSurvivor(session, request, created)).survivor ?? created);
+    },
+
+    async deleteVm(request, context) {
+      const session = await sessions.open(request, request.only ? 'sweep' : 'delete', context.signal);
+      if (request.only === undefined) return deleteAll(session, request, context);
+      return deleteOnly(session, request.only, parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec'));
+    },
+
+    async listVms(request, { signal }) {
+      const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
+      const session = await sessions.open(request, 'sweep', signal);
+      const { items, nextPage } = await cloud.list(session, tags, request.page);
+      return { items: items.filter(isLeft).map(toResource), ...(nextPage !== undefined && { nextPage }) };
+    },
+
+    async validateClass(request, { signal }) {
+      const { error } = cloud.providerSpec.safeParse(request.providerSpec, { error: inOurWords });
+      const { problems, holders } = await sessions.judge(request, signal);
+      const reach = cloud.reach.safeParse(request.providerSpec).data;
+      const tags = cloud.tags.safeParse(request.providerSpec).data;
+      return {
+        problems: [...(error ? problemsOf(error, request.providerSpec, 'providerSpec') : []), ...problems],
+        ...(reach && tags && holders.length > 0 && { listScope: listScopeOf(reach, tags, holders) }),
+      };
+    },
+
+    async volumeIds({ volumes }) {
+      const ids = volumes.flatMap(({ name, spec }): [string, string][] => {
+        const id = cloud.volumeId(spec);
+        return id === undefined ? [] : [[name, id]];
+      });
+      return { ids: Object.fromEntries(ids) };
+    },
+  };
+}
+
+function listScopeOf(reach: unknown, tags: Tags, holders: readonly SecretRef[]): string {
+  const sorted = Object.entries(tags).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify([reach, holders.map(({ namespace, name }) => `${namespace}/${name}`), sorted]);
+}
+
+function toVm(vm: CloudVm): Vm {
+  const { state, providerID, nodeName, addresses, lastKnownState, id } = vm;
+  const common = {
+    providerID,
+    addresses: [...addresses],
+    ...(nodeName !== undefined && { nodeName }),
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  };
+  if (state === 'creating' || state === 'running') return { ...common, state };
+  const message =
+    state === 'stopped' ? `the VM ${id} was stopped in the cloud` : `the VM ${id} was deleted in the cloud`;
+  return { ...common, state: 'failed', message };
+}
+
+function toResource(item: CloudItem): CloudResource {
+  const { kind, id, name, createdAt, tags } = item;
+  const uid = tags[names.machineUid];
+  const common = { kind, name, createdAt, tags: { ...tags }, ...(uid !== undefined && { uid }) };
+  return isVm(item) ? { ...common, id: item.providerID, alive: isAlive(item) } : { ...common, id };
+}
+
+function isVm(item: CloudItem): item is CloudVm {
+  return item.kind === 'vm';
+}
+
+function isLeft(item: CloudItem): boolean {
+  return !isVm(item) || item.state !== 'gone';
+}
+
+function isAlive({ state }: CloudVm): boolean {
+  return state === 'creating' || state === 'running';
+}
+
+/** Names of the VMs' Nodes, as far as the cloud has chosen them. */
+function namesOf(vms: readonly CloudVm[]): string[] {
+  return vms.flatMap(({ nodeName }) => nodeName ?? []);
+}
+
+function isNamed(item: CloudItem, providerID: string): boolean {
+  return isVm(item) && vmOf(item.providerID) === vmOf(providerID);
+}
+
+/** The cloud's own id in a provider ID, or a bare id as it is. */
+function idOf(providerID: string): string {
+  return providerID.slice(providerID.lastIndexOf('/') + 1);
+}

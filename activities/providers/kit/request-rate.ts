@@ -1,0 +1,147 @@
+/** How fast requests go to a cloud: a token bucket for the calls of all machines that share credentials. */
+import { ProviderError, type RequestRate } from '../provider.ts';
+
+/** Who goes first: a VM that is paid for and not wanted, then one that is wanted, then the sweep. */
+export const priorities = ['delete', 'create', 'sweep'] as const;
+export type Priority = (typeof priorities)[number];
+
+/** What a cloud takes while it does not throttle. */
+export interface RateLimit {
+  readonly perSecond: number;
+  /** So many at once after a pause. */
+  readonly burst: number;
+}
+
+/**
+ * The longest that a request waits for its turns, ms. What would wait longer is refused: it waits in its workflow, where
+ * people see it, and not in one of the few slots that a worker has for activities.
+ */
+export const patienceMs = 5_000;
+/** Requests a second are halved when the cloud throttles, but not below this share of the limit. */
+const slowestShare = 1 / 64;
+/** After so long without throttling a rate that was halved is the limit again, ms. */
+const recoveryMs = 60_000;
+
+/** Hands out the turns of one set of credentials. */
+export interface Turns extends RequestRate {
+  /**
+   * Resolves when a request may be sent. Throws ProviderError `Unavailable` with how long to wait as soon as that would be
+   * after `untilMs`, and what `signal` aborts with.
+   * @param untilMs as `performance.now()` counts
+   */
+  turn(priority: Priority, untilMs: number, signal: AbortSignal): Promise<void>;
+  /** The cloud has taken a request. */
+  taken(): void;
+  /** The cloud has throttled a request that was sent at `sentMs`, and may have said how long to wait. */
+  throttled(sentMs: number, retryAfterMs?: number): void;
+}
+
+/** A rate that begins at its limit, is halved by throttling and grows again in equal steps (AIMD). */
+export function createRequestRate(limit: RateLimit): Turns {
+  const queues: Readonly<Record<Priority, Set<() => void>>> = {
+    delete: new Set(),
+    create: new Set(),
+    sweep: new Set(),
+  };
+  let { perSecond, burst: tokens } = limit;
+  let refilledMs = performance.now();
+  let grownMs = refilledMs;
+  let slowedMs = Number.NEGATIVE_INFINITY;
+  let closedUntilMs = 0;
+  let throttled = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  function refill(nowMs: number): void {
+    tokens = Math.min(limit.burst, tokens + ((nowMs - refilledMs) / 1_000) * perSecond);
+    refilledMs = nowMs;
+  }
+
+  /** How long the request behind so many others waits, ms. */
+  function waitMs(ahead: number, nowMs: number): number {
+    const missing = Math.max(0, ahead + 1 - tokens);
+    return Math.max(0, closedUntilMs - nowMs) + (missing / perSecond) * 1_000;
+  }
+
+  function countAhead(priority: Priority): number {
+    return priorities.slice(0, priorities.indexOf(priority) + 1).reduce((sum, each) => sum + queues[each].size, 0);
+  }
+
+  /** Lets go whoever may, and comes back when the next one may. */
+  function serve(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    const nowMs = performance.now();
+    refill(nowMs);
+    for (const queue of Object.values(queues)) {
+      for (const start of queue) {
+        const restMs = waitMs(0, nowMs);
+        if (restMs > 0) {
+          timer = setTimeout(serve, Math.ceil(restMs));
+          return;
+        }
+        tokens -= 1;
+        start();
+      }
+    }
+  }
+
+  return {
+    async turn(priority, untilMs, signal) {
+      signal.throwIfAborted();
+      const nowMs = performance.now();
+      refill(nowMs);
+      const needed = waitMs(countAhead(priority), nowMs);
+      if (nowMs + needed > untilMs) throw tooSlow(perSecond, needed);
+      await new Promise<void>((resolve, reject) => {
+        const leave = () => {
+          clearTimeout(patience);
+          signal.removeEventListener('abort', abort);
+          queues[priority].delete(start);
+        };
+        const start = () => {
+          leave();
+          resolve();
+        };
+        const giveUp = (reason: unknown) => {
+          leave();
+          reject(reason);
+        };
+        const abort = () => giveUp(signal.reason);
+        // The cloud may have become slower meanwhile.
+        const patience = setTimeout(() => giveUp(tooSlow(perSecond, waitMs(0, performance.now()))), untilMs - nowMs);
+        signal.addEventListener('abort', abort);
+        queues[priority].add(start);
+        serve();
+      });
+    },
+
+    taken() {
+      const nowMs = performance.now();
+      refill(nowMs);
+      perSecond = Math.min(limit.perSecond, perSecond + (limit.perSecond * (nowMs - grownMs)) / recoveryMs);
+      grownMs = nowMs;
+    },
+
+    throttled(sentMs, retryAfterMs = 0) {
+      const nowMs = performance.now();
+      refill(nowMs);
+      throttled += 1;
+      closedUntilMs = Math.max(closedUntilMs, nowMs + retryAfterMs);
+      grownMs = nowMs;
+      tokens = Math.min(tokens, 0);
+      if (sentMs < slowedMs) return; // it was sent before the rate was halved
+      slowedMs = nowMs;
+      perSecond = Math.max(limit.perSecond * slowestShare, perSecond / 2);
+    },
+
+    get state() {
+      return { perSecond, waiting: countAhead('sweep'), throttled };
+    },
+  };
+}
+
+function tooSlow(perSecond: number, retryAfterMs: number): ProviderError {
+  const pace = perSecond.toFixed(perSecond < 10 ? 1 : 0);
+  const message = `too many requests with these credentials: the cloud takes about ${pace} a second, and others are first`;
+  return new ProviderError('Unavailable', message, { retryAfterMs: Math.ceil(retryAfterMs) });
+}

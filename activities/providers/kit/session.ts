@@ -1,0 +1,131 @@
+/** Who calls a cloud with what, and how fast. */
+import { createHash } from 'node:crypto';
+import type { z } from 'zod';
+import type { SecretRef } from '../../../api/provider.ts';
+import { parseOrRefuse } from '../problems.ts';
+import { type ProviderDeps, ProviderError } from '../provider.ts';
+import type { Cloud, Session, Tags } from './cloud.ts';
+import { readError } from './errors.ts';
+import { createRequestRate, type Priority, patienceMs, type Turns } from './request-rate.ts';
+
+/** Part of every request of the contract. */
+export interface CloudScope {
+  readonly providerSpec?: unknown;
+  readonly credentials: readonly SecretRef[];
+}
+
+interface Connection<Client> {
+  readonly client: Client;
+  readonly rate: Turns;
+  usedMs: number;
+}
+
+/** A connection that nobody has used for so long is forgotten, ms: its credentials may have been replaced. */
+const forgetMs = 3_600_000;
+
+/** What the Secrets of a request say. */
+interface Keys {
+  readonly keys: Readonly<Record<string, string>>;
+  /** The Secrets that have one of the keys. */
+  readonly holders: readonly SecretRef[];
+}
+
+/** Opens sessions with a cloud. Machines whose classes reach the same place with the same credentials share a rate. */
+export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, Client>(
+  cloud: Cloud<Spec, Reach, Credentials, Client>,
+  { readSecret, onRequestRate }: ProviderDeps,
+) {
+  const connections = new Map<string, Connection<Client>>();
+
+  /** The credentials' keys, those of a later Secret first. */
+  async function readKeys(refs: readonly SecretRef[], signal: AbortSignal): Promise<Keys> {
+    const secrets = await Promise.all(refs.map((ref) => readSecret(ref, signal)));
+    const keys: Record<string, string> = {};
+    const holders = refs.filter((_, index) => {
+      const own = cloud.credentialKeys.flatMap((key): [string, string][] => {
+        const value = secrets[index]?.[key]?.toString().trim();
+        return value ? [[key, value]] : [];
+      });
+      Object.assign(keys, Object.fromEntries(own));
+      return own.length > 0;
+    });
+    return { keys, holders };
+  }
+
+  function connect(reach: Reach, { keys, holders }: Keys, credentials: Credentials): Connection<Client> {
+    const nowMs = Date.now();
+    for (const [id, { usedMs }] of connections) if (usedMs + forgetMs < nowMs) connections.delete(id);
+    const id = createHash('sha256')
+      .update(JSON.stringify([reach, keys]))
+      .digest('base64');
+    const known = connections.get(id);
+    if (known !== undefined) {
+      known.usedMs = nowMs;
+      return known;
+    }
+    const connection = {
+      client: cloud.connect(reach, credentials),
+      rate: createRequestRate(cloud.rateLimit),
+      usedMs: nowMs,
+    };
+    connections.set(id, connection);
+    const labels = { provider: cloud.scheme, endpoint: cloud.endpointOf(reach), credentials: namesOf(holders) };
+    onRequestRate?.(labels, connection.rate);
+    return connection;
+  }
+
+  return {
+    /**
+     * A session for one call of the contract. Throws ProviderError `InvalidArgument` before anything is sent if the cloud
+     * cannot be reached with what the class and its Secrets say.
+     */
+    async open(request: CloudScope, priority: Priority, signal: AbortSignal): Promise<Session<Client>> {
+      const reach = parseOrRefuse(cloud.reach, request.providerSpec, 'providerSpec');
+      const found = await readKeys(request.credentials, signal);
+      const { data, error } = cloud.credentials.safeParse(found.keys);
+      if (error) throw new ProviderError('InvalidArgument', credentialProblems(error, request.credentials).join('; '));
+      const { client, rate } = connect(reach, found, data);
+
+      async function send<T>(act: () => Promise<T>): Promise<T> {
+        const untilMs = performance.now() + patienceMs;
+        let throttling: ProviderError | undefined;
+        for (;;) {
+          try {
+            await rate.turn(priority, untilMs, signal);
+          } catch (tooLate) {
+            signal.throwIfAborted();
+            throw throttling ?? tooLate;
+          }
+          const sentMs = performance.now();
+          try {
+            const answer = await act();
+            rate.taken();
+            return answer;
+          } catch (thrown) {
+            signal.throwIfAborted();
+            const { error: failure, isThrottled } = readError(cloud, reach, thrown);
+            if (!isThrottled) throw failure;
+            rate.throttled(sentMs, failure.retryAfterMs);
+            throttling = failure;
+          }
+        }
+      }
+      return { client, signal, send };
+    },
+
+    /** What is wrong with the credentials, and the Secrets that hold them. Sends nothing. */
+    async judge(request: CloudScope, signal: AbortSignal) {
+      const { keys, holders } = await readKeys(request.credentials, signal);
+      const { error } = cloud.credentials.safeParse(keys);
+      return { problems: error ? credentialProblems(error, request.credentials) : [], holders };
+    },
+  };
+}
+
+function credentialProblems(error: z.ZodError, refs: readonly SecretRef[]): string[] {
+  return error.issues.map(({ message }) => `${message} (looked in: ${namesOf(refs) || 'none'})`);
+}
+
+function namesOf(refs: readonly SecretRef[]): string {
+  return refs.map(({ namespace, name }) => `${namespace}/${name}`).join(', ');
+}
