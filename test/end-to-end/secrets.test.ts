@@ -83,6 +83,7 @@ describe('secrets', () => {
     await until('the tokens are gone', async () => (await tokensOf(uids)).length === 0);
 
     const metrics = await (await fetch(new URL('/metrics', processes[0]?.url))).text();
+    expect(metrics).toContain('millwright_cloud_requests_waiting{provider="simulated"'); // what names credentials is scanned
     await control.delete(machineDeployments, { namespace, name: 'pool' });
     const objects = [
       await control.list(machines, { namespace }),
