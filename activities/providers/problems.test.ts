@@ -48,6 +48,7 @@ describe('parseOrRefuse', () => {
     [z.string().min(1), '', 'v is "": give at least 1 character'],
     [z.array(z.string()).max(2), ['a', 'b', 'c'], 'v is ["a","b","c"]: give at most 2 entries'],
     [z.int().min(1), 0, 'v is 0: give 1 or more'],
+    [z.int().positive(), 0, 'v is 0: give more than 0'],
     [z.int().max(64), 65, 'v is 65: give 64 or less'],
   ];
   for (const [schema, value, problem] of fixes) {

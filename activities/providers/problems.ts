@@ -31,9 +31,9 @@ export const inOurWords: z.core.$ZodErrorMap = (issue) => {
         .join(', ')
         .replace(/, ([^,]+)$/, ' or $1')}`;
     case 'too_small':
-      return `give ${counted(issue.minimum, issue.origin, 'at least') ?? `${issue.minimum} or more`}`;
+      return `give ${counted(issue.minimum, issue.origin, 'at least') ?? (issue.inclusive ? `${issue.minimum} or more` : `more than ${issue.minimum}`)}`;
     case 'too_big':
-      return `give ${counted(issue.maximum, issue.origin, 'at most') ?? `${issue.maximum} or less`}`;
+      return `give ${counted(issue.maximum, issue.origin, 'at most') ?? (issue.inclusive ? `${issue.maximum} or less` : `less than ${issue.maximum}`)}`;
     default:
       return undefined;
   }

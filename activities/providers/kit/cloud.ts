@@ -19,7 +19,10 @@ interface Listed {
 /** A VM as its cloud shows it. */
 export interface CloudVm extends Listed {
   readonly kind: 'vm';
-  /** gone: still shown, and nothing of it is left. */
+  /**
+   * creating: also any state on the way to `running`. stopped: it ran, and will not run again by itself. gone: still shown,
+   * and nothing of it is left.
+   */
   readonly state: 'creating' | 'running' | 'stopped' | 'deleting' | 'gone';
   /** Equal to `Node.spec.providerID`; begins with the scheme of the cloud and ends with the id. */
   readonly providerID: string;
@@ -88,6 +91,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   readonly scheme: string;
   /** How long the cloud may leave a VM that it has created out of its lists. */
   readonly settleSeconds: number;
+  /** First pause between two looks at a VM that is being deleted; the later ones are longer, ms. */
+  readonly deletionPollMs: number;
   readonly rateLimit: RateLimit;
   readonly providerSpec: z.ZodType<Spec>;
   /** Part of `providerSpec`; as little as possible, so that nothing that is wrong elsewhere holds up a deletion. */
@@ -108,9 +113,10 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
 
   /** Everything with all of `tags`. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
-  /** One VM, its id in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
+  /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
+  /** Makes the VM, and before it what it needs. The request that makes the VM is the last. */
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
   /** Asks for the deletion. Succeeds when there is none. */
   delete(session: Session<Client>, item: CloudItem): Promise<void>;

@@ -51,6 +51,21 @@ describe('readError', () => {
     });
   });
 
+  it('knows a connection of fetch that fails', () => {
+    const cause = Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' });
+
+    const { error } = judgeNoAnswer(new TypeError('fetch failed', { cause }));
+
+    expect(error).toMatchObject({ code: 'Unavailable', cloudCode: 'UND_ERR_SOCKET' });
+  });
+
+  it('takes status 429 for throttling, whatever the code is', () => {
+    expect(judge({ status: 429, message: 'slow down' })).toMatchObject({
+      error: { code: 'Unavailable' },
+      isThrottled: true,
+    });
+  });
+
   it('leaves a ProviderError as it is', () => {
     const error = new ProviderError('Internal', 'no');
 
@@ -58,6 +73,9 @@ describe('readError', () => {
   });
 
   it('throws what is a defect', () => {
+    const invalid = Object.assign(new TypeError('invalid header'), { code: 'ERR_INVALID_CHAR' });
+
     expect(() => judgeNoAnswer(new TypeError('x is not a function'))).toThrow('x is not a function');
+    expect(() => judgeNoAnswer(invalid)).toThrow('invalid header');
   });
 });

@@ -10,12 +10,14 @@ export interface CloudFailure {
   readonly isThrottled: boolean;
 }
 
-/** As connections of Node and of undici fail. */
-const ConnectionFailure = z.object({ name: z.string(), code: z.string().optional().catch(undefined) });
+const code = z.string().optional().catch(undefined);
+
+/** As connections of Node, of undici and of `fetch` fail. */
+const ConnectionFailure = z.object({ name: z.string(), code, cause: z.object({ code }).optional().catch(undefined) });
 
 /**
- * Translates an error of a cloud's client. A code that the cloud's table lacks is `Unavailable` above status 500 and
- * `Unknown` otherwise. Throws what is neither an answer nor a failed connection: a defect, which no retry mends.
+ * Translates an error of a cloud's client. A code that the cloud's table lacks is throttling with status 429, `Unavailable`
+ * above 500 and `Unknown` otherwise. Throws what is neither an answer nor a failed connection, which is a defect.
  */
 export function readError<Reach>(
   cloud: Pick<Cloud<{ tags: Tags }, Reach, unknown, unknown>, 'errors' | 'refusalOf' | 'endpointOf'>,
@@ -26,7 +28,8 @@ export function readError<Reach>(
   const refusal = cloud.refusalOf(thrown);
   if (refusal === undefined) return { error: connectionError(cloud.endpointOf(reach), thrown), isThrottled: false };
   const { code: cloudCode, message, status, requestId, retryAfterMs } = refusal;
-  const known = cloudCode === undefined ? undefined : cloud.errors[cloudCode];
+  const known =
+    (cloudCode === undefined ? undefined : cloud.errors[cloudCode]) ?? (status === 429 ? 'Throttled' : undefined);
   const code: FailureCode =
     known === 'Throttled' ? 'Unavailable' : (known ?? (status > 500 ? 'Unavailable' : 'Unknown'));
   const words = cloudCode === undefined ? message : `${cloudCode}: ${message}`;
@@ -40,13 +43,14 @@ export function readError<Reach>(
 }
 
 function connectionError(endpoint: string, thrown: unknown): ProviderError {
-  const { name, code } = ConnectionFailure.safeParse(thrown).data ?? {};
+  const { name, code: own, cause } = ConnectionFailure.safeParse(thrown).data ?? {};
+  const cloudCode = own ?? cause?.code;
   if (name === 'TimeoutError') {
     return new ProviderError('DeadlineExceeded', `the cloud at ${endpoint} did not answer in time`, { cause: thrown });
   }
-  if (code === undefined) throw thrown;
-  return new ProviderError('Unavailable', `the cloud at ${endpoint} cannot be reached (${code})`, {
-    cloudCode: code,
+  if (cloudCode === undefined || cloudCode.includes('INVALID')) throw thrown;
+  return new ProviderError('Unavailable', `the cloud at ${endpoint} cannot be reached (${cloudCode})`, {
+    cloudCode,
     cause: thrown,
   });
 }

@@ -3,7 +3,7 @@
  * Machine whatever answers are lost, no part left behind, nothing deleted that belongs to somebody else.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { failures } from '../../../api/failures.ts';
+import { type FailureCode, failures } from '../../../api/failures.ts';
 import { names } from '../../../api/names.ts';
 import type {
   CloudResource,
@@ -16,21 +16,22 @@ import type {
 import { vmOf } from '../../../api/provider-id.ts';
 import { inOurWords, parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
-import type { Cloud, CloudItem, CloudVm, Session, Tags } from './cloud.ts';
-import { createSessions } from './session.ts';
+import type { Cloud, CloudItem, CloudVm, Tags, VmOrder } from './cloud.ts';
+import { type CallSession, createSessions } from './session.ts';
 
 /** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
 const deletionPatienceMs = 20_000;
-/** Pauses between looks at what is being deleted: each is longer by half, ms. */
-const firstPollMs = 100;
+/** The longest pause between two looks at what is being deleted, ms. Each is longer than the one before by half. */
 const longestPollMs = 5_000;
+/** How often a refused creation looks whether what it has left is gone. */
+const takeBackLooks = 3;
 
 /** Makes a provider of a cloud. */
 export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, Client>(
   cloud: Cloud<Spec, Reach, Credentials, Client>,
   deps: ProviderDeps,
 ): Provider {
-  type Own = Session<Client>;
+  type Own = CallSession<Client>;
   const sessions = createSessions(cloud, deps);
   const settleMs = cloud.settleSeconds * 1_000;
 
@@ -71,18 +72,25 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const rank = (vm: CloudVm) => (providerID !== undefined && isNamed(vm, providerID) ? 0 : isAlive(vm) ? 1 : 2);
     const [survivor, ...surplus] = [...listed.filter(isVm), ...unlisted]
       .filter(({ state }) => state !== 'deleting' && state !== 'gone')
-      .toSorted((a, b) => rank(a) - rank(b) || Date.parse(a.createdAt) - Date.parse(b.createdAt));
-    await Promise.all(surplus.map((vm) => cloud.delete(session, vm)));
+      .toSorted((a, b) => rank(a) - rank(b) || byAge(a, b));
+    await deleteEach(session, surplus);
     return { survivor, parts: listed.some(isVm) ? [] : listed };
+  }
+
+  /** Asks for all deletions, also where one is refused, and throws the first refusal. */
+  async function deleteEach(session: Own, items: readonly CloudItem[]): Promise<void> {
+    const outcomes = await Promise.allSettled(items.map((item) => cloud.delete(session, item)));
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }
 
   async function deleteAll(session: Own, request: DeleteVmRequest, context: CallContext): Promise<VmDeletion> {
     const start = performance.now();
     const settledAt = start + (request.outcomeUnknown ? settleMs : 0);
     const found = new Set<string>();
-    for (let pollMs = firstPollMs; ; pollMs = Math.min(longestPollMs, pollMs * 1.5)) {
+    let looking = session;
+    for (let pollMs = cloud.deletionPollMs; ; pollMs = Math.min(longestPollMs, pollMs * 1.5)) {
       const lookedAt = performance.now();
-      const own = await listOwn(session, request);
+      const own = await listOwn(looking, request);
       const vms = own.filter(isVm);
       const present = namesOf(vms);
       for (const name of present) found.add(name);
@@ -92,10 +100,13 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
       // Most parts go with their VM, and before it none can be deleted.
       const doomed = vms.length > 0 ? vms.filter(({ state }) => state !== 'deleting') : own;
-      await Promise.all(doomed.map((each) => cloud.delete(session, each)));
-      if (performance.now() - start >= deletionPatienceMs) return { state: 'deleting', nodeNames };
+      await deleteEach(session, doomed);
+      const nowMs = performance.now();
+      if (own.length > 0 && nowMs - start >= deletionPatienceMs) return { state: 'deleting', nodeNames };
       context.heartbeat({ vmsLeft: vms.length, partsLeft: own.length - vms.length });
-      await sleep(pollMs, undefined, { signal: context.signal });
+      // Where nothing is listed, only something that is listed late can change that.
+      await sleep(own.length > 0 ? pollMs : settledAt - nowMs, undefined, { signal: context.signal });
+      looking = session.at('create'); // to look whether something is gone is no more urgent than to create
     }
   }
 
@@ -107,7 +118,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const { kind, id, uid } = only;
     const isAsListed = (each: CloudItem) =>
       each.tags[names.machineUid] === uid && Object.entries(tags).every(([key, value]) => each.tags[key] === value);
-    const found = (await findOnly(session, kind, idOf(id))).filter(isLeft);
+    const found = (await findOnly(session, kind, id)).filter(isLeft);
     const named = found.find((each) => each.kind === kind);
     if (named !== undefined && !isAsListed(named)) {
       const wanted = uid === undefined ? 'no UID tag' : `the UID tag ${uid}`;
@@ -117,40 +128,67 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const doomed = named === undefined ? found.filter(isAsListed) : [named];
     if (doomed.length === 0) return { state: 'gone', nodeNames: [] };
     const live = doomed.filter((each) => !isVm(each) || each.state !== 'deleting');
-    await Promise.all(live.map((each) => cloud.delete(session, each)));
+    await deleteEach(session, live);
     return { state: 'deleting', nodeNames: namesOf(doomed.filter(isVm)) };
   }
 
   /** A resource; of a VM its parts, too, also when they have outlived it. */
   async function findOnly(session: Own, kind: CloudItem['kind'], id: string): Promise<readonly CloudItem[]> {
-    if (kind === 'vm') return cloud.findVm(session, id);
+    if (kind === 'vm') return cloud.findVm(session, idOf(id).toLowerCase());
     const part = await cloud.findPart(session, kind, id);
     return part === undefined ? [] : [part];
   }
 
-  /** Creates the VM. A refusal leaves nothing behind. */
-  async function create(session: Own, request: EnsureVmRequest, spec: Spec, userData: string): Promise<CloudVm> {
-    const { machine, token } = request;
-    const tags = { ...spec.tags, [names.machineUid]: machine.uid };
+  /** Creates the VM. What a refusal leaves is deleted, and a code says that nothing was made only where that is known. */
+  async function create(session: Own, request: EnsureVmRequest, order: Omit<VmOrder<Spec>, 'tags'>, mayExist: boolean) {
+    const tags = { ...order.spec.tags, [names.machineUid]: request.machine.uid };
+    let wasAnswered = false;
+    const counted: Own = {
+      ...session,
+      async send(act) {
+        const answer = await session.send(act);
+        wasAnswered = true;
+        return answer;
+      },
+    };
     try {
-      return await cloud.create(session, { spec, machine, tags, userData, token });
+      return await cloud.create(counted, { ...order, tags });
     } catch (error) {
-      if (error instanceof ProviderError && !failures[error.code].outcomeUnknown)
-        await deleteParts(session, request, error);
+      if (!(error instanceof ProviderError)) throw error;
+      const { outcomeUnknown, nothingMade } = failures[error.code];
+      const isFirstRefused = nothingMade && !wasAnswered;
+      if (outcomeUnknown || isFirstRefused) throw error;
+      // Parts that are listed may be those of an earlier attempt that still runs.
+      const isClean = !mayExist && (await takeBack(session, request, wasAnswered));
+      throw isClean ? error : somethingLeft(error);
+    }
+  }
+
+  /** Deletes the parts that a refused creation has left. Answers whether nothing is left for certain. */
+  async function takeBack(session: Own, request: EnsureVmRequest, mayBeListedLate: boolean): Promise<boolean> {
+    const { signal } = session;
+    try {
+      if (mayBeListedLate) await sleep(settleMs, undefined, { signal });
+      for (let look = 0; look < takeBackLooks; look++) {
+        const own = await listOwn(session, request);
+        if (own.length === 0) return true;
+        if (own.some(isVm)) return false; // it is the Machine's, and parts may belong to it
+        await deleteEach(session, own);
+        await sleep(cloud.deletionPollMs, undefined, { signal });
+      }
+      return false;
+    } catch (error) {
+      if (error instanceof ProviderError) return false;
       throw error;
     }
   }
 
-  /** Deletes what a refused creation has left. Fails with `Internal` where that is refused, too: something was made. */
-  async function deleteParts(session: Own, request: EnsureVmRequest, refusal: ProviderError): Promise<void> {
+  /** Of the VM that was created and others that have come to light. */
+  async function chooseSurvivor(session: Own, request: EnsureVmRequest, created: CloudVm): Promise<CloudVm> {
     try {
-      const { parts } = await findSurvivor(session, request);
-      await Promise.all(parts.map((part) => cloud.delete(session, part)));
+      return (await findSurvivor(session, request, created)).survivor ?? created;
     } catch (error) {
-      if (!(error instanceof ProviderError)) throw error;
-      const { cloudCode, requestId, retryAfterMs } = refusal;
-      const message = `${refusal.message}; what was made before could not be deleted: ${error.message}`;
-      throw new ProviderError('Internal', message, { cloudCode, requestId, retryAfterMs, cause: error });
+      throw error instanceof ProviderError ? somethingLeft(error) : error;
     }
   }
 
@@ -178,17 +216,22 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       }
       if (survivor !== undefined) return toVm(survivor);
 
-      const userData = await userDataRead;
-      await Promise.all(parts.map((part) => cloud.delete(session, part)));
-      const created = await create(session, request, spec, userData);
-      if (!mayExist) return toVm(created);
-      return toVm((await findSurvivor(session, request, created)).survivor ?? created);
+      const { machine, token } = request;
+      const order = { spec, machine, token, userData: await userDataRead };
+      if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
+      const created = await create(session, request, order, mayExist);
+      return toVm(mayExist ? await chooseSurvivor(session, request, created) : created);
     },
 
     async deleteVm(request, context) {
-      const session = await sessions.open(request, request.only ? 'sweep' : 'delete', context.signal);
-      if (request.only === undefined) return deleteAll(session, request, context);
-      return deleteOnly(session, request.only, parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec'));
+      const session = await sessions.open(request, 'delete', context.signal);
+      try {
+        if (request.only === undefined) return await deleteAll(session, request, context);
+        const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
+        return await deleteOnly(session, request.only, tags);
+      } catch (error) {
+        throw error instanceof ProviderError ? notGone(error) : error;
+      }
     },
 
     async listVms(request, { signal }) {
@@ -217,6 +260,23 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       return { ids: Object.fromEntries(ids) };
     },
   };
+}
+
+/** A refusal after which something may exist: its code must not say that nothing was made. */
+function somethingLeft(refusal: ProviderError): ProviderError {
+  if (!failures[refusal.code].nothingMade) return refusal;
+  const message = `${refusal.message}; something may have been made before`;
+  return withCode('Internal', message, refusal);
+}
+
+/** From `deleteVm` NotFound would say that all is gone. In the middle of it something else went, so it looks again. */
+function notGone(refusal: ProviderError): ProviderError {
+  return refusal.code === 'NotFound' ? withCode('Aborted', refusal.message, refusal) : refusal;
+}
+
+function withCode(code: FailureCode, message: string, refusal: ProviderError): ProviderError {
+  const { cloudCode, requestId, retryAfterMs } = refusal;
+  return new ProviderError(code, message, { cloudCode, requestId, retryAfterMs, cause: refusal });
 }
 
 function listScopeOf(reach: unknown, tags: Tags, holders: readonly SecretRef[]): string {
@@ -260,6 +320,11 @@ function isAlive({ state }: CloudVm): boolean {
 /** Names of the VMs' Nodes, as far as the cloud has chosen them. */
 function namesOf(vms: readonly CloudVm[]): string[] {
   return vms.flatMap(({ nodeName }) => nodeName ?? []);
+}
+
+/** Oldest first. Every look sorts VMs of the same second in the same way. */
+function byAge(a: CloudVm, b: CloudVm): number {
+  return Date.parse(a.createdAt) - Date.parse(b.createdAt) || (a.id < b.id ? -1 : 1);
 }
 
 function isNamed(item: CloudItem, providerID: string): boolean {

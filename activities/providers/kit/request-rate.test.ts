@@ -12,10 +12,10 @@ afterEach(() => {
 const never = new AbortController().signal;
 const now = () => performance.now();
 
-/** Asks for turns that may be any time within ten minutes, and says in which order they came. */
+/** Asks for turns that may be any time within an hour, and says in which order they came. */
 function queueUp(rate: ReturnType<typeof createRequestRate>, priorities: readonly Priority[]) {
   const order: Priority[] = [];
-  for (const priority of priorities) void rate.turn(priority, now() + 600_000, never).then(() => order.push(priority));
+  for (const priority of priorities) void rate.turn(priority, now() + 3_600_000, never).then(() => order.push(priority));
   return order;
 }
 
@@ -107,11 +107,24 @@ describe('throttling', () => {
   it('sends nothing before the cloud wants it', async () => {
     const rate = createRequestRate({ perSecond: 100, burst: 100 });
     rate.throttled(now(), 3_000);
+    const order = queueUp(
+      rate,
+      Array.from({ length: 200 }, () => 'delete'),
+    );
+
+    await jest.advanceTimersByTimeAsync(3_000);
+    expect(order).toEqual([]);
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(order).toHaveLength(50); // and no burst: the cloud has just had too many
+  });
+
+  it('asks again after a minute though the cloud wants nothing for a day', async () => {
+    const rate = createRequestRate({ perSecond: 100, burst: 100 });
+    rate.throttled(now(), 86_400_000);
     const order = queueUp(rate, ['delete']);
 
-    await jest.advanceTimersByTimeAsync(2_900);
-    expect(order).toEqual([]);
-    await jest.advanceTimersByTimeAsync(200);
+    await jest.advanceTimersByTimeAsync(61_000);
+
     expect(order).toEqual(['delete']);
   });
 
@@ -124,6 +137,7 @@ describe('throttling', () => {
     }
 
     expect(rate.state.perSecond).toBe(1);
+    expect(await countTurns(rate)).toBe(2); // one that it had saved up, and one
   });
 
   it('is forgotten in equal steps within a minute in which the cloud takes requests', async () => {

@@ -12,21 +12,18 @@ export interface RateLimit {
   readonly burst: number;
 }
 
-/**
- * The longest that a request waits for its turns, ms. What would wait longer is refused: it waits in its workflow, where
- * people see it, and not in one of the few slots that a worker has for activities.
- */
-export const patienceMs = 5_000;
 /** Requests a second are halved when the cloud throttles, but not below this share of the limit. */
 const slowestShare = 1 / 64;
 /** After so long without throttling a rate that was halved is the limit again, ms. */
 const recoveryMs = 60_000;
+/** A cloud that wants to be left alone for longer is asked after this long, ms: its other requests may be fine. */
+const longestPauseMs = 60_000;
 
 /** Hands out the turns of one set of credentials. */
 export interface Turns extends RequestRate {
   /**
-   * Resolves when a request may be sent. Throws ProviderError `Unavailable` with how long to wait as soon as that would be
-   * after `untilMs`, and what `signal` aborts with.
+   * Resolves when a request may be sent. Throws ProviderError `Unavailable` with how long to wait: at once if that is
+   * longer than until `untilMs`, else then. Throws what `signal` aborts with.
    * @param untilMs as `performance.now()` counts
    */
   turn(priority: Priority, untilMs: number, signal: AbortSignal): Promise<void>;
@@ -52,7 +49,8 @@ export function createRequestRate(limit: RateLimit): Turns {
   let timer: NodeJS.Timeout | undefined;
 
   function refill(nowMs: number): void {
-    tokens = Math.min(limit.burst, tokens + ((nowMs - refilledMs) / 1_000) * perSecond);
+    const sinceMs = Math.min(nowMs, Math.max(refilledMs, closedUntilMs)); // none come while the cloud wants nothing
+    tokens = Math.min(limit.burst, tokens + ((nowMs - sinceMs) / 1_000) * perSecond);
     refilledMs = nowMs;
   }
 
@@ -108,7 +106,10 @@ export function createRequestRate(limit: RateLimit): Turns {
         };
         const abort = () => giveUp(signal.reason);
         // The cloud may have become slower meanwhile.
-        const patience = setTimeout(() => giveUp(tooSlow(perSecond, waitMs(0, performance.now()))), untilMs - nowMs);
+        const patience = setTimeout(
+          () => giveUp(tooSlow(perSecond, waitMs(countAhead(priority) - 1, performance.now()))),
+          untilMs - nowMs,
+        );
         signal.addEventListener('abort', abort);
         queues[priority].add(start);
         serve();
@@ -120,13 +121,14 @@ export function createRequestRate(limit: RateLimit): Turns {
       refill(nowMs);
       perSecond = Math.min(limit.perSecond, perSecond + (limit.perSecond * (nowMs - grownMs)) / recoveryMs);
       grownMs = nowMs;
+      if (timer !== undefined) serve();
     },
 
     throttled(sentMs, retryAfterMs = 0) {
       const nowMs = performance.now();
       refill(nowMs);
       throttled += 1;
-      closedUntilMs = Math.max(closedUntilMs, nowMs + retryAfterMs);
+      closedUntilMs = Math.max(closedUntilMs, nowMs + Math.min(retryAfterMs, longestPauseMs));
       grownMs = nowMs;
       tokens = Math.min(tokens, 0);
       if (sentMs < slowedMs) return; // it was sent before the rate was halved

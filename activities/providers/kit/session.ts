@@ -2,16 +2,22 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { SecretRef } from '../../../api/provider.ts';
-import { parseOrRefuse } from '../problems.ts';
+import { inOurWords, parseOrRefuse } from '../problems.ts';
 import { type ProviderDeps, ProviderError } from '../provider.ts';
 import type { Cloud, Session, Tags } from './cloud.ts';
 import { readError } from './errors.ts';
-import { createRequestRate, type Priority, patienceMs, type Turns } from './request-rate.ts';
+import { createRequestRate, type Priority, type Turns } from './request-rate.ts';
 
 /** Part of every request of the contract. */
 export interface CloudScope {
   readonly providerSpec?: unknown;
   readonly credentials: readonly SecretRef[];
+}
+
+/** A session for one call of the contract. */
+export interface CallSession<Client> extends Session<Client> {
+  /** The same call, with requests of this priority. */
+  at(priority: Priority): CallSession<Client>;
 }
 
 interface Connection<Client> {
@@ -23,10 +29,18 @@ interface Connection<Client> {
 /** A connection that nobody has used for so long is forgotten, ms: its credentials may have been replaced. */
 const forgetMs = 3_600_000;
 
+/**
+ * The longest that the first request of a call waits for its turn, ms. Where that takes longer, the call fails and waits in
+ * its workflow, where people see it, and not in one of the few slots that a worker has for activities.
+ */
+const admissionMs = 5_000;
+/** The same for its further requests, and for all that one which is throttled takes, ms: the call has its slot. */
+const patienceMs = 30_000;
+
 /** What the Secrets of a request say. */
 interface Keys {
   readonly keys: Readonly<Record<string, string>>;
-  /** The Secrets that have one of the keys. */
+  /** The Secrets that they are from. */
   readonly holders: readonly SecretRef[];
 }
 
@@ -37,19 +51,19 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
 ) {
   const connections = new Map<string, Connection<Client>>();
 
-  /** The credentials' keys, those of a later Secret first. */
+  /** The credentials' keys; those of a later Secret win. */
   async function readKeys(refs: readonly SecretRef[], signal: AbortSignal): Promise<Keys> {
-    const secrets = await Promise.all(refs.map((ref) => readSecret(ref, signal)));
+    const secrets = await Promise.all(refs.map(async (ref) => ({ ref, data: await readSecret(ref, signal) })));
     const keys: Record<string, string> = {};
-    const holders = refs.filter((_, index) => {
-      const own = cloud.credentialKeys.flatMap((key): [string, string][] => {
-        const value = secrets[index]?.[key]?.toString().trim();
-        return value ? [[key, value]] : [];
-      });
-      Object.assign(keys, Object.fromEntries(own));
-      return own.length > 0;
-    });
-    return { keys, holders };
+    const holders = new Set<SecretRef>();
+    for (const key of cloud.credentialKeys) {
+      const valueIn = ({ data }: (typeof secrets)[number]) => data?.[key]?.toString().trim();
+      const holder = secrets.findLast((secret) => valueIn(secret));
+      if (holder === undefined) continue;
+      keys[key] = valueIn(holder) ?? '';
+      holders.add(holder.ref);
+    }
+    return { keys, holders: [...holders] };
   }
 
   function connect(reach: Reach, { keys, holders }: Keys, credentials: Credentials): Connection<Client> {
@@ -79,23 +93,25 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
      * A session for one call of the contract. Throws ProviderError `InvalidArgument` before anything is sent if the cloud
      * cannot be reached with what the class and its Secrets say.
      */
-    async open(request: CloudScope, priority: Priority, signal: AbortSignal): Promise<Session<Client>> {
+    async open(request: CloudScope, priority: Priority, signal: AbortSignal): Promise<CallSession<Client>> {
       const reach = parseOrRefuse(cloud.reach, request.providerSpec, 'providerSpec');
       const found = await readKeys(request.credentials, signal);
-      const { data, error } = cloud.credentials.safeParse(found.keys);
+      const { data, error } = cloud.credentials.safeParse(found.keys, { error: inOurWords });
       if (error) throw new ProviderError('InvalidArgument', credentialProblems(error, request.credentials).join('; '));
       const { client, rate } = connect(reach, found, data);
+      let isAdmitted = false;
 
-      async function send<T>(act: () => Promise<T>): Promise<T> {
-        const untilMs = performance.now() + patienceMs;
+      async function send<T>(act: () => Promise<T>, at: Priority): Promise<T> {
+        const untilMs = performance.now() + (isAdmitted ? patienceMs : admissionMs);
         let throttling: ProviderError | undefined;
         for (;;) {
           try {
-            await rate.turn(priority, untilMs, signal);
+            await rate.turn(at, untilMs, signal);
           } catch (tooLate) {
             signal.throwIfAborted();
-            throw throttling ?? tooLate;
+            throw throttling ? withPause(throttling, tooLate) : tooLate;
           }
+          isAdmitted = true;
           const sentMs = performance.now();
           try {
             const answer = await act();
@@ -110,16 +126,30 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
           }
         }
       }
-      return { client, signal, send };
+
+      const at = (own: Priority): CallSession<Client> => ({ client, signal, send: (act) => send(act, own), at });
+      return at(priority);
     },
 
     /** What is wrong with the credentials, and the Secrets that hold them. Sends nothing. */
     async judge(request: CloudScope, signal: AbortSignal) {
       const { keys, holders } = await readKeys(request.credentials, signal);
-      const { error } = cloud.credentials.safeParse(keys);
+      const { error } = cloud.credentials.safeParse(keys, { error: inOurWords });
       return { problems: error ? credentialProblems(error, request.credentials) : [], holders };
     },
   };
+}
+
+/** A throttled request that has no more turn in time: what the cloud said, with the longer of both pauses. */
+function withPause(throttling: ProviderError, tooLate: unknown): ProviderError {
+  const { code, message, cloudCode, requestId, retryAfterMs = 0 } = throttling;
+  const pauseMs = tooLate instanceof ProviderError ? (tooLate.retryAfterMs ?? 0) : 0;
+  return new ProviderError(code, message, {
+    cloudCode,
+    requestId,
+    retryAfterMs: Math.max(retryAfterMs, pauseMs),
+    cause: throttling,
+  });
 }
 
 function credentialProblems(error: z.ZodError, refs: readonly SecretRef[]): string[] {

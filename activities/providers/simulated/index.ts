@@ -15,6 +15,7 @@ const CsiVolume = z.object({
 const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, { token: string }, CloudAccess> = {
   scheme: 'simulated',
   settleSeconds: 2,
+  deletionPollMs: 100,
   rateLimit: { perSecond: 1_000, burst: 1_000 },
   providerSpec: SimulatedProviderSpec,
   reach: z.object({ endpoint }),

@@ -1,0 +1,300 @@
+/** What the simulated cloud cannot show of the kit: states, refusals and delays of other clouds. */
+import { describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
+import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
+import { type CallContext, ProviderError, type SecretData } from '../provider.ts';
+import type { Cloud, CloudItem, CloudVm, Refusal } from './cloud.ts';
+import { createProvider } from './provider.ts';
+
+const uid = 'uid-1';
+const tags = { 'millwright.dev/machine-uid': uid };
+
+class Answer extends Error {
+  readonly refusal: Refusal;
+  constructor(code: string) {
+    super(code);
+    this.refusal = { code, message: 'no', status: 400 };
+  }
+}
+
+interface FakeOptions {
+  readonly settleSeconds?: number;
+  readonly perSecond?: number;
+  /** Throws what each request with this name throws, if it does. */
+  readonly onRequest?: (name: string, item?: CloudItem) => void;
+  /** Requests before the one that makes the VM, each of which makes this part. */
+  readonly partsFirst?: readonly CloudItem[];
+}
+
+/** A cloud in memory, with the provider that the kit makes of it. */
+function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {}, partsFirst = [] }: FakeOptions = {}) {
+  const items = new Map<string, CloudItem>();
+  const requests: string[] = [];
+  const clients: string[] = [];
+  const secrets: Record<string, SecretData> = { cloud: { key: 'one' }, copy: { key: 'one' }, node: { userData: 'x' } };
+  const told: { credentials: string; state: () => object }[] = [];
+
+  const note = async (name: string, item?: CloudItem) => {
+    requests.push(name);
+    onRequest(name, item);
+  };
+  const cloud: Cloud<{ tags: Record<string, string> }, object, { key: string }, { key: string }> = {
+    scheme: 'fake',
+    settleSeconds,
+    deletionPollMs: 1,
+    rateLimit: { perSecond, burst: perSecond },
+    providerSpec: z.object({ tags: z.record(z.string(), z.string()) }),
+    reach: z.object({}),
+    tags: z.object({ tags: z.record(z.string(), z.string()) }).transform((spec) => spec.tags),
+    credentialKeys: ['key'],
+    credentials: z.object({ key: z.string() }),
+    errors: { Forbidden: 'PermissionDenied', NoRoom: 'ResourceExhausted', NotFound: 'NotFound', Slow: 'Throttled' },
+    refusalOf: (error) => (error instanceof Answer ? error.refusal : undefined),
+    endpointOf: () => 'fake',
+    connect(_, { key }) {
+      clients.push(key);
+      return { key };
+    },
+    async list({ send }, wanted) {
+      await send(() => note('list'));
+      const isWanted = (item: CloudItem) => Object.entries(wanted).every(([key, value]) => item.tags[key] === value);
+      return { items: [...items.values()].filter(isWanted) };
+    },
+    async findVm({ send }, id) {
+      await send(() => note(`find ${id}`));
+      return [...items.values()].filter((item) => item.id === id);
+    },
+    async findPart({ send }, _, id) {
+      await send(() => note(`find ${id}`));
+      const item = items.get(id);
+      return item?.kind === 'vm' ? undefined : item;
+    },
+    async create({ send }) {
+      for (const part of partsFirst) {
+        await send(() => note(`create ${part.id}`));
+        items.set(part.id, part);
+      }
+      await send(() => note('create vm'));
+      const made = vm('made');
+      items.set(made.id, made);
+      return made;
+    },
+    async delete({ send }, item) {
+      await send(() => note(`delete ${item.id}`, item));
+      items.delete(item.id);
+    },
+    volumeId: () => undefined,
+  };
+  const provider = createProvider(cloud, {
+    readSecret: async ({ name }) => secrets[name],
+    onRequestRate: ({ credentials }, rate) => told.push({ credentials, state: () => rate.state }),
+  });
+  const put = (...given: CloudItem[]) => {
+    for (const item of given) items.set(item.id, item);
+  };
+  return { provider, put, requests, clients, secrets, told, left: () => [...items.keys()] };
+}
+
+function vm(id: string, more: Partial<CloudVm> = {}): CloudVm {
+  const createdAt = '2026-01-01T00:00:00Z';
+  return {
+    kind: 'vm',
+    id,
+    name: id,
+    createdAt,
+    tags,
+    state: 'running',
+    providerID: `fake:///a/${id}`,
+    addresses: [],
+    ...more,
+  };
+}
+
+function nic(id: string): CloudItem {
+  return { kind: 'nic', id, name: '', createdAt: '2026-01-01T00:00:00Z', tags };
+}
+
+const context: CallContext = { attempt: 1, signal: new AbortController().signal, heartbeat: () => {} };
+const scope = { providerSpec: { tags: { cluster: 'a' } }, credentials: [{ namespace: 'garden', name: 'cloud' }] };
+const machine = { uid, namespace: 'garden', name: 'machine-1' };
+const userData = { namespace: 'garden', name: 'node', key: 'userData' };
+const creation: EnsureVmRequest = { ...scope, machine, userData, token: 'uid-1-0', outcomeUnknown: false };
+const deletion: DeleteVmRequest = { ...scope, machine, outcomeUnknown: false };
+
+async function refusal(act: Promise<unknown>): Promise<ProviderError> {
+  const outcome = await act.then(
+    () => 'no error',
+    (error: unknown) => error,
+  );
+  if (!(outcome instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${String(outcome)}`);
+  return outcome;
+}
+
+/** Throws this answer at each request with this name. */
+const refusing = (refused: string, code: string) => (name: string) => {
+  if (name === refused) throw new Answer(code);
+};
+
+describe('ensureVm', () => {
+  it('[invariant 1] makes no second VM beside one that is stopped, and says that it failed', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('stopped', { state: 'stopped' }));
+
+    expect(await provider.ensureVm(creation, context)).toMatchObject({
+      state: 'failed',
+      providerID: 'fake:///a/stopped',
+      message: 'the VM stopped was stopped in the cloud',
+    });
+    expect(left()).toEqual(['stopped']);
+  });
+
+  it('prefers a VM that runs to an older one that is stopped', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('old', { state: 'stopped', createdAt: '2025-01-01T00:00:00Z' }), vm('new'));
+
+    expect(await provider.ensureVm(creation, context)).toMatchObject({ state: 'running', providerID: 'fake:///a/new' });
+    expect(left()).toEqual(['new']);
+  });
+
+  it('[invariant 1] chooses the same of two VMs of the same second, in whatever order they are listed', async () => {
+    for (const order of [
+      ['a', 'b'],
+      ['b', 'a'],
+    ]) {
+      const { provider, put, left } = startFake();
+      put(...order.map((id) => vm(id)));
+
+      expect(await provider.ensureVm(creation, context)).toMatchObject({ providerID: 'fake:///a/a' });
+      expect(left()).toEqual(['a']);
+    }
+  });
+
+  it('creates a VM where the cloud still shows one that is gone', async () => {
+    const { provider, put } = startFake();
+    put(vm('gone', { state: 'gone' }));
+
+    expect(await provider.ensureVm(creation, context)).toMatchObject({ providerID: 'fake:///a/made' });
+  });
+
+  it('looks at nothing and keeps the code when the first request of a creation is refused', async () => {
+    const { provider, requests } = startFake({ onRequest: refusing('create vm', 'Forbidden') });
+
+    expect((await refusal(provider.ensureVm(creation, context))).code).toBe('PermissionDenied');
+    expect(requests).toEqual(['list', 'create vm']);
+  });
+
+  it('[invariant 2] deletes what a creation has made before it is refused, and keeps the code', async () => {
+    const { provider, left } = startFake({ partsFirst: [nic('nic-1')], onRequest: refusing('create vm', 'Forbidden') });
+
+    expect((await refusal(provider.ensureVm(creation, context))).code).toBe('PermissionDenied');
+    expect(left()).toEqual([]);
+  });
+
+  it('[invariant 2] does not say that nothing was made where a part could not be deleted', async () => {
+    const { provider, left } = startFake({
+      partsFirst: [nic('nic-1')],
+      onRequest(name) {
+        if (name === 'create vm' || name === 'delete nic-1') throw new Answer('Forbidden');
+      },
+    });
+
+    expect(await refusal(provider.ensureVm(creation, context))).toMatchObject({
+      code: 'Internal',
+      cloudCode: 'Forbidden',
+      message: 'the cloud answered 400: Forbidden: no; something may have been made before',
+    });
+    expect(left()).toEqual(['nic-1']);
+  });
+
+  it('[invariant 1] leaves parts alone that an earlier attempt may be making a VM of', async () => {
+    const { provider, put, left } = startFake({ onRequest: refusing('create vm', 'NoRoom') });
+    put(nic('nic-1'));
+
+    await refusal(provider.ensureVm({ ...creation, outcomeUnknown: true }, context));
+
+    expect(left()).toEqual(['nic-1']);
+  });
+
+  it('does not say that nothing was made where the look after a creation is refused', async () => {
+    const { provider, requests } = startFake({
+      onRequest(name) {
+        if (name === 'list' && requests.includes('create vm')) throw new Answer('Forbidden');
+      },
+    });
+
+    const { code } = await refusal(provider.ensureVm({ ...creation, outcomeUnknown: true }, context));
+
+    expect(code).toBe('Internal');
+  });
+});
+
+describe('deleteVm', () => {
+  it('answers gone where the cloud still shows the VM as gone, and deletes its parts', async () => {
+    const { provider, put, requests } = startFake();
+    put(vm('gone', { state: 'gone' }), nic('nic-1'));
+
+    expect(await provider.deleteVm(deletion, context)).toEqual({ state: 'gone', nodeNames: [] });
+    expect(requests).toEqual(['list', 'delete nic-1', 'list']);
+  });
+
+  it('deletes a VM whose Node has no name yet', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('a'));
+
+    expect(await provider.deleteVm({ ...deletion, nodeNames: ['n'] }, context)).toEqual({
+      state: 'gone',
+      nodeNames: [],
+    });
+    expect(left()).toEqual([]);
+  });
+
+  it('[invariant 2] does not take NotFound from the cloud for the end of the deletion', async () => {
+    const { provider, put } = startFake({ onRequest: refusing('delete nic-1', 'NotFound') });
+    put(nic('nic-1'), nic('nic-2'));
+
+    expect((await refusal(provider.deleteVm(deletion, context))).code).toBe('Aborted');
+  });
+
+  it('asks for all deletions though one is refused', async () => {
+    const { provider, put, left } = startFake({ onRequest: refusing('delete a', 'Forbidden') });
+    put(vm('a'), vm('b'));
+
+    expect((await refusal(provider.deleteVm(deletion, context))).code).toBe('PermissionDenied');
+    expect(left()).toEqual(['a']);
+  });
+
+  it('finds a part by an id with slashes', async () => {
+    const { provider, put, left } = startFake();
+    put({ ...nic('/groups/a/nic-1'), tags: { cluster: 'a' } });
+    const only = { kind: 'nic', id: '/groups/a/nic-1' } as const;
+
+    await provider.deleteVm({ ...deletion, only }, context);
+
+    expect(left()).toEqual([]);
+  });
+});
+
+describe('requests', () => {
+  it('share a rate where Secrets have the same credentials, and get another client when they are replaced', async () => {
+    const { provider, clients, secrets, told } = startFake();
+    const copied = { ...scope, credentials: [{ namespace: 'garden', name: 'copy' }] };
+
+    await provider.listVms(scope, context);
+    await provider.listVms(copied, context);
+    secrets['cloud'] = { key: 'two' };
+    await provider.listVms(scope, context);
+
+    expect(clients).toEqual(['one', 'two']);
+    expect(told.map(({ credentials }) => credentials)).toEqual(['garden/cloud', 'garden/cloud']);
+  });
+
+  it('say how long to wait when the cloud throttles without saying it', async () => {
+    const { provider, told } = startFake({ perSecond: 1, onRequest: refusing('list', 'Slow') });
+
+    const error = await refusal(provider.listVms(scope, context));
+
+    expect(error).toMatchObject({ code: 'Unavailable', cloudCode: 'Slow' });
+    expect(error.retryAfterMs).toBeGreaterThan(1_000);
+    expect(told[0]?.state()).toMatchObject({ throttled: 2 });
+  });
+});
