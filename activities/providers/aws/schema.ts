@@ -1,0 +1,163 @@
+/**
+ * `providerSpec` of a MachineClass of the provider `AWS`, as machine-controller-manager-provider-aws v0.29 defines and checks
+ * it. Fields that it does not know are ignored here as there.
+ */
+import { z } from 'zod';
+
+const nonEmpty = z.string().min(1);
+const count = z.int().min(0);
+
+const Ebs = z.object({
+  volumeSize: z.int().min(1).describe('GiB.'),
+  volumeType: z.enum(['gp2', 'gp3', 'io1', 'io2', 'st1', 'sc1', 'standard']).optional(),
+  iops: z.int().min(1).optional().describe('Needed for io1.'),
+  throughput: z.int().min(1).optional().describe('MiB/s, gp3 only.'),
+  encrypted: z.boolean().optional(),
+  deleteOnTermination: z.boolean().default(true),
+  snapshotID: nonEmpty.optional(),
+  kmsKeyID: nonEmpty.optional(),
+});
+
+const BlockDevice = z.object({
+  deviceName: z
+    .string()
+    .regex(
+      /^(|\/root|\/dev\/(sd[a-z]|xvd[a-z]{1,2}))$/,
+      'use /root, /dev/sd followed by a letter, or /dev/xvd and one or two',
+    )
+    .default('')
+    .describe('`/root`: the root device of the image. The only device is always that.'),
+  ebs: Ebs,
+  noDevice: z.string().optional(),
+  virtualName: nonEmpty.optional(),
+});
+
+const NetworkInterface = z.object({
+  subnetID: nonEmpty,
+  securityGroupIDs: z.array(nonEmpty).min(1),
+  associatePublicIPAddress: z.boolean().optional(),
+  deleteOnTermination: z.boolean().default(true),
+  description: nonEmpty.optional(),
+  ipv6AddressCount: count.optional(),
+  ipv6PrefixCount: count.optional(),
+  primaryIpv6: z.boolean().optional().describe('Default: true where addresses are requested.'),
+  interfaceType: z.enum(['interface', 'efa', 'efa-only']).optional(),
+  networkCardIndex: count.optional(),
+  deviceIndex: count.optional().describe('Default: its place in the list, from 0.'),
+});
+
+const Iam = z
+  .object({ name: nonEmpty.optional(), arn: nonEmpty.optional() })
+  .refine(({ name, arn }) => (name === undefined) !== (arn === undefined), 'give either name or arn');
+
+const MetadataOptions = z.object({
+  httpEndpoint: z.enum(['enabled', 'disabled']).optional(),
+  httpTokens: z.enum(['required', 'optional']).optional(),
+  httpPutResponseHopLimit: z.int().min(0).max(64).optional(),
+  httpProtocolIpv6: z.enum(['enabled', 'disabled']).optional(),
+});
+
+const CpuOptions = z
+  .object({
+    coreCount: z.int().min(1).optional(),
+    threadsPerCore: z.int().min(1).max(2).optional(),
+    amdSevSnp: z.enum(['enabled', 'disabled']).optional(),
+  })
+  .refine(
+    ({ coreCount, threadsPerCore }) => (coreCount === undefined) === (threadsPerCore === undefined),
+    'give both coreCount and threadsPerCore, or neither',
+  );
+
+const reservationFields = {
+  capacityReservationPreference: z.enum(['open', 'none', 'capacity-reservations-only']).optional(),
+  capacityReservationId: nonEmpty.optional(),
+  capacityReservationResourceGroupArn: nonEmpty.optional(),
+};
+const CapacityReservation = z
+  .object(reservationFields)
+  .refine(
+    (given) => Object.values(given).filter((value) => value !== undefined).length <= 1,
+    `give only one of ${Object.keys(reservationFields).join(', ')}`,
+  );
+
+/** Also the annotation `machine.sapcloud.io/awsPlacement` of a node template, as JSON. */
+export const Placement = z
+  .object({
+    groupId: nonEmpty.optional(),
+    tenancy: z.enum(['default', 'dedicated', 'host']).optional(),
+    hostId: nonEmpty.optional(),
+    partitionNumber: z.int().min(1).optional(),
+    affinity: nonEmpty.optional(),
+  })
+  .refine(({ hostId, tenancy }) => hostId === undefined || tenancy === 'host', 'hostId needs the tenancy host');
+
+/** Keys of tags by which the VMs of a cluster and a role are found again begin so. */
+export const ownershipPrefixes = ['kubernetes.io/cluster/', 'kubernetes.io/role/'] as const;
+
+/** Tags with one key of a cluster and one of a role. */
+export const AwsTags = z
+  .record(z.string().min(1), z.string())
+  .refine(
+    (tags) => ownershipPrefixes.every((prefix) => Object.keys(tags).some((key) => key.startsWith(prefix))),
+    'give a key that begins with kubernetes.io/cluster/ and one that begins with kubernetes.io/role/',
+  );
+
+export const AwsProviderSpec = z
+  .object({
+    region: nonEmpty,
+    ami: nonEmpty,
+    machineType: nonEmpty,
+    keyName: nonEmpty.optional(),
+    iam: Iam,
+    blockDevices: z.array(BlockDevice).min(1),
+    networkInterfaces: z.array(NetworkInterface).min(1),
+    tags: AwsTags,
+    srcAndDstChecksEnabled: z
+      .boolean()
+      .optional()
+      .describe('false: the check is switched off on every interface but EFA.'),
+    instanceMetadataOptions: MetadataOptions.optional(),
+    cpuOptions: CpuOptions.optional(),
+    capacityReservation: CapacityReservation.optional(),
+    placement: Placement.optional(),
+    instanceMarketOptions: z
+      .object({ marketType: z.enum(['spot', 'capacity-block', 'interruptible-capacity-reservation']) })
+      .optional(),
+    spotPrice: z.string().optional().describe('Deprecated. A one-time spot instance for this price; empty: for any.'),
+    ebsOptimized: z.boolean().optional(),
+    monitoring: z.boolean().optional(),
+  })
+  .check(({ value: { blockDevices }, issues }) => {
+    blockDevices.forEach(({ deviceName, ebs: { volumeType, iops } }, index) => {
+      const path = ['blockDevices', index];
+      if (volumeType === 'io1' && iops === undefined) {
+        issues.push({
+          code: 'custom',
+          input: iops,
+          path: [...path, 'ebs', 'iops'],
+          message: 'io1 needs it: give 1 or more',
+        });
+      }
+      if (blockDevices.length > 1 && deviceName === '') {
+        issues.push({
+          code: 'custom',
+          input: deviceName,
+          path: [...path, 'deviceName'],
+          message: 'several devices need names',
+        });
+      }
+    });
+    const names = blockDevices.map(({ deviceName }) => deviceName);
+    if (names.length > 1 && names.filter((name) => name === '/root').length !== 1) {
+      issues.push({ code: 'custom', input: names, path: ['blockDevices'], message: 'name exactly one device /root' });
+    }
+    if (new Set(names).size < names.length) {
+      issues.push({
+        code: 'custom',
+        input: names,
+        path: ['blockDevices'],
+        message: 'give each device a name of its own',
+      });
+    }
+  });
+export type AwsProviderSpec = z.infer<typeof AwsProviderSpec>;
