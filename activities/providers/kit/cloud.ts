@@ -111,13 +111,20 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** What an error of the client says; undefined for one that is no answer of the cloud. */
   refusalOf(error: unknown): Refusal | undefined;
 
-  /** Everything with all of `tags`. */
+  /** Everything with all of `tags`, for a sweep. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
+  /** Everything with the UID tag of a Machine. */
+  findOwn(session: Session<Client>, uid: string): Promise<readonly CloudItem[]>;
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
   /** Makes the VM, and before it what it needs. The request that makes the VM is the last. */
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
+  /**
+   * What has to be done once the VM exists. Called with every look at the VM until its Node has joined, so it looks before
+   * it acts. Answers what is not done yet, in words for people; undefined when all is.
+   */
+  setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
   /** Asks for the deletion. Succeeds when there is none. */
   delete(session: Session<Client>, item: CloudItem): Promise<void>;
   /** Volume ID in the cloud of the `spec` of a PersistentVolume; undefined for one of another kind. */

@@ -60,6 +60,10 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
       const isWanted = (item: CloudItem) => Object.entries(wanted).every(([key, value]) => item.tags[key] === value);
       return { items: [...items.values()].filter(isWanted) };
     },
+    async findOwn({ send }, own) {
+      await send(() => note('list'));
+      return [...items.values()].filter((item) => item.tags['millwright.dev/machine-uid'] === own);
+    },
     async findVm({ send }, id) {
       await send(() => note(`find ${id}`));
       return [...items.values()].filter((item) => item.id === id);

@@ -35,21 +35,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   const sessions = createSessions(cloud, deps);
   const settleMs = cloud.settleSeconds * 1_000;
 
-  /** All pages of what has these tags. */
-  async function listAll(session: Own, tags: Tags): Promise<CloudItem[]> {
-    const items: CloudItem[] = [];
-    let page: string | undefined;
-    do {
-      const answer = await cloud.list(session, tags, page);
-      items.push(...answer.items.filter(isLeft));
-      page = answer.nextPage;
-    } while (page !== undefined);
-    return items;
-  }
-
   /** What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags. */
   async function listOwn(session: Own, { machine, providerID }: Pick<DeleteVmRequest, 'machine' | 'providerID'>) {
-    const own = await listAll(session, { [names.machineUid]: machine.uid });
+    const own = (await cloud.findOwn(session, machine.uid)).filter(isLeft);
     if (!isOurs(providerID) || own.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));
     const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
@@ -192,6 +180,19 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     }
   }
 
+  /** The VM, as `uninitialized` while its set-up is not done. A refusal of the set-up is its message: the VM exists. */
+  async function finish(session: Own, spec: Spec, vm: CloudVm): Promise<Vm> {
+    const answer = toVm(vm);
+    if (cloud.setUp === undefined || answer.state === 'failed') return answer;
+    try {
+      const message = await cloud.setUp(session, spec, vm);
+      return message === undefined ? answer : { ...answer, state: 'uninitialized', message };
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error;
+      return { ...answer, state: 'uninitialized', message: error.message };
+    }
+  }
+
   async function readUserData({ namespace, name, key }: EnsureVmRequest['userData'], signal: AbortSignal) {
     const secret = await deps.readSecret({ namespace, name }, signal);
     const userData = secret?.[key]?.toString();
@@ -214,13 +215,13 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         await sleep(settleMs, undefined, { signal: context.signal });
         ({ survivor, parts } = await findSurvivor(session, request));
       }
-      if (survivor !== undefined) return toVm(survivor);
+      if (survivor !== undefined) return finish(session, spec, survivor);
 
       const { machine, token } = request;
       const order = { spec, machine, token, userData: await userDataRead };
       if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
       const created = await create(session, request, order, mayExist);
-      return toVm(mayExist ? await chooseSurvivor(session, request, created) : created);
+      return finish(session, spec, mayExist ? await chooseSurvivor(session, request, created) : created);
     },
 
     async deleteVm(request, context) {

@@ -15,7 +15,8 @@ const now = () => performance.now();
 /** Asks for turns that may be any time within an hour, and says in which order they came. */
 function queueUp(rate: ReturnType<typeof createRequestRate>, priorities: readonly Priority[]) {
   const order: Priority[] = [];
-  for (const priority of priorities) void rate.turn(priority, now() + 3_600_000, never).then(() => order.push(priority));
+  for (const priority of priorities)
+    void rate.turn(priority, now() + 3_600_000, never).then(() => order.push(priority));
   return order;
 }
 

@@ -1,5 +1,6 @@
 /** Provider `simulated`: VMs in the simulated cloud of deploy/local/simulated-cloud. */
 import { z } from 'zod';
+import { names } from '../../../api/names.ts';
 import type { Cloud, CloudItem, CloudVm } from '../kit/cloud.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { Provider, ProviderDeps } from '../provider.ts';
@@ -31,6 +32,17 @@ const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, { token
   async list({ client, signal, send }, wanted, page) {
     const { items, nextPage } = await send(() => listPage(client, { tags: wanted, page }, signal));
     return { items: items.map(toItem), nextPage };
+  },
+  async findOwn({ client, signal, send }, uid) {
+    const own: CloudItem[] = [];
+    let page: string | undefined;
+    do {
+      const query = { tags: { [names.machineUid]: uid }, page };
+      const answer = await send(() => listPage(client, query, signal));
+      own.push(...answer.items.map(toItem));
+      page = answer.nextPage;
+    } while (page !== undefined);
+    return own;
   },
   async findVm({ client, signal, send }, id) {
     const { items } = await send(() => listPage(client, { vm: id }, signal));
