@@ -28,7 +28,10 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   }
 
   /** A class of its own for a machine, with a Secret of its own where the token is another. */
-  async function createClass(name: string, { machineType = 'small', token }: Partial<Refusal> = {}): Promise<void> {
+  async function createClass(
+    name: string,
+    { machineType = 'small', token }: { machineType?: string; token?: string | undefined } = {},
+  ): Promise<void> {
     const { namespace, cloud } = millwright;
     const tags = { cluster: namespace, class: name };
     const providerSpec = { endpoint: cloud.url, machineType, region: 'here', tags };
@@ -168,7 +171,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
   // All of it happens at once. Up to the calls that hang no test takes a fault away: that would let go what hangs.
   beforeAll(async () => {
-    millwright = await startInstallation();
+    const accounts = [plainSecret.token, 'throttled', 'leaving-throttled', 'brief'];
+    millwright = await startInstallation({ cloud: { tokens: accounts } });
     millwright.recordAs('cloud-faults');
     const { control } = millwright;
     const leaving = [...Object.keys(deletions), 'leaving-full'];
@@ -176,8 +180,9 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     const table: Record<string, Refusal> = creations;
     for (const name of Object.keys(creations)) await createClass(name, table[name]);
     for (const name of [...Object.keys(selfHealing), ...healthy, 'hang-done', 'never', 'stillborn'])
-      await createClass(name);
-    for (const name of leaving) await createClass(name, name === 'leaving-refused' ? { token: 'letmein' } : {});
+      await createClass(name, name === 'brief' ? { token: name } : {});
+    const tokens: Record<string, string> = { 'leaving-refused': 'letmein', 'leaving-throttled': 'leaving-throttled' };
+    for (const name of leaving) await createClass(name, { token: tokens[name] });
 
     for (const [name, { fault, machineType }] of Object.entries(table)) {
       const meets = machineType === undefined ? { tags: { class: name } } : { machineType };

@@ -43,6 +43,7 @@ export const creations = {
   throttled: {
     ...cloudApi,
     machineType: 'medium',
+    token: 'throttled', // an account of its own: throttling slows all machines of an account
     fault: { kind: 'throttle', retryAfterSeconds: 120 },
     code: 'Unavailable',
     ...{ words: /429: Throttled/, pauseSeconds: 120 },

@@ -16,8 +16,11 @@ export interface RateLimit {
 const slowestShare = 1 / 64;
 /** After so long without throttling a rate that was halved is the limit again, ms. */
 const recoveryMs = 60_000;
-/** A cloud that wants to be left alone for longer is asked after this long, ms: its other requests may be fine. */
-const longestPauseMs = 60_000;
+/**
+ * A cloud that wants to be left alone for longer is asked by others after this long, ms: they may be fine. The call that
+ * was throttled waits as long as the cloud says.
+ */
+const longestPauseMs = 10_000;
 
 /** Hands out the turns of one set of credentials. */
 export interface Turns extends RequestRate {

@@ -122,6 +122,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
             const { error: failure, isThrottled } = readError(cloud, reach, thrown);
             if (!isThrottled) throw failure;
             rate.throttled(sentMs, failure.retryAfterMs);
+            if (performance.now() + (failure.retryAfterMs ?? 0) > untilMs) throw failure;
             throttling = failure;
           }
         }
