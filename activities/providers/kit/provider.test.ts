@@ -274,6 +274,20 @@ describe('deleteVm', () => {
   });
 });
 
+describe('validateClass', () => {
+  it('says which Secrets do not exist', async () => {
+    const { provider } = startFake();
+    const credentials = [
+      { namespace: 'garden', name: 'node' },
+      { namespace: 'garden', name: 'missing' },
+    ];
+
+    const { problems } = await provider.validateClass({ ...scope, credentials }, context);
+
+    expect(problems).toEqual(['give a string (looked in: garden/node, garden/missing, which does not exist)']);
+  });
+});
+
 describe('requests', () => {
   it('share a rate where Secrets have the same credentials, and get another client when they are replaced', async () => {
     const { provider, clients, secrets, told } = startFake();
