@@ -32,7 +32,7 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
   const requests: string[] = [];
   const clients: string[] = [];
   const secrets: Record<string, SecretData> = { cloud: { key: 'one' }, copy: { key: 'one' }, node: { userData: 'x' } };
-  const told: { credentials: string; state: () => object }[] = [];
+  const rates: { credentials: string; state: () => object }[] = [];
 
   const note = async (name: string, item?: CloudItem) => {
     requests.push(name);
@@ -87,12 +87,12 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
   };
   const provider = createProvider(cloud, {
     readSecret: async ({ name }) => secrets[name],
-    onRequestRate: ({ credentials }, rate) => told.push({ credentials, state: () => rate.state }),
+    onRequestRate: ({ credentials }, rate) => rates.push({ credentials, state: () => rate.state }),
   });
   const put = (...given: CloudItem[]) => {
     for (const item of given) items.set(item.id, item);
   };
-  return { provider, put, requests, clients, secrets, told, left: () => [...items.keys()] };
+  return { provider, put, requests, clients, secrets, rates, left: () => [...items.keys()] };
 }
 
 function vm(id: string, more: Partial<CloudVm> = {}): CloudVm {
@@ -290,7 +290,7 @@ describe('validateClass', () => {
 
 describe('requests', () => {
   it('share a rate where Secrets have the same credentials, and get another client when they are replaced', async () => {
-    const { provider, clients, secrets, told } = startFake();
+    const { provider, clients, secrets, rates } = startFake();
     const copied = { ...scope, credentials: [{ namespace: 'garden', name: 'copy' }] };
 
     await provider.listVms(scope, context);
@@ -299,16 +299,16 @@ describe('requests', () => {
     await provider.listVms(scope, context);
 
     expect(clients).toEqual(['one', 'two']);
-    expect(told.map(({ credentials }) => credentials)).toEqual(['garden/cloud', 'garden/cloud']);
+    expect(rates.map(({ credentials }) => credentials)).toEqual(['garden/cloud', 'garden/cloud']);
   });
 
   it('say how long to wait when the cloud throttles without saying it', async () => {
-    const { provider, told } = startFake({ perSecond: 1, onRequest: refusing('list', 'Slow') });
+    const { provider, rates } = startFake({ perSecond: 1, onRequest: refusing('list', 'Slow') });
 
     const error = await refusal(provider.listVms(scope, context));
 
     expect(error).toMatchObject({ code: 'Unavailable', cloudCode: 'Slow' });
     expect(error.retryAfterMs).toBeGreaterThan(1_000);
-    expect(told[0]?.state()).toMatchObject({ throttled: 2 });
+    expect(rates[0]?.state()).toMatchObject({ throttled: 2 });
   });
 });
