@@ -2,7 +2,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
-import { type CallContext, ProviderError, type SecretData } from '../provider.ts';
+import { refusal } from '../../../test/support/refusal.ts';
+import type { CallContext, SecretData } from '../provider.ts';
 import type { Cloud, CloudItem, CloudVm, Refusal } from './cloud.ts';
 import { createProvider } from './provider.ts';
 
@@ -120,15 +121,6 @@ const machine = { uid, namespace: 'garden', name: 'machine-1' };
 const userData = { namespace: 'garden', name: 'node', key: 'userData' };
 const creation: EnsureVmRequest = { ...scope, machine, userData, token: 'uid-1-0', outcomeUnknown: false };
 const deletion: DeleteVmRequest = { ...scope, machine, outcomeUnknown: false };
-
-async function refusal(act: Promise<unknown>): Promise<ProviderError> {
-  const outcome = await act.then(
-    () => 'no error',
-    (error: unknown) => error,
-  );
-  if (!(outcome instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${String(outcome)}`);
-  return outcome;
-}
 
 /** Throws this answer at each request with this name. */
 const refusing = (refused: string, code: string) => (name: string) => {

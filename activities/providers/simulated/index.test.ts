@@ -5,8 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
+import { refusal } from '../../../test/support/refusal.ts';
 import { eventually } from '../../../test/support/until.ts';
-import { type CallContext, type Provider, ProviderError } from '../provider.ts';
+import type { CallContext, Provider } from '../provider.ts';
 import { createVm, deleteResource, listPage } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
 
@@ -88,16 +89,6 @@ async function makeVm(name: string, own: Record<string, string>, partTags?: Reco
   const node = { labels: {}, taints: [] };
   const { id } = await createVm(access(), { ...body, tags: own, partTags, node }, AbortSignal.timeout(10_000));
   return id;
-}
-
-/** Runs a call and answers with the ProviderError that it throws. */
-async function refusal(act: Promise<unknown>): Promise<ProviderError> {
-  const outcome = await act.then(
-    () => 'no error',
-    (error: unknown) => error,
-  );
-  if (!(outcome instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${String(outcome)}`);
-  return outcome;
 }
 
 /** Waits for a call of this operation that the cloud has not answered yet. */
