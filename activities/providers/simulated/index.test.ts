@@ -171,7 +171,7 @@ describe('ensureVm', () => {
   });
 
   it('[mcm 90 partly] [invariant 1] keeps the oldest VM and deletes the others', async () => {
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200, p99Ms: 400 });
     const request = creation();
     await Promise.all([1, 2, 3].map(() => provider.ensureVm(request, call())));
     const [oldest, ...surplus] = await vmsOf(request.machine);
@@ -184,7 +184,7 @@ describe('ensureVm', () => {
   });
 
   it('keeps the VM that the Machine names, though another of its UID is older', async () => {
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200, p99Ms: 400 });
     const request = creation();
     await Promise.all([1, 2].map(() => provider.ensureVm(request, call())));
     const [, younger] = await vmsOf(request.machine);
@@ -412,7 +412,7 @@ describe('deleteVm', () => {
   });
 
   it('deletes every VM of the Machine and no other', async () => {
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200, p99Ms: 400 });
     const request = creation();
     const other = creation();
     await Promise.all([request, request, other].map((one) => provider.ensureVm(one, call())));
