@@ -52,7 +52,7 @@ export interface WorkersOptions {
   readonly onFailedRun: FailedRunDeps['onFailedRun'];
   /** Providers to serve, of `providerNames`. */
   readonly providers: readonly string[];
-  /** Told of each rate at which requests are sent to a cloud. */
+  /** Called with each rate at which requests are sent to a cloud. */
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
   /** Asked before each attempt of an activity. */
   readonly refusal: Refusal;

@@ -43,7 +43,7 @@ export type SecretData = Readonly<Record<string, Buffer | string>>;
 export interface ProviderDeps {
   /** Reads a Secret of the control cluster; undefined when there is none. */
   readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
-  /** Told of each rate at which requests are sent to a cloud, for metrics. */
+  /** Called with each rate at which requests are sent to a cloud, for metrics. */
   onRequestRate?(labels: RateLabels, rate: RequestRate): void;
 }
 

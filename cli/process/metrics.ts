@@ -22,8 +22,8 @@ export function countFailedRuns(registry: Registry): (workflowType: string, reas
 
 /** Shows how fast requests are sent to clouds: a row for each provider, endpoint and credentials. */
 export function showRequestRates(registry: Registry): NonNullable<WorkersOptions['onRequestRate']> {
-  type Told = Parameters<NonNullable<WorkersOptions['onRequestRate']>>;
-  const rates = new Map<string, Told>();
+  type Labelled = Parameters<NonNullable<WorkersOptions['onRequestRate']>>;
+  const rates = new Map<string, Labelled>();
   const common = { labelNames: ['provider', 'endpoint', 'credentials'], registers: [registry] };
   new Gauge({
     ...common,

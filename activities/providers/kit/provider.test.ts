@@ -2,7 +2,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
-import { type CallContext, ProviderError, type SecretData } from '../provider.ts';
+import { refusal } from '../../../test/support/refusal.ts';
+import type { CallContext, SecretData } from '../provider.ts';
 import type { Cloud, CloudItem, CloudVm, Refusal } from './cloud.ts';
 import { createProvider } from './provider.ts';
 
@@ -32,7 +33,7 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
   const requests: string[] = [];
   const clients: string[] = [];
   const secrets: Record<string, SecretData> = { cloud: { key: 'one' }, copy: { key: 'one' }, node: { userData: 'x' } };
-  const told: { credentials: string; state: () => object }[] = [];
+  const rates: { credentials: string; state: () => object }[] = [];
 
   const note = async (name: string, item?: CloudItem) => {
     requests.push(name);
@@ -91,12 +92,12 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
   };
   const provider = createProvider(cloud, {
     readSecret: async ({ name }) => secrets[name],
-    onRequestRate: ({ credentials }, rate) => told.push({ credentials, state: () => rate.state }),
+    onRequestRate: ({ credentials }, rate) => rates.push({ credentials, state: () => rate.state }),
   });
   const put = (...given: CloudItem[]) => {
     for (const item of given) items.set(item.id, item);
   };
-  return { provider, put, requests, clients, secrets, told, left: () => [...items.keys()] };
+  return { provider, put, requests, clients, secrets, rates, left: () => [...items.keys()] };
 }
 
 function vm(id: string, more: Partial<CloudVm> = {}): CloudVm {
@@ -124,15 +125,6 @@ const machine = { uid, namespace: 'garden', name: 'machine-1' };
 const userData = { namespace: 'garden', name: 'node', key: 'userData' };
 const creation: EnsureVmRequest = { ...scope, machine, userData, token: 'uid-1-0', outcomeUnknown: false };
 const deletion: DeleteVmRequest = { ...scope, machine, outcomeUnknown: false };
-
-async function refusal(act: Promise<unknown>): Promise<ProviderError> {
-  const outcome = await act.then(
-    () => 'no error',
-    (error: unknown) => error,
-  );
-  if (!(outcome instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${String(outcome)}`);
-  return outcome;
-}
 
 /** Throws this answer at each request with this name. */
 const refusing = (refused: string, code: string) => (name: string) => {
@@ -278,9 +270,23 @@ describe('deleteVm', () => {
   });
 });
 
+describe('validateClass', () => {
+  it('says which Secrets do not exist', async () => {
+    const { provider } = startFake();
+    const credentials = [
+      { namespace: 'garden', name: 'node' },
+      { namespace: 'garden', name: 'missing' },
+    ];
+
+    const { problems } = await provider.validateClass({ ...scope, credentials }, context);
+
+    expect(problems).toEqual(['give a string (looked in: garden/node, garden/missing, which does not exist)']);
+  });
+});
+
 describe('requests', () => {
   it('share a rate where Secrets have the same credentials, and get another client when they are replaced', async () => {
-    const { provider, clients, secrets, told } = startFake();
+    const { provider, clients, secrets, rates } = startFake();
     const copied = { ...scope, credentials: [{ namespace: 'garden', name: 'copy' }] };
 
     await provider.listVms(scope, context);
@@ -289,16 +295,16 @@ describe('requests', () => {
     await provider.listVms(scope, context);
 
     expect(clients).toEqual(['one', 'two']);
-    expect(told.map(({ credentials }) => credentials)).toEqual(['garden/cloud', 'garden/cloud']);
+    expect(rates.map(({ credentials }) => credentials)).toEqual(['garden/cloud', 'garden/cloud']);
   });
 
   it('say how long to wait when the cloud throttles without saying it', async () => {
-    const { provider, told } = startFake({ perSecond: 1, onRequest: refusing('list', 'Slow') });
+    const { provider, rates } = startFake({ perSecond: 1, onRequest: refusing('list', 'Slow') });
 
     const error = await refusal(provider.listVms(scope, context));
 
     expect(error).toMatchObject({ code: 'Unavailable', cloudCode: 'Slow' });
     expect(error.retryAfterMs).toBeGreaterThan(1_000);
-    expect(told[0]?.state()).toMatchObject({ throttled: 2 });
+    expect(rates[0]?.state()).toMatchObject({ throttled: 2 });
   });
 });

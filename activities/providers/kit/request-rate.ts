@@ -2,7 +2,7 @@
 import { ProviderError, type RequestRate } from '../provider.ts';
 
 /** Who goes first: a VM that is paid for and not wanted, then one that is wanted, then the sweep. */
-export const priorities = ['delete', 'create', 'sweep'] as const;
+const priorities = ['delete', 'create', 'sweep'] as const;
 export type Priority = (typeof priorities)[number];
 
 /** What a cloud takes while it does not throttle. */

@@ -39,6 +39,8 @@ const patienceMs = 30_000;
 
 /** What the Secrets of a request say. */
 interface Keys {
+  /** Names of the Secrets, for people. */
+  readonly looked: string;
   readonly keys: Readonly<Record<string, string>>;
   /** The Secrets that they are from. */
   readonly holders: readonly SecretRef[];
@@ -63,7 +65,8 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       keys[key] = valueIn(holder) ?? '';
       holders.add(holder.ref);
     }
-    return { keys, holders: [...holders] };
+    const looked = secrets.map(({ ref, data }) => `${nameOf(ref)}${data ? '' : ', which does not exist'}`).join(', ');
+    return { looked, keys, holders: [...holders] };
   }
 
   function connect(reach: Reach, { keys, holders }: Keys, credentials: Credentials): Connection<Client> {
@@ -83,7 +86,11 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       usedMs: nowMs,
     };
     connections.set(id, connection);
-    const labels = { provider: cloud.scheme, endpoint: cloud.endpointOf(reach), credentials: namesOf(holders) };
+    const labels = {
+      provider: cloud.scheme,
+      endpoint: cloud.endpointOf(reach),
+      credentials: holders.map(nameOf).join(', '),
+    };
     onRequestRate?.(labels, connection.rate);
     return connection;
   }
@@ -97,7 +104,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       const reach = parseOrRefuse(cloud.reach, request.providerSpec, 'providerSpec');
       const found = await readKeys(request.credentials, signal);
       const { data, error } = cloud.credentials.safeParse(found.keys, { error: inOurWords });
-      if (error) throw new ProviderError('InvalidArgument', credentialProblems(error, request.credentials).join('; '));
+      if (error) throw new ProviderError('InvalidArgument', credentialProblems(error, found).join('; '));
       const { client, rate } = connect(reach, found, data);
       let isAdmitted = false;
 
@@ -134,9 +141,9 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
 
     /** What is wrong with the credentials, and the Secrets that hold them. Sends nothing. */
     async judge(request: CloudScope, signal: AbortSignal) {
-      const { keys, holders } = await readKeys(request.credentials, signal);
-      const { error } = cloud.credentials.safeParse(keys, { error: inOurWords });
-      return { problems: error ? credentialProblems(error, request.credentials) : [], holders };
+      const found = await readKeys(request.credentials, signal);
+      const { error } = cloud.credentials.safeParse(found.keys, { error: inOurWords });
+      return { problems: error ? credentialProblems(error, found) : [], holders: found.holders };
     },
   };
 }
@@ -153,10 +160,10 @@ function withPause(throttling: ProviderError, tooLate: unknown): ProviderError {
   });
 }
 
-function credentialProblems(error: z.ZodError, refs: readonly SecretRef[]): string[] {
-  return error.issues.map(({ message }) => `${message} (looked in: ${namesOf(refs) || 'none'})`);
+function credentialProblems(error: z.ZodError, { looked }: Keys): string[] {
+  return error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`);
 }
 
-function namesOf(refs: readonly SecretRef[]): string {
-  return refs.map(({ namespace, name }) => `${namespace}/${name}`).join(', ');
+function nameOf({ namespace, name }: SecretRef): string {
+  return `${namespace}/${name}`;
 }

@@ -5,8 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
+import { refusal } from '../../../test/support/refusal.ts';
 import { eventually } from '../../../test/support/until.ts';
-import { type CallContext, type Provider, ProviderError } from '../provider.ts';
+import type { CallContext, Provider } from '../provider.ts';
 import { createVm, deleteResource, listPage } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
 
@@ -90,16 +91,6 @@ async function makeVm(name: string, own: Record<string, string>, partTags?: Reco
   return id;
 }
 
-/** Runs a call and answers with the ProviderError that it throws. */
-async function refusal(act: Promise<unknown>): Promise<ProviderError> {
-  const outcome = await act.then(
-    () => 'no error',
-    (error: unknown) => error,
-  );
-  if (!(outcome instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${String(outcome)}`);
-  return outcome;
-}
-
 /** Waits for a call of this operation that the cloud has not answered yet. */
 async function untilPending(operation: CallRecord['operation']): Promise<void> {
   await eventually(async () =>
@@ -180,7 +171,7 @@ describe('ensureVm', () => {
   });
 
   it('[mcm 90 partly] [invariant 1] keeps the oldest VM and deletes the others', async () => {
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200, p99Ms: 400 });
     const request = creation();
     await Promise.all([1, 2, 3].map(() => provider.ensureVm(request, call())));
     const [oldest, ...surplus] = await vmsOf(request.machine);
@@ -193,7 +184,7 @@ describe('ensureVm', () => {
   });
 
   it('keeps the VM that the Machine names, though another of its UID is older', async () => {
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200, p99Ms: 400 });
     const request = creation();
     await Promise.all([1, 2].map(() => provider.ensureVm(request, call())));
     const [, younger] = await vmsOf(request.machine);
@@ -421,7 +412,7 @@ describe('deleteVm', () => {
   });
 
   it('deletes every VM of the Machine and no other', async () => {
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200 });
+    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'latency', operation: 'create', ms: 200, p99Ms: 400 });
     const request = creation();
     const other = creation();
     await Promise.all([request, request, other].map((one) => provider.ensureVm(one, call())));
