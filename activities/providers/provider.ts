@@ -43,6 +43,8 @@ export type SecretData = Readonly<Record<string, Buffer | string>>;
 export interface ProviderDeps {
   /** Reads a Secret of the control cluster; undefined when there is none. */
   readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
+  /** Where the Secrets of a class have no credentials, use those that the SDK of the cloud finds for this process. */
+  readonly defaultCredentials?: boolean;
   /** Called with each rate at which requests are sent to a cloud, for metrics. */
   onRequestRate?(labels: RateLabels, rate: RequestRate): void;
 }

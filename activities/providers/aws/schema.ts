@@ -105,6 +105,10 @@ export const AwsTags = z
 export const AwsProviderSpec = z
   .object({
     region: nonEmpty,
+    endpoint: z
+      .url({ protocol: /^https?$/, error: 'give a URL that begins with https:// or http://' })
+      .optional()
+      .describe('Of EC2. Default: that of the region.'),
     ami: nonEmpty,
     machineType: nonEmpty,
     keyName: nonEmpty.optional(),

@@ -45,8 +45,11 @@ export interface Session<Client> {
   readonly client: Client;
   /** Every request to the cloud takes it. */
   readonly signal: AbortSignal;
-  /** Sends one request when it is its turn, and translates what it throws. One that the cloud throttles is sent again. */
-  send<T>(request: () => Promise<T>): Promise<T>;
+  /**
+   * Sends one request when it is its turn, and translates what it throws. One that the cloud throttles is sent again.
+   * @param isRead it changes nothing in the cloud
+   */
+  send<T>(request: () => Promise<T>, isRead?: boolean): Promise<T>;
 }
 
 /** What to create. Every resource that is made gets `tags`, within the request that makes it. */
@@ -108,6 +111,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** Scheme, host and port, for people. */
   endpointOf(reach: Reach): string;
   connect(reach: Reach, credentials: Credentials): Client;
+  /** With the credentials that the cloud's SDK finds for this process. Left out: it finds none. */
+  connectByDefault?(reach: Reach): Client;
   /** What an error of the client says; undefined for one that is no answer of the cloud. */
   refusalOf(error: unknown): Refusal | undefined;
 
@@ -115,6 +120,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
   /** Everything with the UID tag of a Machine. */
   findOwn(session: Session<Client>, uid: string): Promise<readonly CloudItem[]>;
+  /** VMs with all of `tags` that have the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
+  findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;

@@ -35,13 +35,28 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   const sessions = createSessions(cloud, deps);
   const settleMs = cloud.settleSeconds * 1_000;
 
-  /** What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags. */
-  async function listOwn(session: Own, { machine, providerID }: Pick<DeleteVmRequest, 'machine' | 'providerID'>) {
+  /**
+   * What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags.
+   * Where there is neither, VMs of its name that others have made for it.
+   */
+  async function listOwn(session: Own, request: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>) {
+    const { machine, providerID } = request;
     const own = (await cloud.findOwn(session, machine.uid)).filter(isLeft);
-    if (!isOurs(providerID) || own.some((each) => isNamed(each, providerID))) return own;
+    if (!isOurs(providerID)) return own.length > 0 ? own : findUntagged(session, request);
+    if (own.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));
     const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
     return [...own, ...named.filter(({ id }) => !ids.has(id))];
+  }
+
+  async function findUntagged(
+    session: Own,
+    { machine, providerSpec }: Pick<EnsureVmRequest, 'machine' | 'providerSpec'>,
+  ) {
+    const tags = cloud.tags.safeParse(providerSpec).data;
+    if (cloud.findByName === undefined || tags === undefined) return [];
+    const found = await cloud.findByName(session, machine.name, tags);
+    return found.filter((vm) => isLeft(vm) && vm.tags[names.machineUid] === undefined);
   }
 
   /** Whether a provider ID is of this cloud. */
@@ -130,12 +145,12 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   /** Creates the VM. What a refusal leaves is deleted, and a code says that nothing was made only where that is known. */
   async function create(session: Own, request: EnsureVmRequest, order: Omit<VmOrder<Spec>, 'tags'>, mayExist: boolean) {
     const tags = { ...order.spec.tags, [names.machineUid]: request.machine.uid };
-    let wasAnswered = false;
+    let hasChanged = false;
     const counted: Own = {
       ...session,
-      async send(act) {
+      async send(act, isRead = false) {
         const answer = await session.send(act);
-        wasAnswered = true;
+        hasChanged ||= !isRead;
         return answer;
       },
     };
@@ -144,10 +159,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;
       const { outcomeUnknown, nothingMade } = failures[error.code];
-      const isFirstRefused = nothingMade && !wasAnswered;
+      const isFirstRefused = nothingMade && !hasChanged;
       if (outcomeUnknown || isFirstRefused) throw error;
       // Parts that are listed may be those of an earlier attempt that still runs.
-      const isClean = !mayExist && (await takeBack(session, request, wasAnswered));
+      const isClean = !mayExist && (await takeBack(session, request, hasChanged));
       throw isClean ? error : somethingLeft(error);
     }
   }
@@ -244,12 +259,12 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
     async validateClass(request, { signal }) {
       const { error } = cloud.providerSpec.safeParse(request.providerSpec, { error: inOurWords });
-      const { problems, holders } = await sessions.judge(request, signal);
+      const { problems, holders, isUsable } = await sessions.judge(request, signal);
       const reach = cloud.reach.safeParse(request.providerSpec).data;
       const tags = cloud.tags.safeParse(request.providerSpec).data;
       return {
         problems: [...(error ? problemsOf(error, request.providerSpec, 'providerSpec') : []), ...problems],
-        ...(reach && tags && holders.length > 0 && { listScope: listScopeOf(reach, tags, holders) }),
+        ...(reach && tags && isUsable && { listScope: listScopeOf(reach, tags, holders) }),
       };
     },
 
