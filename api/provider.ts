@@ -55,6 +55,12 @@ export const EnsureVmRequest = z.object({
   token: nonEmpty.describe(
     'Idempotency token of this creation, `<Machine UID>-<ordinal>`: given to the cloud where it takes one.',
   ),
+  providerSpecDefaults: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe(
+      'Fields that count where `providerSpec` has none of the name: the Machine says them, and not its source.',
+    ),
   outcomeUnknown: z
     .boolean()
     .describe(

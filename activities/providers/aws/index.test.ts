@@ -93,6 +93,21 @@ describe('ensureVm', () => {
     expect(await provider.ensureVm(creation(), call())).toMatchObject({ providerID: 'aws:///eu-west-1/i-2' });
   });
 
+  it('asks as often as docs/providers/aws.md says', async () => {
+    ec2.answer({ DescribeImages: image, RunInstances: launched(instance('i-1')) });
+
+    await provider.ensureVm(creation(), call());
+
+    expect(ec2.requests().map(({ action }) => action)).toEqual([
+      'DescribeInstances',
+      'DescribeVolumes',
+      'DescribeNetworkInterfaces',
+      'DescribeInstances',
+      'DescribeImages',
+      'RunInstances',
+    ]);
+  });
+
   it('takes over an instance with the name and tags of the Machine that has no UID tag', async () => {
     ec2.answer({
       DescribeInstances: (params) =>
@@ -243,6 +258,28 @@ describe('deleteVm', () => {
     });
     expect(ec2.requests('TerminateInstances').map(({ params }) => params['InstanceId.1'])).toEqual(['i-1']);
     expect(deleted).toEqual(new Set(['vol-1', 'eni-1']));
+  }, 20_000);
+
+  it('asks as often as docs/providers/aws.md says', async () => {
+    let isTerminated = false;
+    ec2.answer({
+      DescribeInstances: () =>
+        reservations(instance('i-1', { state: isTerminated ? 'terminated' : 'running', tags: own })),
+      TerminateInstances: () => {
+        isTerminated = true;
+        return '';
+      },
+    });
+
+    await provider.deleteVm(deletion({ providerID: 'aws:///eu-west-1/i-1' }), call());
+
+    expect(ec2.requests().map(({ action }) => action)).toEqual([
+      'DescribeInstances',
+      'TerminateInstances',
+      'DescribeInstances',
+      'DescribeVolumes',
+      'DescribeNetworkInterfaces',
+    ]);
   }, 20_000);
 
   it('deletes an instance of machine-controller-manager by its provider ID', async () => {

@@ -251,6 +251,19 @@ describe('RunInstances', () => {
     expect(sent(prefix)).toEqual(expected);
   });
 
+  it.each([
+    [{}, 'dedicated'],
+    [{ placement: { tenancy: 'default' } }, 'default'],
+  ])(
+    '[mcm 104 partly] takes the placement that the Machine says where the class %j has none',
+    async (spec, tenancy) => {
+      const request = { ...awsCreation(ec2.url, spec), providerSpecDefaults: { placement: { tenancy: 'dedicated' } } };
+      await provider.ensureVm(request, { attempt: 1, signal: new AbortController().signal, heartbeat: () => {} });
+
+      expect(sent('Placement')).toEqual({ 'Placement.Tenancy': tenancy });
+    },
+  );
+
   it('leaves out what the class does not give', async () => {
     await create();
 

@@ -41,9 +41,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
    */
   async function listOwn(session: Own, request: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>) {
     const { machine, providerID } = request;
-    const own = (await cloud.findOwn(session, machine.uid)).filter(isLeft);
+    const found = await cloud.findOwn(session, machine.uid);
+    const own = found.filter(isLeft);
     if (!isOurs(providerID)) return own.length > 0 ? own : findUntagged(session, request);
-    if (own.some((each) => isNamed(each, providerID))) return own;
+    if (found.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));
     const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
     return [...own, ...named.filter(({ id }) => !ids.has(id))];
@@ -218,7 +219,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   return {
     async ensureVm(request, context) {
-      const spec = parseOrRefuse(cloud.providerSpec, request.providerSpec, 'providerSpec');
+      const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
       // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
       const userDataRead = readUserData(request.userData, context.signal);
       userDataRead.catch(() => undefined);
@@ -276,6 +277,11 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       return { ids: Object.fromEntries(ids) };
     },
   };
+}
+
+function completeSpec({ providerSpec, providerSpecDefaults }: EnsureVmRequest): unknown {
+  const isObject = typeof providerSpec === 'object' && providerSpec !== null;
+  return isObject && providerSpecDefaults ? { ...providerSpecDefaults, ...providerSpec } : providerSpec;
 }
 
 /** A refusal after which something may exist: its code must not say that nothing was made. */
