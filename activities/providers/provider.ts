@@ -5,6 +5,7 @@ import type {
   EnsureVmRequest,
   ListVmsRequest,
   SecretRef,
+  UpdateVmRequest,
   ValidateClassRequest,
   Vm,
   VmDeletion,
@@ -34,6 +35,7 @@ export interface Provider {
   listVms(request: ListVmsRequest, context: CallContext): Promise<VmPage>;
   validateClass(request: ValidateClassRequest, context: CallContext): Promise<ClassVerdict>;
   volumeIds(request: VolumeIdsRequest, context: CallContext): Promise<VolumeIds>;
+  updateVm?(request: UpdateVmRequest, context: CallContext): Promise<void>;
 }
 
 /** Decoded keys of a Secret. */

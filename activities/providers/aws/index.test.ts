@@ -376,6 +376,44 @@ describe('listVms', () => {
   });
 });
 
+describe('updateVm', () => {
+  const volume = `<volumeSet><item><volumeId>vol-1</volumeId>${tagSet({ ...own, team: 'a' })}</item></volumeSet>`;
+  const update = { ...awsScope(''), machine: awsCreation('').machine, removedTags: [] };
+  const params = (action: string) => ec2.requests(action).map((request) => request.params);
+
+  beforeEach(() => {
+    const old = instance('i-1', { tags: { ...own, cost: '7', team: 'b' } });
+    ec2.answer({ DescribeInstances: reservations(old), DescribeVolumes: volume });
+  });
+
+  it('sets tags of what lacks them, and removes those that the class has no more', async () => {
+    await provider.updateVm?.(
+      { ...update, ...awsScope(ec2.url), tags: { ...ownershipTags, team: 'a' }, removedTags: ['cost'] },
+      call(),
+    );
+
+    expect(params('CreateTags')).toEqual([
+      expect.objectContaining({ 'ResourceId.1': 'i-1', 'Tag.3.Key': 'team', 'Tag.3.Value': 'a' }),
+    ]);
+    expect(params('CreateTags')[0]).not.toHaveProperty('ResourceId.2');
+    expect(params('DeleteTags')).toEqual([expect.objectContaining({ 'ResourceId.1': 'i-1', 'Tag.1.Key': 'cost' })]);
+  });
+
+  it('leaves the name and the UID tag as they are', async () => {
+    await provider.updateVm?.(
+      {
+        ...update,
+        ...awsScope(ec2.url),
+        tags: { ...own, Name: 'other', 'millwright.dev/machine-uid': 'other' },
+        removedTags: ['Name', 'millwright.dev/machine-uid'],
+      },
+      call(),
+    );
+
+    expect(ec2.requests().filter(({ action }) => action.endsWith('Tags'))).toEqual([]);
+  });
+});
+
 describe('volumeIds', () => {
   it('knows volumes of EBS, in the tree and of its CSI driver', async () => {
     const volumes = [

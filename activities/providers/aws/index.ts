@@ -1,7 +1,9 @@
 /** Provider `AWS`: instances of EC2. Takes what machine-controller-manager-provider-aws takes, and adopts what it has made. */
 import {
   AssignIpv6AddressesCommand,
+  CreateTagsCommand,
   DeleteNetworkInterfaceCommand,
+  DeleteTagsCommand,
   DeleteVolumeCommand,
   DescribeImagesCommand,
   DescribeInstancesCommand,
@@ -57,10 +59,10 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
     const following = kinds[kinds.indexOf(kind) + 1];
     return { items, nextPage: next === undefined ? following && `${following}:` : `${kind}:${next}` };
   },
-  async findOwn(session, uid) {
+  async findOwn(session, uid, withParts) {
     const filters = toFilters({ [names.machineUid]: uid });
     const vms = await all('vm', session, filters);
-    if (vms.some((item) => item.kind === 'vm' && item.state !== 'gone')) return vms;
+    if (!withParts && vms.some((item) => item.kind === 'vm' && item.state !== 'gone')) return vms;
     return [...vms, ...(await all('disk', session, filters)), ...(await all('nic', session, filters))];
   },
   async findByName(session, name, tags) {
@@ -124,6 +126,19 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
     return nics.length < spec.networkInterfaces.length
       ? `EC2 shows ${nics.length} of ${spec.networkInterfaces.length} network interfaces`
       : undefined;
+  },
+  async setTags(session, items, { tags: { Name: _, ...tags }, removed }) {
+    const isMissing = (item: CloudItem) => Object.entries(tags).some(([key, value]) => item.tags[key] !== value);
+    const isLeft = (item: CloudItem) => removed.some((key) => key !== 'Name' && item.tags[key] !== undefined);
+    const idsOf = (wanted: (item: CloudItem) => boolean) => items.filter(wanted).map(({ id }) => id);
+    const [incomplete, excessive] = [idsOf(isMissing), idsOf(isLeft)];
+    if (incomplete.length > 0) {
+      await call(session, new CreateTagsCommand({ Resources: incomplete, Tags: toTagList(tags) }));
+    }
+    if (excessive.length > 0) {
+      const Tags = removed.filter((key) => key !== 'Name').map((Key) => ({ Key }));
+      await call(session, new DeleteTagsCommand({ Resources: excessive, Tags }));
+    }
   },
   async delete(session, { kind, id }) {
     try {
@@ -261,6 +276,10 @@ function toNic({ NetworkInterfaceId: id = '', Attachment, TagSet }: NetworkInter
 
 function toTags(tags: readonly Tag[] = []): Tags {
   return Object.fromEntries(tags.map(({ Key = '', Value = '' }) => [Key, Value]));
+}
+
+function toTagList(tags: Tags): Tag[] {
+  return Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
 }
 
 function toFilters(tags: Tags): Filters {

@@ -63,6 +63,12 @@ export interface VmOrder<Spec> {
   readonly token: string;
 }
 
+export interface TagChange {
+  readonly tags: Tags;
+  /** Keys. */
+  readonly removed: readonly string[];
+}
+
 /** A page of a list. */
 export interface CloudPage {
   readonly items: readonly CloudItem[];
@@ -118,8 +124,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
 
   /** Everything with all of `tags`, for a sweep. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
-  /** Everything with the UID tag of a Machine. */
-  findOwn(session: Session<Client>, uid: string): Promise<readonly CloudItem[]>;
+  /** Everything with the UID tag of a Machine. The parts of a VM that is there may be missing, but not with `withParts`. */
+  findOwn(session: Session<Client>, uid: string, withParts: boolean): Promise<readonly CloudItem[]>;
   /** VMs with all of `tags` that have the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
   findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
@@ -132,6 +138,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
    * it acts. Answers what is not done yet, in words for people; undefined when all is.
    */
   setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
+  /** Sets tags and removes others. Asks for nothing where that is so already. */
+  setTags?(session: Session<Client>, items: readonly CloudItem[], change: TagChange): Promise<void>;
   /** Asks for the deletion. Succeeds when there is none. */
   delete(session: Session<Client>, item: CloudItem): Promise<void>;
   /** Volume ID in the cloud of the `spec` of a PersistentVolume; undefined for one of another kind. */

@@ -10,6 +10,7 @@ import type {
   DeleteVmRequest,
   EnsureVmRequest,
   SecretRef,
+  UpdateVmRequest,
   Vm,
   VmDeletion,
 } from '../../../api/provider.ts';
@@ -39,9 +40,13 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
    * What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags.
    * Where there is neither, VMs of its name that others have made for it.
    */
-  async function listOwn(session: Own, request: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>) {
+  async function listOwn(
+    session: Own,
+    request: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>,
+    withParts = false,
+  ) {
     const { machine, providerID } = request;
-    const found = await cloud.findOwn(session, machine.uid);
+    const found = await cloud.findOwn(session, machine.uid, withParts);
     const own = found.filter(isLeft);
     if (!isOurs(providerID)) return own.length > 0 ? own : findUntagged(session, request);
     if (found.some((each) => isNamed(each, providerID))) return own;
@@ -209,6 +214,13 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     }
   }
 
+  async function updateVm(request: UpdateVmRequest, { signal }: CallContext): Promise<void> {
+    const { [names.machineUid]: _, ...tags } = request.tags;
+    const removed = request.removedTags.filter((key) => key !== names.machineUid && tags[key] === undefined);
+    const session = await sessions.open(request, 'sweep', signal);
+    await cloud.setTags?.(session, await listOwn(session, request, true), { tags, removed });
+  }
+
   async function readUserData({ namespace, name, key }: EnsureVmRequest['userData'], signal: AbortSignal) {
     const secret = await deps.readSecret({ namespace, name }, signal);
     const userData = secret?.[key]?.toString();
@@ -259,13 +271,14 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     },
 
     async validateClass(request, { signal }) {
-      const { error } = cloud.providerSpec.safeParse(request.providerSpec, { error: inOurWords });
+      const { data: spec, error } = cloud.providerSpec.safeParse(request.providerSpec, { error: inOurWords });
       const { problems, holders, isUsable } = await sessions.judge(request, signal);
       const reach = cloud.reach.safeParse(request.providerSpec).data;
       const tags = cloud.tags.safeParse(request.providerSpec).data;
       return {
         problems: [...(error ? problemsOf(error, request.providerSpec, 'providerSpec') : []), ...problems],
         ...(reach && tags && isUsable && { listScope: listScopeOf(reach, tags, holders) }),
+        ...(cloud.setTags && spec && { tags: { ...spec.tags } }),
       };
     },
 
@@ -276,6 +289,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       });
       return { ids: Object.fromEntries(ids) };
     },
+
+    ...(cloud.setTags && { updateVm }),
   };
 }
 
