@@ -1,44 +1,55 @@
 /** The objects of a kubelet as it would write them. */
-import { machineTypes } from '../../../activities/providers/simulated/schema.ts';
 import type { NewObject } from '../../../api/objects.ts';
 import type { Lease, Node } from '../../../kube/core.ts';
-import { addressesOf } from './api.ts';
-import type { StoredVm } from './state.ts';
 
-/** `Node.spec.providerID` of a VM. */
-export function providerIdOf({ region, id }: StoredVm): string {
-  return `simulated:///${region}/${id}`;
+/** A VM since its last start, as its kubelet knows it. */
+export interface Host {
+  /** Of the VM. */
+  readonly id: string;
+  /** Of the Node. */
+  readonly name: string;
+  readonly providerID: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: readonly { readonly key: string; readonly effect: string; readonly value?: string | undefined }[];
+  readonly addresses: readonly { readonly type: string; readonly address: string }[];
+  readonly capacity: Readonly<Record<string, string>>;
+  /** When its kubelet registers the Node, ms since 1970. */
+  readonly joinsAt: number;
+  /** UID of the Node that was registered since the start, when that is known. */
+  readonly nodeUid?: string | null;
+  /** Called with the UID of the Node. */
+  readonly onRegistered?: (nodeUid: string) => void;
+  /** Whether the kubelet still works. Once false it stays so: another start is another host. */
+  isOn(): boolean;
 }
 
 /** The Node that a kubelet registers, ready at once. */
-export function nodeOf(vm: StoredVm): NewObject<Node> {
+export function nodeOf(host: Host): NewObject<Node> {
   return {
     metadata: {
-      name: vm.name,
+      name: host.name,
       labels: {
-        'kubernetes.io/hostname': vm.name,
+        'kubernetes.io/hostname': host.name,
         'kubernetes.io/os': 'linux',
         'kubernetes.io/arch': 'amd64',
-        'node.kubernetes.io/instance-type': vm.machineType,
-        'topology.kubernetes.io/region': vm.region,
-        ...vm.node.labels,
+        ...host.labels,
       },
     },
     spec: {
-      providerID: providerIdOf(vm),
-      taints: vm.node.taints.map(({ key, effect, value }) => ({ key, effect, ...(value !== undefined && { value }) })),
+      providerID: host.providerID,
+      taints: host.taints.map(({ key, effect, value }) => ({ key, effect, ...(value !== undefined && { value }) })),
     },
     status: {
-      ...heartbeatOf(vm),
-      addresses: addressesOf(vm),
-      capacity: { ...machineTypes[vm.machineType] },
-      allocatable: { ...machineTypes[vm.machineType] },
+      ...heartbeatOf(host),
+      addresses: [...host.addresses],
+      capacity: { ...host.capacity },
+      allocatable: { ...host.capacity },
       nodeInfo: {
         architecture: 'amd64',
         operatingSystem: 'linux',
-        bootID: `${vm.id}-${vm.restarts}`,
-        machineID: vm.id,
-        systemUUID: vm.id,
+        bootID: `${host.id}-${host.joinsAt}`,
+        machineID: host.id,
+        systemUUID: host.id,
         kernelVersion: '6.0.0-simulated',
         osImage: 'Simulated Linux',
         containerRuntimeVersion: 'simulated://1.0.0',
@@ -50,9 +61,9 @@ export function nodeOf(vm: StoredVm): NewObject<Node> {
 }
 
 /** The part of the status that a kubelet renews. */
-export function heartbeatOf(vm: StoredVm) {
+export function heartbeatOf(host: Host) {
   const lastHeartbeatTime = seconds(Date.now());
-  const lastTransitionTime = seconds(vm.bootedAt + vm.joinMs);
+  const lastTransitionTime = seconds(host.joinsAt);
   const healthy = (type: string, reason: string) => ({
     type,
     status: 'False',
@@ -72,14 +83,14 @@ export function heartbeatOf(vm: StoredVm) {
 }
 
 /** The Lease that a kubelet renews, which goes with its Node. */
-export function leaseOf(vm: StoredVm, nodeUid: string): NewObject<Lease> {
+export function leaseOf(host: Host, nodeUid: string): NewObject<Lease> {
   return {
     metadata: {
       namespace: 'kube-node-lease',
-      name: vm.name,
-      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: vm.name, uid: nodeUid }],
+      name: host.name,
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: host.name, uid: nodeUid }],
     },
-    spec: { holderIdentity: vm.name, leaseDurationSeconds: 40, renewTime: microTime(Date.now()) },
+    spec: { holderIdentity: host.name, leaseDurationSeconds: 40, renewTime: microTime(Date.now()) },
   };
 }
 
