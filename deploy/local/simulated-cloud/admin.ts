@@ -5,10 +5,11 @@ import { fileURLToPath } from 'node:url';
 import { request } from 'undici';
 import type { z } from 'zod';
 import type { PartKind } from '../../../activities/providers/simulated/schema.ts';
+import type { ActiveFault } from '../faults.ts';
 import { freePort } from '../ports.ts';
 import { startServer } from '../process.ts';
 import type { toAnswer } from './api.ts';
-import type { ActiveFault, Fault } from './faults.ts';
+import type { Fault } from './faults.ts';
 import type { CallRecord, Stats, StoredVm } from './state.ts';
 
 /** How to start a simulated cloud. Left out: what the process takes by itself (main.ts). */
@@ -56,7 +57,7 @@ export interface SimulatedCloud {
   readonly logFile: string;
   /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
   setFaults(...faults: z.input<typeof Fault>[]): Promise<void>;
-  faults(): Promise<readonly ActiveFault[]>;
+  faults(): Promise<readonly ActiveFault<Fault>[]>;
   stats(): Promise<Stats>;
   /** VMs oldest first; with `all` those that are gone, too. */
   vms(options?: { all: boolean }): Promise<SimulatedVm[]>;
@@ -98,7 +99,7 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
     },
     logFile: server.logFile,
     setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
-    faults: async () => (await callAdmin<{ faults: ActiveFault[] }>(url, 'GET', '/faults')).faults,
+    faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(url, 'GET', '/faults')).faults,
     stats: () => callAdmin(url, 'GET', '/stats'),
     vms: ({ all } = { all: false }) => callAdmin(url, 'GET', `/vms?all=${all}`),
     resources: () => callAdmin(url, 'GET', '/resources'),
