@@ -2,9 +2,9 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { request } from 'undici';
 import type { z } from 'zod';
 import type { PartKind } from '../../../activities/providers/simulated/schema.ts';
+import { callAdmin, toFlags } from '../admin-api.ts';
 import type { ActiveFault } from '../faults.ts';
 import { freePort } from '../ports.ts';
 import { startServer } from '../process.ts';
@@ -125,20 +125,5 @@ function flagsOf(options: SimulatedCloudOptions): string[] {
     'max-grace-ms': options.maxGraceMs,
     'node-prefix': options.nodePrefix,
   };
-  return [
-    ...Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`])),
-    ...(options.tokens ?? []).map((token) => `--token=${token}`),
-  ];
-}
-
-/** Throws with the answer of the cloud when it refuses. */
-async function callAdmin<T>(url: string, method: 'GET' | 'PUT' | 'POST', path: string, body?: unknown): Promise<T> {
-  const answer = await request(url + path, {
-    method,
-    ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-  });
-  const text = await answer.body.text();
-  if (answer.statusCode >= 300)
-    throw new Error(`${method} ${path} of the simulated cloud: ${answer.statusCode} ${text}`);
-  return JSON.parse(text);
+  return [...toFlags(flags), ...(options.tokens ?? []).map((token) => `--token=${token}`)];
 }
