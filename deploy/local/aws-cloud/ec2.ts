@@ -235,6 +235,7 @@ function instanceOf({ attachment }: DescribedInterface): string | undefined {
   return attachment ? attachment.instanceId : undefined;
 }
 
-function withoutPaging({ MaxResults: _, NextToken: __, ...params }: Params): Params {
-  return params;
+function withoutPaging(params: Params): Params {
+  const { MaxResults: _, NextToken: __, ...rest } = params;
+  return rest;
 }

@@ -25,32 +25,33 @@ export function createLaunch(deps: LaunchDeps) {
         throw new Refusal(400, 'InvalidParameterValue', message);
       }),
     );
-    // moto keeps the tags of instances and volumes alone.
-    const nicTags = Object.entries(tagsFor(params, 'network-interface'));
-    const nics = made.instancesSet.flatMap(({ networkInterfaceSet }) => networkInterfaceSet);
-    if (nicTags.length > 0 && nics.length > 0) {
-      const tags = nicTags.map(([key, value], i) => ({ [`Tag.${i + 1}.Key`]: key, [`Tag.${i + 1}.Value`]: value }));
-      const resources = nics.map((nic) => nic.networkInterfaceId);
-      const tagging: Params = Object.assign(toParams('ResourceId', resources), ...tags);
-      await moto.call('CreateTags', tagging, { in: region });
-    }
     const fate = {
       isSpot: params['InstanceMarketOptions.MarketType'] === 'spot',
       invisibleMs: faultOf(faults, 'invisible')?.ms ?? 0,
       interruption: faultOf(faults, 'spotInterruption'),
     };
     const tags = tagsFor(params, 'instance');
-    for (const {
-      instanceId: id,
-      instanceType: machineType,
-      privateDnsName,
-      privateIpAddress,
-      placement,
-    } of made.instancesSet) {
-      const place = { region, zone: placement.availabilityZone };
-      onCreated(
-        instances.add({ id, ...place, machineType, tags, privateDnsName, privateIp: privateIpAddress ?? '' }, fate),
-      );
+    // Before anything else is asked: a list that is read meanwhile needs to know of them.
+    for (const each of made.instancesSet) {
+      const instance = {
+        id: each.instanceId,
+        region,
+        zone: each.placement.availabilityZone,
+        machineType: each.instanceType,
+        tags,
+        privateDnsName: each.privateDnsName,
+        privateIp: each.privateIpAddress ?? '',
+      };
+      onCreated(instances.add(instance, fate));
+    }
+    // moto keeps the tags of instances and volumes alone.
+    const nicTags = Object.entries(tagsFor(params, 'network-interface'));
+    const nics = made.instancesSet.flatMap(({ networkInterfaceSet }) => networkInterfaceSet);
+    if (nicTags.length > 0 && nics.length > 0) {
+      const pairs = nicTags.map(([key, value], i) => ({ [`Tag.${i + 1}.Key`]: key, [`Tag.${i + 1}.Value`]: value }));
+      const resources = nics.map((nic) => nic.networkInterfaceId);
+      const tagging: Params = Object.assign(toParams('ResourceId', resources), ...pairs);
+      await moto.call('CreateTags', tagging, { in: region });
     }
     return made.instancesSet.map(({ instanceId }) => instanceId);
   };

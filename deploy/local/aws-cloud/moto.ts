@@ -19,6 +19,9 @@ const settings = {
   MOTO_EC2_LOAD_DEFAULT_AMIS: 'false',
 };
 
+/** The server without a line in the log for each request. */
+const program = "import logging, moto.server; logging.getLogger('werkzeug').setLevel('ERROR'); moto.server.main()";
+
 /** A Python that has moto. Makes it at the first call on a machine. */
 export function findPython(): Promise<string> {
   return ensureVenv('moto', fileURLToPath(new URL('requirements.txt', import.meta.url)));
@@ -28,7 +31,7 @@ export function findPython(): Promise<string> {
 export async function startMoto() {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}/`;
-  const args = ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)];
+  const args = ['-c', program, '-H', '127.0.0.1', '-p', String(port)];
   const child = spawnGuarded('KILL', await findPython(), args, {
     stdio: ['ignore', 2, 2],
     env: { ...process.env, ...settings },
