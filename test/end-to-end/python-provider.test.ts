@@ -1,10 +1,8 @@
 /** The provider contract from outside: docs/examples/python-provider serves the clouds of an installation. */
 import type { ChildProcess } from 'node:child_process';
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +12,7 @@ import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
+import { ensureVenv } from '../../deploy/local/python.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes } from '../../kube/core.ts';
@@ -23,8 +22,7 @@ import { fromSetup, type Installation, phaseOf, startInstallation } from '../sup
 import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const example = join(root, 'docs/examples/python-provider');
+const example = fileURLToPath(new URL('../../docs/examples/python-provider', import.meta.url));
 const run = promisify(execFile);
 const userData = '#!/bin/sh\nexec kubelet --node-labels=canary-6f1d';
 
@@ -33,7 +31,7 @@ describe('a provider in Python', () => {
   let worker: PythonProvider;
 
   beforeAll(async () => {
-    const python = await ensurePython();
+    const python = await ensureVenv('python-provider', join(example, 'requirements.txt'));
     millwright = await startInstallation({ flags: ['--providers', '', ...quickSweeps] });
     await millwright.putSecret('user-data', { userData });
     await millwright.putSecret('credentials', { token: 'letmein' });
@@ -235,28 +233,4 @@ function collect(child: ChildProcess): () => string {
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => (output += chunk));
   return () => output;
-}
-
-/** A Python with what the example requires, made once for each requirements.txt. */
-async function ensurePython(): Promise<string> {
-  const requirements = join(example, 'requirements.txt');
-  const hash = createHash('sha256')
-    .update(await readFile(requirements))
-    .digest('hex')
-    .slice(0, 12);
-  const cache = join(root, '.cache');
-  const environment = join(cache, `python-provider-${hash}`);
-  const python = join(environment, 'bin/python');
-  if (existsSync(python)) return python;
-
-  await run('python3', ['-c', 'import sys, venv; sys.exit(sys.version_info < (3, 10))']).catch((error: unknown) => {
-    throw new Error('this test needs python3 of 3.10 or newer with venv on PATH: install it', { cause: error });
-  });
-  await mkdir(cache, { recursive: true });
-  const half = await mkdtemp(join(cache, 'python-provider-'));
-  await run('python3', ['-m', 'venv', half]);
-  await run(join(half, 'bin/python'), ['-m', 'pip', 'install', '--quiet', '--requirement', requirements]);
-  // Another run may have been quicker: then its environment is as good.
-  await rename(half, environment).catch(() => rm(half, { recursive: true }));
-  return python;
 }
