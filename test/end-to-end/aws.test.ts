@@ -33,7 +33,7 @@ describe('machines in EC2', () => {
     cloud = await startAwsCloud({ dir, kubeconfig, bootMs: 100, joinMs: 100, deleteMs: 200 });
     millwright = await startInstallation({
       alone: 'it serves another provider, and is killed',
-      flags: ['--providers', 'aws', ...quickSweeps],
+      flags: ['--providers', 'aws,simulated', ...quickSweeps],
     });
     await millwright.putSecret('ec2', {
       providerAccessKeyId: 'letmein',
@@ -72,7 +72,10 @@ describe('machines in EC2', () => {
   async function partsLeft(): Promise<string[]> {
     const volumes = (await cloud.volumes()).filter((volume) => tagOf(volume, machineUid) !== undefined);
     const nics = (await cloud.interfaces()).filter(({ TagSet }) => tagOf({ Tags: TagSet }, machineUid) !== undefined);
-    return [...volumes.map(({ VolumeId = '' }) => VolumeId), ...nics.map(({ NetworkInterfaceId = '' }) => NetworkInterfaceId)];
+    return [
+      ...volumes.map(({ VolumeId = '' }) => VolumeId),
+      ...nics.map(({ NetworkInterfaceId = '' }) => NetworkInterfaceId),
+    ];
   }
 
   /** Waits until the Machine shows a failure with this code, and answers what it says. */
@@ -126,8 +129,10 @@ describe('machines in EC2', () => {
       { timeoutMs: 240_000, describe: () => millwright.story() },
     );
     const afterwards = await cloud.instances();
-    expect(afterwards).toHaveLength(40);
     expect(afterwards.filter(isAlive)).toHaveLength(20);
+    // A new instance may get the name of a Node that is still there: then its Machine is replaced, too.
+    const owners = afterwards.map((each) => tagOf(each, machineUid));
+    expect(new Set(owners).size).toBe(owners.length);
 
     await millwright.scale('pool', 3);
     await millwright.untilMachines(3, 'Running', 120_000);
@@ -143,27 +148,29 @@ describe('machines in EC2', () => {
 
   it('without a Machine are swept, with a volume and an interface that are left over', async () => {
     const { seeds, direct } = cloud;
-    const tags = { ...cloud.providerSpec().tags, [machineUid]: 'of-nobody', Name: 'orphan' };
-    const Tags = Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
-    const tagged = (ResourceType: 'instance' | 'volume' | 'network-interface') => [{ ResourceType, Tags }];
-    const other = Tags.map((tag) => (tag.Key.startsWith('kubernetes.io/cluster/') ? { ...tag, Key: `${tag.Key}-2` } : tag));
-    const { Instances: [orphan] = [] } = await direct.send(
-      new RunInstancesCommand({ ImageId: seeds.ami, MinCount: 1, MaxCount: 1, TagSpecifications: tagged('instance') }),
-    );
-    const { Instances: [foreign] = [] } = await direct.send(
-      new RunInstancesCommand({
-        ImageId: seeds.ami,
-        MinCount: 1,
-        MaxCount: 1,
-        TagSpecifications: [{ ResourceType: 'instance', Tags: other }],
+    const { tags } = cloud.providerSpec();
+    const tagged = (ResourceType: 'instance' | 'volume' | 'network-interface', own: Record<string, string>) => [
+      { ResourceType, Tags: Object.entries(own).map(([Key, Value]) => ({ Key, Value })) },
+    ];
+    const orphaned = { ...tags, [machineUid]: 'of-nobody', Name: 'orphan' };
+    const ofOthers = { 'kubernetes.io/cluster/other': '1', 'kubernetes.io/role/node': '1', [machineUid]: 'of-others' };
+    const [orphan, foreign] = await Promise.all(
+      [orphaned, ofOthers].map(async (own) => {
+        const request = { ImageId: seeds.ami, MinCount: 1, MaxCount: 1, TagSpecifications: tagged('instance', own) };
+        const { Instances: [instance] = [] } = await direct.send(new RunInstancesCommand(request));
+        return instance;
       }),
     );
     const AvailabilityZone = orphan?.Placement?.AvailabilityZone;
-    await direct.send(new CreateVolumeCommand({ AvailabilityZone, Size: 1, TagSpecifications: tagged('volume') }));
-    const { NetworkInterface } = await direct.send(
-      new CreateNetworkInterfaceCommand({ SubnetId: seeds.subnetId, TagSpecifications: tagged('network-interface') }),
+    await direct.send(
+      new CreateVolumeCommand({ AvailabilityZone, Size: 1, TagSpecifications: tagged('volume', orphaned) }),
     );
-    expect(NetworkInterface).toBeDefined();
+    await direct.send(
+      new CreateNetworkInterfaceCommand({
+        SubnetId: seeds.subnetId,
+        TagSpecifications: tagged('network-interface', orphaned),
+      }),
+    );
     expect(await partsLeft()).toHaveLength(2);
 
     await until('the sweep has deleted them', async () => {
@@ -180,7 +187,9 @@ describe('machines in EC2', () => {
     await cloud.setFaults({ kind: 'capacity' });
     const ref = await createMachine('no-capacity');
 
-    expect(await refusalOf(ref, 'ResourceExhausted')).toMatch(/t3\.large.*us-east-1a/);
+    expect(await refusalOf(ref, 'ResourceExhausted')).toContain(
+      `t3.large capacity in the Availability Zone you requested (${cloud.seeds.region}a)`,
+    );
     expect(await instancesOf(ref)).toEqual([]);
 
     await cloud.setFaults();

@@ -103,7 +103,7 @@ export async function startAwsCloud(options: AwsCloudOptions): Promise<AwsCloud>
     logFile: server.logFile,
     seeds,
     direct,
-    providerSpec: (overrides = {}) => ({ ...providerSpecOf(seeds), ...overrides }),
+    providerSpec: (overrides = {}) => ({ ...providerSpecOf(seeds), endpoint: url, ...overrides }),
     setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
     faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(url, 'GET', '/faults')).faults,
     calls: () => callAdmin(url, 'GET', '/calls'),
