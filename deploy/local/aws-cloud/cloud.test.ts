@@ -443,15 +443,17 @@ describe('a fault', () => {
     expect((await find(id))?.StateReason?.Code).toBe('Server.SpotInstanceTermination');
   });
 
-  it('meets only calls for instances with its tags', async () => {
+  it('meets only calls for instances with its tags, and lists filtered by them', async () => {
     const request = order();
     await cloud.setFaults({ kind: 'throttle', tags: { test: request.ClientToken ?? '' } });
 
     const own = await refusalOf(run(request));
 
-    expect(own.name).toBe('RequestLimitExceeded');
+    const Filters = [{ Name: 'tag:test', Values: [request.ClientToken ?? ''] }];
+    const list = await refusalOf(ec2.send(new DescribeVolumesCommand({ Filters })));
+    expect([own.name, list.name]).toEqual(Array(2).fill('RequestLimitExceeded'));
     expect((await run()).state).toBe('pending');
-    expect(await cloud.faults()).toMatchObject([{ met: 1, shown: 1 }]);
+    expect(await cloud.faults()).toMatchObject([{ met: 2, shown: 2 }]);
   });
 
   it('is refused when there is none of its kind', async () => {
