@@ -19,32 +19,23 @@ import { fromWebToken } from '@aws-sdk/credential-provider-web-identity';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { toRunInstances } from '../../../activities/providers/aws/run-instances.ts';
 import { AwsProviderSpec } from '../../../activities/providers/aws/schema.ts';
-import { createKubeClient, type KubeClient } from '../../../kube/client.ts';
-import { loadKubeconfig } from '../../../kube/config.ts';
-import { leases, nodes } from '../../../kube/core.ts';
 import { until } from '../../../test/support/until.ts';
 import { type AwsCloud, startAwsCloud } from './admin.ts';
 
-const kubeconfig = process.env.MILLWRIGHT_TEST_KUBECONFIG ?? '';
 let dir: string;
 let cloud: AwsCloud;
 let ec2: EC2Client;
-let kube: KubeClient;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'aws-cloud-'));
   cloud = await startAwsCloud({
-    ...{ dir, kubeconfig, bootMs: 200, joinMs: 0, deleteMs: 200, terminatedMs: 1_000 },
-    ...{ leaseRenewMs: 100, statusUpdateMs: 100 },
+    ...{ dir, bootMs: 200, deleteMs: 800, terminatedMs: 1_000 },
   });
   ec2 = clientWith({ accessKeyId: 'letmein', secretAccessKey: 'any' });
-  kube = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'test', qps: 1000, burst: 1000 });
 });
 
 afterAll(async () => {
   ec2?.destroy();
-  await removeNodes();
-  await kube?.close();
   await cloud?.stop();
   await rm(dir, { recursive: true, force: true });
 });
@@ -54,14 +45,6 @@ afterEach(() => cloud.setFaults());
 function clientWith(credentials: NonNullable<EC2ClientConfig['credentials']>) {
   const { region } = cloud.seeds;
   return new EC2Client({ region, endpoint: cloud.url, maxAttempts: 1, credentials });
-}
-
-/** Instances get the addresses of others that are gone, and with them the names of their Nodes. */
-async function removeNodes(): Promise<void> {
-  const own = new Set((await cloud.instances()).map(({ InstanceId }) => `aws:///eu-west-1/${InstanceId}`));
-  const { items } = await kube.list(nodes);
-  const gone = items.filter(({ spec }) => own.has(spec?.providerID ?? ''));
-  await Promise.all(gone.map(({ metadata }) => kube.delete(nodes, metadata)));
 }
 
 /** What a provider sends for a machine, with a token of its own. */
@@ -223,31 +206,6 @@ describe('an instance', () => {
     };
 
     expect([await listed('running'), await listed('shutting-down')]).toEqual([0, 1]);
-  });
-
-  it('has a Ready Node and a Lease while it runs, and neither is renewed after', async () => {
-    await removeNodes();
-    const { id, instance } = await run();
-    const name = instance?.PrivateDnsName ?? '';
-    const node = await until('its node has registered', () => kube.find(nodes, { name }));
-    expect((await find(id))?.State?.Name).toBe('running');
-    expect(node.spec?.providerID).toBe(`aws:///eu-west-1/${id}`);
-    expect(node.status?.conditions).toContainEqual(expect.objectContaining({ type: 'Ready', status: 'True' }));
-    const renewal = async (of: string) =>
-      (await kube.find(leases, { namespace: 'kube-node-lease', name: of }))?.spec?.renewTime;
-    const renewed = async (of: string) => {
-      const before = await renewal(of);
-      await until(`${of} is renewed`, async () => ![undefined, before].includes(await renewal(of)));
-    };
-    await renewed(name);
-
-    await terminate(id);
-    const witness = (await run()).instance?.PrivateDnsName ?? '';
-    await renewed(witness);
-    const last = await renewal(name);
-    await renewed(witness);
-    await renewed(witness);
-    expect(await renewal(name)).toBe(last);
   });
 });
 
@@ -424,7 +382,7 @@ describe('a fault', () => {
 
   it('spotInterruption marks a spot instance and ends it after the notice', async () => {
     const spot = { InstanceMarketOptions: { MarketType: 'spot' as const } };
-    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 400, noticeMs: 600 });
+    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 600, noticeMs: 800 });
     const { id, instance } = await run(spot);
     const statusOf = async () => {
       const Filters = [{ Name: 'instance-id', Values: [id] }];
@@ -443,15 +401,17 @@ describe('a fault', () => {
     expect((await find(id))?.StateReason?.Code).toBe('Server.SpotInstanceTermination');
   });
 
-  it('meets only calls for instances with its tags', async () => {
+  it('meets only calls for instances with its tags, and lists filtered by them', async () => {
     const request = order();
     await cloud.setFaults({ kind: 'throttle', tags: { test: request.ClientToken ?? '' } });
 
     const own = await refusalOf(run(request));
 
-    expect(own.name).toBe('RequestLimitExceeded');
+    const Filters = [{ Name: 'tag:test', Values: [request.ClientToken ?? ''] }];
+    const list = await refusalOf(ec2.send(new DescribeVolumesCommand({ Filters })));
+    expect([own.name, list.name]).toEqual(Array(2).fill('RequestLimitExceeded'));
     expect((await run()).state).toBe('pending');
-    expect(await cloud.faults()).toMatchObject([{ met: 1, shown: 1 }]);
+    expect(await cloud.faults()).toMatchObject([{ met: 2, shown: 2 }]);
   });
 
   it('is refused when there is none of its kind', async () => {

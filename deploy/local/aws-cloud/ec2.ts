@@ -59,25 +59,31 @@ export function createEc2({ moto, instances, onCreated }: Ec2Deps) {
         'Arguments on this idempotent request are inconsistent with arguments used in previous request(s).';
       throw new Refusal(400, 'IdempotentParameterMismatch', message);
     }
-    const ids = known?.ids ?? launch(request);
-    if (token !== undefined && known === undefined) {
+    if (known !== undefined) {
+      const { reservationSet } = await reservationsOf(request.region, await known.ids);
+      return reservationSet[0] ?? {};
+    }
+    const launched = launch(request);
+    if (token !== undefined) {
+      const ids = launched.then(({ instancesSet }) => instancesSet.map(({ instanceId }) => instanceId));
       runs.set(token, { parameters, ids });
       ids.catch(() => runs.delete(token));
     }
-    const { reservationSet } = await reservationsOf(request.region, await ids);
-    return reservationSet[0] ?? {};
+    const reservation = await launched;
+    return { ...reservation, instancesSet: reservation.instancesSet.map(withTime) };
   }
 
   async function terminateInstances({ params, region, seesAll }: Ec2Request): Promise<Elements> {
     const ids = valuesOf(params, 'InstanceId');
     await reservationsOf(region, ids, seesAll);
-    const instancesSet = ids.flatMap((id) => {
-      const instance = instances.get(id);
-      if (instance === undefined) return [];
-      const previousState = toState(instance);
-      instances.terminate(instance);
-      return [{ instanceId: id, currentState: toState(instance), previousState }];
-    });
+    const ending = ids.flatMap((id) => instances.get(id) ?? []);
+    const before = ending.map(toState);
+    instances.terminate(ending);
+    const instancesSet = ending.map((instance, i) => ({
+      instanceId: instance.id,
+      currentState: toState(instance),
+      previousState: before[i],
+    }));
     return { instancesSet };
   }
 

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../../kube/logger.ts';
 import type { Moto } from './moto.ts';
+import { toParams } from './wire.ts';
 
 /** How long things take, in milliseconds. */
 export interface Timing {
@@ -52,16 +53,17 @@ export type Instances = ReturnType<typeof createInstances>;
 export function createInstances({ moto, timing, logger }: { moto: Moto; timing: Timing; logger: Logger }) {
   const instances = new Map<string, Instance>();
 
-  function terminate(instance: Instance): void {
-    if (instance.deletedAt !== undefined) return;
-    instance.deletedAt = Date.now();
-    later(timing.deleteMs, () => end(instance));
+  function terminate(ending: readonly Instance[]): void {
+    const fresh = ending.filter(({ deletedAt }) => deletedAt === undefined);
+    for (const instance of fresh) instance.deletedAt = Date.now();
+    if (fresh.length > 0) later(timing.deleteMs, () => end(fresh));
   }
 
   /** Only now in moto: until then an instance that shuts down has its volumes and network interfaces. */
-  async function end(instance: Instance): Promise<void> {
-    await moto.call('TerminateInstances', { 'InstanceId.1': instance.id }, { in: instance.region });
-    instance.endedAt = Date.now();
+  async function end(ending: readonly Instance[]): Promise<void> {
+    const ids = ending.map(({ id }) => id);
+    await moto.call('TerminateInstances', toParams('InstanceId', ids), { in: ending[0]?.region });
+    for (const instance of ending) instance.endedAt = Date.now();
   }
 
   function later(ms: number, act: () => void | Promise<void>): void {
@@ -89,11 +91,12 @@ export function createInstances({ moto, timing, logger }: { moto: Moto; timing: 
         later(interruption.afterMs, () => {
           if (instance.deletedAt !== undefined) return;
           instance.interruptedAt = Date.now();
-          later(interruption.noticeMs, () => terminate(instance));
+          later(interruption.noticeMs, () => terminate([instance]));
         });
       }
       return instance;
     },
+    /** Ends instances of one region. */
     terminate,
     /** Whether it is so long terminated that it is listed no more. */
     isForgotten: ({ endedAt }: Instance): boolean =>

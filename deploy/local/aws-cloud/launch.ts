@@ -1,5 +1,5 @@
 import { faultOf } from '../faults.ts';
-import { Reservation, Subnets } from './described.ts';
+import { type DescribedReservation, Reservation, Subnets } from './described.ts';
 import type { ShownFault } from './faults.ts';
 import type { Instance, Instances } from './instances.ts';
 import type { Moto } from './moto.ts';
@@ -13,10 +13,10 @@ interface LaunchDeps {
   readonly onCreated: (instance: Instance) => void;
 }
 
-/** Makes the function that creates instances, whatever the token, and answers with their ids. */
+/** Makes the function that creates instances, whatever the token, and answers with moto's description of them. */
 export function createLaunch(deps: LaunchDeps) {
   const { moto, instances, onCreated } = deps;
-  return async function launch({ params, region, faults }: Ec2Request): Promise<string[]> {
+  return async function launch({ params, region, faults }: Ec2Request): Promise<DescribedReservation> {
     await refuseLaunch(deps, params, region, faults);
     const made = Reservation.parse(
       await moto.call('RunInstances', params, { in: region }).catch((error: unknown) => {
@@ -53,7 +53,7 @@ export function createLaunch(deps: LaunchDeps) {
       const tagging: Params = Object.assign(toParams('ResourceId', resources), ...pairs);
       await moto.call('CreateTags', tagging, { in: region });
     }
-    return made.instancesSet.map(({ instanceId }) => instanceId);
+    return made;
   };
 }
 

@@ -27,6 +27,12 @@ export function findPython(): Promise<string> {
   return ensureVenv('moto', fileURLToPath(new URL('requirements.txt', import.meta.url)));
 }
 
+interface CallOptions {
+  /** A region. */
+  readonly in?: string | undefined;
+  readonly service?: 'ec2' | 'iam';
+}
+
 /** Starts moto, which ends with this process, and resolves when it serves. Its log is standard error. */
 export async function startMoto() {
   const port = await freePort();
@@ -64,7 +70,11 @@ export async function startMoto() {
     /** Sends a request as it came. */
     forward,
     /** Sends a request of our own, and returns what is in the answer. Throws a Refusal. */
-    async call(action: string, params: Params, { in: place = region, service = 'ec2' } = {}): Promise<Elements> {
+    async call(
+      action: string,
+      params: Params,
+      { in: place = region, service = 'ec2' }: CallOptions = {},
+    ): Promise<Elements> {
       const version = service === 'iam' ? '2010-05-08' : '2016-11-15';
       const { status, xml } = await forward(
         {

@@ -10,7 +10,7 @@ import { Fault, faultsOf, type ShownFault } from './faults.ts';
 import type { Instances } from './instances.ts';
 import { region as defaultRegion, type Moto } from './moto.ts';
 import type { Seeds } from './seeds.ts';
-import { type Params, Refusal, tagsFor, toAnswer, toErrorAnswer, valuesOf } from './wire.ts';
+import { filtersOf, type Params, Refusal, tagsFor, toAnswer, toErrorAnswer, valuesOf } from './wire.ts';
 
 /** One request to the cloud's API. */
 export interface CallRecord {
@@ -101,13 +101,20 @@ export async function startServer({ moto, ec2, instances, accessKeys, port, seed
     const hang = faultOf(faults, 'hang');
     const lost = faultOf(faults, 'lostAnswer');
     const never = hang?.effect === 'none' || lost?.effect === 'none';
-    // A refusal, too, comes only after the pause, and may be lost.
+    const isOver = hang && (hang.ms === undefined ? faultsReplaced() : sleep(hang.ms));
     const answer = never ? undefined : act(record.id, call, faults, false);
-    answer?.catch(() => undefined);
-    const replaced = new Promise<void>((resolve) => releases.add(resolve));
-    if (answer) record.effect = await answer.then(({ status }) => status < 300).catch(() => false);
-    if (hang) await (hang.ms === undefined ? replaced : sleep(hang.ms));
+    // A refusal, too, comes only when the hang is over, and may be lost.
+    const isDone = answer?.then(
+      ({ status }) => status < 300,
+      () => false,
+    );
+    record.effect = (await isDone) ?? false;
+    await isOver;
     return lost || answer === undefined ? 'lost' : answer;
+  }
+
+  function faultsReplaced(): Promise<void> {
+    return new Promise((resolve) => releases.add(resolve));
   }
 
   function refuseCaller({ service, action, accessKeyId }: Call, faults: readonly ShownFault[]): void {
@@ -147,7 +154,7 @@ export async function startServer({ moto, ec2, instances, accessKeys, port, seed
     const instance = instances.get(valuesOf(params, 'InstanceId')[0] ?? '');
     return {
       machineType: instance?.machineType ?? params['InstanceType'],
-      tags: instance?.tags ?? tagsFor(params, 'instance'),
+      tags: instance?.tags ?? { ...tagsFor(params, 'instance'), ...tagsInFilters(params) },
     };
   }
 
@@ -221,6 +228,12 @@ export async function startServer({ moto, ec2, instances, accessKeys, port, seed
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+/** What a list is to be filtered by. */
+function tagsInFilters(params: Params): Record<string, string> {
+  const filters = filtersOf(params).filter(({ name }) => name.startsWith('tag:'));
+  return Object.fromEntries(filters.map(({ name, values }) => [name.slice('tag:'.length), values[0] ?? '']));
 }
 
 /** The service and region are in the signature. STS is also asked without one. */
