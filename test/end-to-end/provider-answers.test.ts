@@ -137,6 +137,21 @@ describe('the answer of a provider', () => {
     expect(await millwright.target.get(nodes, { name: vm.nodeName })).toEqual(other);
   }, 120_000);
 
+  it('the Node that a VM registers while it is deleted, because its name was taken, goes with its Machine', async () => {
+    let other: Node | undefined;
+    const { ref, vm } = await play('late', async (played) => {
+      other ??= await register({ nodeName: played.nodeName, providerID: 'played:///another' });
+      return running(played);
+    });
+    await millwright.untilPhase(ref, 'Failed');
+    await millwright.target.delete(nodes, { name: vm.nodeName });
+    await register(vm);
+
+    await remove(ref);
+
+    expect(await millwright.target.find(nodes, { name: vm.nodeName })).toBeUndefined();
+  }, 120_000);
+
   it('[mcm 19 partly] the name of a Node that has registered already is no reason when it is its own', async () => {
     const { ref, vm } = await play('quick', async (played, { providerID }) => {
       if (providerID === undefined) await register(played);

@@ -338,6 +338,16 @@ describe('deleteVm', () => {
   }, 20_000);
 });
 
+it('a deletion that EC2 refuses for now is Aborted, and tried again', async () => {
+  const eni = `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId></item></networkInterfaceSet>`;
+  ec2.answer({ DescribeNetworkInterfaces: eni, DeleteNetworkInterface: { code: 'InvalidParameterValue' } });
+
+  expect(await refusal(provider.deleteVm(deletion(), call()))).toMatchObject({
+    code: 'Aborted',
+    cloudCode: 'InvalidParameterValue',
+  });
+});
+
 describe('listVms', () => {
   it('lists instances, volumes and interfaces with the tags of cluster and role, page by page', async () => {
     const volume = `<volumeSet><item><volumeId>vol-1</volumeId><createTime>2026-01-02T00:00:00Z</createTime>${tagSet(own)}</item></volumeSet>`;

@@ -146,7 +146,11 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
       else if (kind === 'disk') await call(session, new DeleteVolumeCommand({ VolumeId: id }));
       else await call(session, new DeleteNetworkInterfaceCommand({ NetworkInterfaceId: id }));
     } catch (error) {
-      if (!(error instanceof ProviderError) || error.code !== 'NotFound') throw error;
+      if (!(error instanceof ProviderError)) throw error;
+      if (error.code === 'NotFound') return;
+      // EC2 calls the interface an invalid parameter while it is still attached.
+      if (error.code !== 'InvalidArgument') throw error;
+      throw new ProviderError('Aborted', error.message, { cloudCode: error.cloudCode, requestId: error.requestId });
     }
   },
   volumeId(spec) {

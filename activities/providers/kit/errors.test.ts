@@ -38,12 +38,14 @@ describe('readError', () => {
 
   it('distinguishes a timeout from a connection that fails', () => {
     const timeout = judgeNoAnswer(new DOMException('too late', 'TimeoutError')).error;
+    const cut = judgeNoAnswer(Object.assign(new Error('hang up'), { name: 'TimeoutError', code: 'ECONNRESET' })).error;
     const refused = judgeNoAnswer(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })).error;
 
     expect(timeout).toMatchObject({
       code: 'DeadlineExceeded',
       message: 'the cloud at http://cloud:8080 did not answer in time',
     });
+    expect(cut).toMatchObject({ code: 'Unavailable', cloudCode: 'ECONNRESET' });
     expect(refused).toMatchObject({
       code: 'Unavailable',
       cloudCode: 'ECONNREFUSED',

@@ -45,7 +45,8 @@ export function readError<Reach>(
 function connectionError(endpoint: string, thrown: unknown): ProviderError {
   const { name, code: own, cause } = ConnectionFailure.safeParse(thrown).data ?? {};
   const cloudCode = own ?? cause?.code;
-  if (name === 'TimeoutError') {
+  // The AWS SDK also gives this name to connections that were cut.
+  if (name === 'TimeoutError' && (cloudCode === undefined || cloudCode === 'ETIMEDOUT')) {
     return new ProviderError('DeadlineExceeded', `the cloud at ${endpoint} did not answer in time`, { cause: thrown });
   }
   if (cloudCode === undefined || cloudCode.includes('INVALID')) throw thrown;

@@ -145,10 +145,18 @@ async function isNodeTaken(state: MachineState, { providerID, nodeName }: Vm): P
 /** A VM that cannot join is deleted at once, and its Machine has failed. What cannot be deleted now goes with the Machine. */
 async function abandonVm(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<PhaseOutcome> {
   await storeIdentity(state, attempt, { state: 'failed', providerID, addresses: [] });
+  if (nodeName !== undefined) await rememberNode(state, nodeName);
   show(state, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
   await deleteVmIn(state, placeOf(attempt));
   const message = `the node ${nodeName} exists and is that of another VM`;
   return fail(state, { kind: 'claimNode', code: 'Internal', message }, 'StaleNode');
+}
+
+/** Until its VM is gone, a kubelet may register this Node, once the name is free: then the Node goes with the Machine. */
+async function rememberNode(state: MachineState, nodeName: string): Promise<void> {
+  state.leftNodes = [...state.leftNodes, nodeName];
+  const step = () => kubernetes.rememberNodes(state.ref, [nodeName]);
+  setMachine(state, await untilAnswered(state, 'recording the name of the node', step));
 }
 
 /** Whether the Machine names this VM. */
