@@ -44,6 +44,7 @@ export const Fault = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ kind: z.literal('outage'), how: z.enum(['disconnect', 'unavailable']), ...conditions }),
   z.strictObject({ kind: z.literal('throttle'), retryAfterSeconds: z.int().min(0).default(1), ...conditions }),
+  z.strictObject({ kind: z.literal('forbidden'), ...conditions }),
   z.strictObject({ kind: z.literal('capacity'), ...conditions }),
   z.strictObject({
     kind: z.literal('quota'),
