@@ -1,31 +1,19 @@
-/** The provider contract from outside: docs/examples/python-provider serves the clouds of an installation. */
+/** The provider contract from outside: deploy/examples/python-provider serves the clouds of an installation. */
 import type { ChildProcess } from 'node:child_process';
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
-import { findServer } from '../../deploy/local/servers.ts';
-import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { preparePythonProvider } from '../support/python-provider.ts';
 import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const example = join(root, 'docs/examples/python-provider');
-const run = promisify(execFile);
 const userData = '#!/bin/sh\nexec kubelet --node-labels=canary-6f1d';
 
 describe('a provider in Python', () => {
@@ -33,7 +21,6 @@ describe('a provider in Python', () => {
   let worker: PythonProvider;
 
   beforeAll(async () => {
-    const python = await ensurePython();
     millwright = await startInstallation({ flags: ['--providers', '', ...quickSweeps] });
     await millwright.putSecret('user-data', { userData });
     await millwright.putSecret('credentials', { token: 'letmein' });
@@ -42,7 +29,7 @@ describe('a provider in Python', () => {
       secretRef: { namespace: millwright.namespace, name: 'user-data' },
       credentialsSecretRef: { namespace: millwright.namespace, name: 'credentials' },
     });
-    worker = await startPythonProvider(python, millwright.namespace);
+    worker = await startPythonProvider(millwright.namespace);
   }, 300_000);
   afterEach(async () => {
     await millwright.cloud.setFaults();
@@ -191,30 +178,16 @@ async function historiesOf({ temporal, namespace }: Installation, ref: ObjectRef
 
 type PythonProvider = Awaited<ReturnType<typeof startPythonProvider>>;
 
-/** Starts the example with no more than the rights it asks for, and resolves when it serves. */
-async function startPythonProvider(python: string, installation: string) {
-  const kubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
-  const kubectl = await findServer('kubectl');
-  const asAdmin = ['--kubeconfig', kubeconfig, '--namespace', installation];
-  await run(kubectl, [...asAdmin, 'apply', '-f', join(example, 'rights.yaml')]);
-  const { stdout: token } = await run(kubectl, [...asAdmin, 'create', 'token', 'millwright-provider-python']);
-  const access = loadKubeconfig(kubeconfig);
-  const { tls } = await access.credentials();
-
-  const dir = await mkdtemp(join(tmpdir(), 'millwright-python-'));
-  const files = { token: join(dir, 'token'), ca: join(dir, 'ca.crt') };
-  await writeFile(files.token, token, { mode: 0o600 });
-  await writeFile(files.ca, tls.ca ?? '');
-  const child = spawnGuarded('KILL', python, [join(example, 'provider.py')], {
+/** Starts the example, and resolves when it serves. */
+async function startPythonProvider(installation: string) {
+  const [kubeconfig, temporalAddress] = [
+    fromSetup('MILLWRIGHT_TEST_KUBECONFIG'),
+    fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
+  ];
+  const { program, args, env, remove } = await preparePythonProvider(kubeconfig, temporalAddress, installation);
+  const child = spawnGuarded('KILL', program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      ...process.env,
-      TEMPORAL_ADDRESS: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
-      MILLWRIGHT_INSTALLATION: installation,
-      KUBERNETES_SERVER: access.server,
-      KUBERNETES_TOKEN_FILE: files.token,
-      KUBERNETES_CA_FILE: files.ca,
-    },
+    env: { ...process.env, ...env },
   });
   const log = collect(child);
   await until('the provider serves', async () => {
@@ -226,7 +199,7 @@ async function startPythonProvider(python: string, installation: string) {
     async stop(): Promise<void> {
       const exited = once(child, 'exit');
       if (child.exitCode === null && child.kill('SIGKILL')) await exited;
-      await rm(dir, { recursive: true, force: true });
+      await remove();
     },
   };
 }
@@ -235,28 +208,4 @@ function collect(child: ChildProcess): () => string {
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => (output += chunk));
   return () => output;
-}
-
-/** A Python with what the example requires, made once for each requirements.txt. */
-async function ensurePython(): Promise<string> {
-  const requirements = join(example, 'requirements.txt');
-  const hash = createHash('sha256')
-    .update(await readFile(requirements))
-    .digest('hex')
-    .slice(0, 12);
-  const cache = join(root, '.cache');
-  const environment = join(cache, `python-provider-${hash}`);
-  const python = join(environment, 'bin/python');
-  if (existsSync(python)) return python;
-
-  await run('python3', ['-c', 'import sys, venv; sys.exit(sys.version_info < (3, 10))']).catch((error: unknown) => {
-    throw new Error('this test needs python3 of 3.10 or newer with venv on PATH: install it', { cause: error });
-  });
-  await mkdir(cache, { recursive: true });
-  const half = await mkdtemp(join(cache, 'python-provider-'));
-  await run('python3', ['-m', 'venv', half]);
-  await run(join(half, 'bin/python'), ['-m', 'pip', 'install', '--quiet', '--requirement', requirements]);
-  // Another run may have been quicker: then its environment is as good.
-  await rename(half, environment).catch(() => rm(half, { recursive: true }));
-  return python;
 }
