@@ -144,7 +144,7 @@ describe('a provider in Python', () => {
 
     const { report, code } = await sweep(millwright);
 
-    expect(report.groups).toMatchObject([{ seen: 4, kept: [{ reason: 'machine', count: 1 }], deleted: { count: 3 } }]);
+    expect(report.groups).toMatchObject([{ seen: 13, kept: [{ reason: 'machine', count: 7 }], deleted: { count: 6 } }]);
     expect(code).toBe(0);
     expect((await millwright.cloud.vms()).map(({ name }) => name).toSorted()).toEqual(['foreign', 'kept']);
     await remove(ref);
