@@ -55,6 +55,12 @@ export const EnsureVmRequest = z.object({
   token: nonEmpty.describe(
     'Idempotency token of this creation, `<Machine UID>-<ordinal>`: given to the cloud where it takes one.',
   ),
+  providerSpecDefaults: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .describe(
+      'Fields that count where `providerSpec` has none of the name: the Machine says them, and not its source.',
+    ),
   outcomeUnknown: z
     .boolean()
     .describe(
@@ -186,6 +192,13 @@ export const ClassVerdict = z.object({
         'name of what holds the credentials. No secret. Sources of equal scope are swept as one; a source without one ' +
         'is swept by itself.',
     ),
+  tags: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe(
+      'Tags that the VMs of the class get. When they change, `updateVm` is called for its Machines. Left out: the provider ' +
+        'has no `updateVm`.',
+    ),
 });
 export type ClassVerdict = z.infer<typeof ClassVerdict>;
 
@@ -201,11 +214,13 @@ export const VolumeIds = z.object({
 });
 export type VolumeIds = z.infer<typeof VolumeIds>;
 
-/** Input of the optional `updateVm`: makes the tags of everything that belongs to the Machine equal to these. */
+/** Input of the optional `updateVm`: the tags of everything that belongs to the Machine. Nothing else is changed. */
 export const UpdateVmRequest = z.object({
   ...cloudScope,
   machine: MachineIdentity,
-  tags: z.record(z.string(), z.string()),
+  providerID: nonEmpty.optional().describe('Provider ID that the Machine has stored.'),
+  tags: z.record(z.string(), z.string()).describe('Tags to set. All others stay, but for those in `removedTags`.'),
+  removedTags: z.array(z.string()).default([]).describe('Keys of tags that its class had before and has no more.'),
 });
 export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
 

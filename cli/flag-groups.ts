@@ -45,6 +45,7 @@ export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod'] as
 export const workersFlags = [
   ...controllersFlags,
   'providers',
+  'defaultCredentials',
   'maxCachedWorkflows',
   'fastWorkflowSandbox',
   'bootstrapTokenAuthExtraGroups',

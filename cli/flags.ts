@@ -142,6 +142,13 @@ export const flags = {
     description: `Providers that the worker serves, comma-separated: ${providerNames.join(', ')}. Empty: none.`,
     schema: commaList(z.enum(providerNames, `give names of ${providerNames.join(', ')}`)),
   },
+  defaultCredentials: {
+    value: 'true|false',
+    default: 'false',
+    description:
+      'Whether a class whose Secrets have no credentials uses those of the worker, as the SDK of its cloud finds them (environment, files, the role of the VM). true: whoever may create classes acts with the rights of the worker.',
+    schema: trueOrFalse,
+  },
   machineCreationTimeout: {
     value: 'duration',
     default: '20m',

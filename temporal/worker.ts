@@ -52,6 +52,8 @@ export interface WorkersOptions {
   readonly onFailedRun: FailedRunDeps['onFailedRun'];
   /** Providers to serve, of `providerNames`. */
   readonly providers: readonly string[];
+  /** Whether they use the credentials of this process where Secrets have none. Default: not. */
+  readonly defaultCredentials?: boolean;
   /** Called with each rate at which requests are sent to a cloud. */
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
   /** Asked before each attempt of an activity. */
@@ -79,8 +81,8 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
 
 /** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const { control, logger, onRequestRate } = options;
-  const deps = { readSecret: secretReader(control), ...(onRequestRate && { onRequestRate }) };
+  const { control, logger, onRequestRate, defaultCredentials = false } = options;
+  const deps = { readSecret: secretReader(control), defaultCredentials, ...(onRequestRate && { onRequestRate }) };
   const clouds = await Promise.all(
     options.providers.map(async (name) => ({ name, provider: await createProvider(name, deps) })),
   );

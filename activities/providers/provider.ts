@@ -5,6 +5,7 @@ import type {
   EnsureVmRequest,
   ListVmsRequest,
   SecretRef,
+  UpdateVmRequest,
   ValidateClassRequest,
   Vm,
   VmDeletion,
@@ -34,6 +35,7 @@ export interface Provider {
   listVms(request: ListVmsRequest, context: CallContext): Promise<VmPage>;
   validateClass(request: ValidateClassRequest, context: CallContext): Promise<ClassVerdict>;
   volumeIds(request: VolumeIdsRequest, context: CallContext): Promise<VolumeIds>;
+  updateVm?(request: UpdateVmRequest, context: CallContext): Promise<void>;
 }
 
 /** Decoded keys of a Secret. */
@@ -43,6 +45,8 @@ export type SecretData = Readonly<Record<string, Buffer | string>>;
 export interface ProviderDeps {
   /** Reads a Secret of the control cluster; undefined when there is none. */
   readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
+  /** Where the Secrets of a class have no credentials, use those that the SDK of the cloud finds for this process. */
+  readonly defaultCredentials?: boolean;
   /** Called with each rate at which requests are sent to a cloud, for metrics. */
   onRequestRate?(labels: RateLabels, rate: RequestRate): void;
 }

@@ -11,6 +11,6 @@ describe('createProvider', () => {
   });
 
   it('names the known ones', async () => {
-    await expect(createProvider('toString', deps)).rejects.toThrow(/'toString' is not known: there are simulated/);
+    await expect(createProvider('toString', deps)).rejects.toThrow(/'toString' is not known: there are aws, simulated/);
   });
 });

@@ -4,6 +4,7 @@ import {
   EnsureVmRequest,
   ListVmsRequest,
   type ProviderActivities,
+  UpdateVmRequest,
   ValidateClassRequest,
   VolumeIdsRequest,
 } from '../../api/provider.ts';
@@ -29,5 +30,6 @@ export function createVmActivities(provider: Provider): ProviderActivities {
     listVms: serve(ListVmsRequest, provider.listVms),
     validateClass: serve(ValidateClassRequest, provider.validateClass),
     volumeIds: serve(VolumeIdsRequest, provider.volumeIds),
+    ...(provider.updateVm && { updateVm: serve(UpdateVmRequest, provider.updateVm) }),
   };
 }

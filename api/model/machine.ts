@@ -48,6 +48,8 @@ export interface MachineSnapshot {
   readonly phase: string;
   /** Name of the object that its VM is made from; or else text that differs when the inline source was changed. */
   readonly source: string;
+  /** Fields for the `providerSpec` of its source where that has none. */
+  readonly providerSpecDefaults?: Readonly<Record<string, unknown>>;
   /** Why no VM may be created for it: what is wrong with the object itself, with the field and the fix. */
   readonly problem?: string;
   /** When somebody deletes its Node: the Machine is deleted, or its VM is replaced. */

@@ -99,6 +99,7 @@ export async function startWorkersComponent(
     onFailedRun: countFailedRuns(registry),
     onRequestRate: showRequestRates(registry),
     providers: options.providers,
+    defaultCredentials: options.defaultCredentials,
     logger,
   };
   const leases = leasesForWorkers(options, deps);

@@ -9,6 +9,7 @@ import { crdFiles } from './crds.ts';
 import { eventsDoc } from './events.ts';
 import { failuresDoc } from './failures.ts';
 import { providerContractDoc } from './provider-contract.ts';
+import { providerSpecsDoc } from './provider-specs.ts';
 
 /** The root of the repository, with a slash at the end. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -24,5 +25,6 @@ export function generatedFiles(): Record<string, string> {
     'docs/reference/events.md': eventsDoc(),
     'docs/reference/failures.md': failuresDoc(),
     'docs/reference/provider-contract.md': providerContractDoc(),
+    'docs/reference/provider-specs.md': providerSpecsDoc(),
   };
 }

@@ -1,5 +1,5 @@
 /** docs/reference/provider-contract.md: the JSON of the cloud activities, from the schemas that check it. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import {
   ClassVerdict,
   DeleteVmRequest,
@@ -14,6 +14,7 @@ import {
   VolumeIds,
   VolumeIdsRequest,
 } from '../../api/provider.ts';
+import { fieldTable } from './field-table.ts';
 
 /** Request and result of every cloud activity; `updateVm` has no result. */
 export const activities = {
@@ -28,8 +29,8 @@ export const activities = {
 /** Content of docs/reference/provider-contract.md. */
 export function providerContractDoc(): string {
   const sections = Object.entries(activities).map(([name, { request, result }]) => {
-    const answer = result === undefined ? 'No result.' : table(result);
-    return `## ${name}\n\n### Request\n\n${table(request)}\n\n### Result\n\n${answer}\n`;
+    const answer = result === undefined ? 'No result.' : fieldTable(result);
+    return `## ${name}\n\n### Request\n\n${fieldTable(request)}\n\n### Result\n\n${answer}\n`;
   });
   return `<!-- Made from api/provider.ts by \`npm run generate\`. Do not edit. -->
 # Provider contract, version 1: fields
@@ -38,36 +39,4 @@ The argument and the result of each cloud activity, both JSON. [Writing a provid
 used. Ignore fields that are not listed here. \`[]\` stands for the elements of a list.
 
 ${sections.join('\n')}`;
-}
-
-function table(schema: z.ZodType): string {
-  // What a sender has to give: a field with a default may be left out.
-  const rows = rowsOf(z.toJSONSchema(schema, { io: 'input' }), '');
-  return ['| field | type | required | meaning |', '|---|---|---|---|', ...rows].join('\n');
-}
-
-type Schema = z.core.JSONSchema.BaseSchema;
-
-function rowsOf(schema: Schema, path: string): string[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
-    if (typeof property === 'boolean') return [];
-    const field = `${path}${name}`;
-    const required = schema.required?.includes(name) ? 'yes' : '';
-    const row = `| \`${field}\` | ${typeOf(property)} | ${required} | ${property.description ?? ''} |`;
-    const below = elementsOf(property);
-    return [row, ...(below ? rowsOf(below, `${field}[].`) : rowsOf(property, `${field}.`))];
-  });
-}
-
-function elementsOf({ items }: Schema): Schema | undefined {
-  return typeof items === 'object' && !Array.isArray(items) ? items : undefined;
-}
-
-function typeOf(schema: Schema): string {
-  if (schema.enum) return schema.enum.map((value) => `\`${value}\``).join(', ');
-  if (schema.format === 'date-time') return 'string, RFC 3339 in UTC with `Z`';
-  const elements = elementsOf(schema);
-  if (elements) return `list of ${typeOf(elements)}`;
-  if (typeof schema.additionalProperties === 'object') return `map of ${typeOf(schema.additionalProperties)}`;
-  return typeof schema.type === 'string' ? schema.type : 'any';
 }

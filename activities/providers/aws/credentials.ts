@@ -1,5 +1,4 @@
-import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
-import type { AwsCredentialIdentityProvider } from '@smithy/types';
+/** What the Secrets of a class say about credentials. */
 import { z } from 'zod';
 
 /** Keys of Secrets, by the names that machine-controller-manager-provider-aws knows. */
@@ -12,19 +11,31 @@ export const credentialKeys = [
   'roleARN',
 ] as const;
 
-const Keys = z.object(Object.fromEntries(credentialKeys.map((key) => [key, z.string().optional()]))) as z.ZodType<
-  Partial<Record<(typeof credentialKeys)[number], string>>
->;
+/** Keys of an account, or a role that a token of the workload's identity is exchanged for. */
+export type AwsCredentials =
+  | { readonly accessKeyId: string; readonly secretAccessKey: string }
+  | { readonly webIdentityTokenFile: string; readonly roleArn: string };
 
-/** Static keys, or a role that a token of the workload's identity is exchanged for. */
-export const AwsCredentials = Keys.transform((keys, context): AwsCredentialIdentityProvider => {
+const key = z.string().optional();
+const Keys = z.object({
+  providerAccessKeyId: key,
+  accessKeyID: key,
+  providerSecretAccessKey: key,
+  secretAccessKey: key,
+  workloadIdentityTokenFile: key,
+  roleARN: key,
+} satisfies Record<(typeof credentialKeys)[number], typeof key>);
+
+/** Either kind. Where there are both, the token, as in machine-controller-manager-provider-aws. */
+export const AwsCredentials = Keys.transform((keys, context): AwsCredentials => {
   const { workloadIdentityTokenFile: webIdentityTokenFile, roleARN: roleArn } = keys;
   const accessKeyId = keys.providerAccessKeyId ?? keys.accessKeyID;
   const secretAccessKey = keys.providerSecretAccessKey ?? keys.secretAccessKey;
-  if (webIdentityTokenFile !== undefined && roleArn !== undefined) return fromTokenFile({ webIdentityTokenFile, roleArn });
-  if (accessKeyId !== undefined && secretAccessKey !== undefined) return async () => ({ accessKeyId, secretAccessKey });
+  if (webIdentityTokenFile !== undefined && roleArn !== undefined) return { webIdentityTokenFile, roleArn };
+  if (accessKeyId !== undefined && secretAccessKey !== undefined) return { accessKeyId, secretAccessKey };
   context.addIssue(
-    'no Secret has credentials: add the keys providerAccessKeyId and providerSecretAccessKey, or workloadIdentityTokenFile and roleARN',
+    'no Secret has credentials: add the keys providerAccessKeyId and providerSecretAccessKey, or ' +
+      'workloadIdentityTokenFile and roleARN',
   );
   return z.NEVER;
 });

@@ -1,14 +1,14 @@
 /** Provider `AWS`: instances of EC2. Takes what machine-controller-manager-provider-aws takes, and adopts what it has made. */
 import {
   AssignIpv6AddressesCommand,
+  CreateTagsCommand,
   DeleteNetworkInterfaceCommand,
+  DeleteTagsCommand,
   DeleteVolumeCommand,
   DescribeImagesCommand,
   DescribeInstancesCommand,
   DescribeNetworkInterfacesCommand,
   DescribeVolumesCommand,
-  EC2Client,
-  EC2ServiceException,
   type Instance,
   ModifyNetworkInterfaceAttributeCommand,
   type NetworkInterface,
@@ -17,27 +17,18 @@ import {
   TerminateInstancesCommand,
   type Volume,
 } from '@aws-sdk/client-ec2';
-import type { AwsCredentialIdentityProvider } from '@smithy/types';
 import { z } from 'zod';
 import { names } from '../../../api/names.ts';
 import type { Cloud, CloudItem, CloudPart, CloudVm, Session, Tags } from '../kit/cloud.ts';
 import { createProvider } from '../kit/provider.ts';
 import { type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
+import { call, connect, type Ec2, type Reach, refusalOf } from './client.ts';
 import { AwsCredentials, credentialKeys } from './credentials.ts';
 import { errors } from './errors.ts';
 import { toRunInstances } from './run-instances.ts';
 import { AwsProviderSpec, AwsTags, ownershipPrefixes } from './schema.ts';
 
-const { region } = AwsProviderSpec.shape;
-const Reach = z.object({ region });
-type Reach = z.infer<typeof Reach>;
-
-/** A client, and what it has learned that never changes. */
-interface Ec2 {
-  readonly client: EC2Client;
-  readonly region: string;
-  readonly rootDevices: Map<string, string>;
-}
+const { region, endpoint } = AwsProviderSpec.shape;
 
 /** What in-tree and CSI volumes of EBS look like. */
 const EbsVolume = z.union([
@@ -45,55 +36,48 @@ const EbsVolume = z.union([
   z.object({ awsElasticBlockStore: z.object({ volumeID: z.string() }) }),
 ]);
 
-const requestTimeoutMs = 15_000;
-
-const aws: Cloud<AwsProviderSpec, Reach, AwsCredentialIdentityProvider, Ec2> = {
+const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   scheme: 'aws',
   settleSeconds: 10,
   deletionPollMs: 2_000,
   rateLimit: { perSecond: 20, burst: 100 },
   providerSpec: AwsProviderSpec,
-  reach: Reach,
+  reach: z.object({ region, endpoint }),
   tags: z.object({ tags: AwsTags }).transform((spec) => ownership(spec.tags)),
   credentialKeys,
   credentials: AwsCredentials,
   errors,
-  refusalOf(error) {
-    if (!(error instanceof EC2ServiceException)) return undefined;
-    const { name, message, $metadata } = error;
-    return { code: name, message, status: $metadata.httpStatusCode ?? 400, requestId: $metadata.requestId };
-  },
-  endpointOf: (reach) => `ec2.${reach.region}`,
-  connect: (reach, credentials) => ({
-    client: new EC2Client({
-      ...reach,
-      credentials,
-      maxAttempts: 1,
-      requestHandler: { requestTimeout: requestTimeoutMs, connectionTimeout: requestTimeoutMs },
-    }),
-    region: reach.region,
-    rootDevices: new Map(),
-  }),
+  refusalOf,
 
-  async list({ client: ec2, signal, send }, tags, page = 'vm:') {
+  endpointOf: (reach) => (reach.endpoint === undefined ? `ec2.${reach.region}` : new URL(reach.endpoint).origin),
+  connect,
+  connectByDefault: (reach) => connect(reach, undefined),
+
+  async list(session, tags, page = 'vm:') {
     const kind = kinds.find((each) => page.startsWith(`${each}:`)) ?? 'vm';
-    const { items, next } = await pages[kind](ec2, { send, signal }, toFilters(tags), page.slice(kind.length + 1));
+    const { items, next } = await pages[kind](session, toFilters(tags), page.slice(kind.length + 1));
     const following = kinds[kinds.indexOf(kind) + 1];
     return { items, nextPage: next === undefined ? following && `${following}:` : `${kind}:${next}` };
   },
-  async findOwn(session, uid) {
+  async findOwn(session, uid, withParts) {
     const filters = toFilters({ [names.machineUid]: uid });
     const vms = await all('vm', session, filters);
-    if (vms.some((item) => item.kind === 'vm' && item.state !== 'gone')) return vms;
+    if (!withParts && vms.some((item) => item.kind === 'vm' && item.state !== 'gone')) return vms;
     return [...vms, ...(await all('disk', session, filters)), ...(await all('nic', session, filters))];
   },
+  async findByName(session, name, tags) {
+    const found = await all('vm', session, toFilters({ ...tags, Name: name }));
+    return found.filter((item): item is CloudVm => item.kind === 'vm');
+  },
   async findVm(session, id) {
-    const vms = await all('vm', session, [{ Name: 'instance-id', Values: [id] }]);
-    const parts = await Promise.all([
-      all('disk', session, [{ Name: 'attachment.instance-id', Values: [id] }]),
-      all('nic', session, [{ Name: 'attachment.instance-id', Values: [id] }]),
-    ]);
-    return [...vms, ...parts.flat()];
+    const [vm] = await all('vm', session, [{ Name: 'instance-id', Values: [id] }]);
+    if (vm === undefined) return [];
+    // Volumes of pods are attached as well. What was made with the instance has its name and its tags of cluster and role.
+    const own = ownership(vm.tags);
+    if (Object.keys(own).length < ownershipPrefixes.length || vm.name === '') return [vm];
+    const filters = toFilters({ ...own, Name: vm.name });
+    const parts = [...(await all('disk', session, filters)), ...(await all('nic', session, filters))];
+    return [vm, ...parts.filter(({ tags }) => tags[names.machineUid] === vm.tags[names.machineUid])];
   },
   async findPart(session, kind, id) {
     if (kind !== 'disk' && kind !== 'nic') return undefined;
@@ -102,47 +86,65 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentialIdentityProvider, Ec2> = {
     return part?.kind === 'vm' ? undefined : part;
   },
   async create(session, order) {
-    const { client: ec2, signal, send } = session;
-    const rootDevice = await findRootDevice(session, order.spec.ami);
-    const command = new RunInstancesCommand(toRunInstances(order, rootDevice));
-    const { Instances: [instance] = [] } = await send(() => ec2.client.send(command, { abortSignal: signal }));
-    if (instance === undefined) throw new ProviderError('Unknown', 'EC2 answered RunInstances without an instance');
-    return toVm(instance, ec2.region);
+    const { ami, machineType, networkInterfaces } = order.spec;
+    const rootDevice = await findRootDevice(session, ami);
+    try {
+      const { Instances: [instance] = [] } = await call(
+        session,
+        new RunInstancesCommand(toRunInstances(order, rootDevice)),
+      );
+      if (instance === undefined) throw new ProviderError('Unknown', 'EC2 answered RunInstances without an instance');
+      return toVm(instance, session.client.region);
+    } catch (error) {
+      if (!(error instanceof ProviderError) || error.code !== 'ResourceExhausted') throw error;
+      const subnets = networkInterfaces.map(({ subnetID }) => subnetID).join(', ');
+      const message = `${error.message} (asked for ${machineType} in ${subnets})`;
+      const { code, cloudCode, requestId, retryAfterMs } = error;
+      throw new ProviderError(code, message, { cloudCode, requestId, retryAfterMs, cause: error });
+    }
   },
   async setUp(session, spec, vm) {
     const needsCheckOff = spec.srcAndDstChecksEnabled === false;
     const needsPrefixes = spec.networkInterfaces.some(({ ipv6PrefixCount }) => ipv6PrefixCount);
     if (!needsCheckOff && !needsPrefixes) return undefined;
-    const { client: ec2, signal, send } = session;
     const filters = [{ Name: 'attachment.instance-id', Values: [vm.id] }];
-    const { NetworkInterfaces: nics = [] } = await send(() =>
-      ec2.client.send(new DescribeNetworkInterfacesCommand({ Filters: filters }), { abortSignal: signal }),
+    const { NetworkInterfaces: nics = [] } = await call(
+      session,
+      new DescribeNetworkInterfacesCommand({ Filters: filters }),
     );
     for (const nic of nics) {
-      if (needsCheckOff && nic.SourceDestCheck && !nic.InterfaceType?.startsWith('efa')) {
-        const command = new ModifyNetworkInterfaceAttributeCommand({
-          NetworkInterfaceId: nic.NetworkInterfaceId,
-          SourceDestCheck: { Value: false },
-        });
-        await send(() => ec2.client.send(command, { abortSignal: signal }));
+      const { NetworkInterfaceId, SourceDestCheck, InterfaceType } = nic;
+      if (needsCheckOff && SourceDestCheck && !InterfaceType?.startsWith('efa')) {
+        const change = { NetworkInterfaceId, SourceDestCheck: { Value: false } };
+        await call(session, new ModifyNetworkInterfaceAttributeCommand(change));
       }
-      const missing = missingPrefixes(spec, nic);
-      if (missing > 0) {
-        const command = new AssignIpv6AddressesCommand({
-          NetworkInterfaceId: nic.NetworkInterfaceId,
-          Ipv6PrefixCount: missing,
-        });
-        await send(() => ec2.client.send(command, { abortSignal: signal }));
+      const Ipv6PrefixCount = missingPrefixes(spec, nic);
+      if (Ipv6PrefixCount > 0) {
+        await call(session, new AssignIpv6AddressesCommand({ NetworkInterfaceId, Ipv6PrefixCount }));
       }
     }
-    return nics.length < spec.networkInterfaces.length ? `EC2 shows ${nics.length} network interfaces so far` : undefined;
+    return nics.length < spec.networkInterfaces.length
+      ? `EC2 shows ${nics.length} of ${spec.networkInterfaces.length} network interfaces`
+      : undefined;
   },
-  async delete({ client: ec2, signal, send }, { kind, id }) {
-    const options = { abortSignal: signal };
+  async setTags(session, items, { tags: { Name: _, ...tags }, removed }) {
+    const isMissing = (item: CloudItem) => Object.entries(tags).some(([key, value]) => item.tags[key] !== value);
+    const isLeft = (item: CloudItem) => removed.some((key) => key !== 'Name' && item.tags[key] !== undefined);
+    const idsOf = (wanted: (item: CloudItem) => boolean) => items.filter(wanted).map(({ id }) => id);
+    const [incomplete, excessive] = [idsOf(isMissing), idsOf(isLeft)];
+    if (incomplete.length > 0) {
+      await call(session, new CreateTagsCommand({ Resources: incomplete, Tags: toTagList(tags) }));
+    }
+    if (excessive.length > 0) {
+      const Tags = removed.filter((key) => key !== 'Name').map((Key) => ({ Key }));
+      await call(session, new DeleteTagsCommand({ Resources: excessive, Tags }));
+    }
+  },
+  async delete(session, { kind, id }) {
     try {
-      if (kind === 'vm') await send(() => ec2.client.send(new TerminateInstancesCommand({ InstanceIds: [id] }), options));
-      else if (kind === 'disk') await send(() => ec2.client.send(new DeleteVolumeCommand({ VolumeId: id }), options));
-      else await send(() => ec2.client.send(new DeleteNetworkInterfaceCommand({ NetworkInterfaceId: id }), options));
+      if (kind === 'vm') await call(session, new TerminateInstancesCommand({ InstanceIds: [id] }));
+      else if (kind === 'disk') await call(session, new DeleteVolumeCommand({ VolumeId: id }));
+      else await call(session, new DeleteNetworkInterfaceCommand({ NetworkInterfaceId: id }));
     } catch (error) {
       if (!(error instanceof ProviderError) || error.code !== 'NotFound') throw error;
     }
@@ -162,64 +164,72 @@ export function createAwsProvider(deps: ProviderDeps): Provider {
 
 type Filters = { Name: string; Values: string[] }[];
 type Kind = (typeof kinds)[number];
-type Send = Pick<Session<Ec2>, 'send' | 'signal'>;
 
 const kinds = ['vm', 'disk', 'nic'] as const;
 
-/** One page of each kind, the next one by its token. */
-const pages: Record<
-  Kind,
-  (ec2: Ec2, session: Send, filters: Filters, token: string) => Promise<{ items: CloudItem[]; next: string | undefined }>
-> = {
-  async vm({ client, region: place }, { send, signal }, filters, token) {
-    const command = new DescribeInstancesCommand({ Filters: filters, MaxResults: 200, ...(token && { NextToken: token }) });
-    const { Reservations = [], NextToken } = await send(() => client.send(command, { abortSignal: signal }));
-    const items = Reservations.flatMap(({ Instances = [] }) => Instances.map((instance) => toVm(instance, place)));
-    return { items, next: NextToken };
+interface Page {
+  readonly items: CloudItem[];
+  /** Token of the next one. */
+  readonly next: string | undefined;
+}
+
+/** One page of each kind; the first one has an empty token. */
+const pages: Record<Kind, (session: Session<Ec2>, filters: Filters, token: string) => Promise<Page>> = {
+  async vm(session, Filters, token) {
+    const command = new DescribeInstancesCommand({ Filters, ...pageOf(token) });
+    const { Reservations = [], NextToken } = await call(session, command);
+    const instances = Reservations.flatMap(({ Instances = [] }) => Instances);
+    return { items: instances.map((instance) => toVm(instance, session.client.region)), next: NextToken };
   },
-  async disk({ client }, { send, signal }, filters, token) {
-    const command = new DescribeVolumesCommand({ Filters: filters, MaxResults: 200, ...(token && { NextToken: token }) });
-    const { Volumes = [], NextToken } = await send(() => client.send(command, { abortSignal: signal }));
+  async disk(session, Filters, token) {
+    const command = new DescribeVolumesCommand({ Filters, ...pageOf(token) });
+    const { Volumes = [], NextToken } = await call(session, command);
     return { items: Volumes.map(toDisk), next: NextToken };
   },
-  async nic({ client }, { send, signal }, filters, token) {
-    const command = new DescribeNetworkInterfacesCommand({
-      Filters: filters,
-      MaxResults: 200,
-      ...(token && { NextToken: token }),
-    });
-    const { NetworkInterfaces = [], NextToken } = await send(() => client.send(command, { abortSignal: signal }));
+  async nic(session, Filters, token) {
+    const command = new DescribeNetworkInterfacesCommand({ Filters, ...pageOf(token) });
+    const { NetworkInterfaces = [], NextToken } = await call(session, command);
     return { items: NetworkInterfaces.map(toNic), next: NextToken };
   },
 };
+
+function pageOf(token: string) {
+  return { MaxResults: 200, ...(token !== '' && { NextToken: token }) };
+}
 
 async function all(kind: Kind, session: Session<Ec2>, filters: Filters): Promise<CloudItem[]> {
   const found: CloudItem[] = [];
   let token: string | undefined = '';
   do {
-    const page: Awaited<ReturnType<(typeof pages)[Kind]>> = await pages[kind](session.client, session, filters, token);
+    const page: Page = await pages[kind](session, filters, token);
     found.push(...page.items);
     token = page.next;
   } while (token);
   return found;
 }
 
-async function findRootDevice({ client: ec2, signal, send }: Session<Ec2>, ami: string): Promise<string> {
-  const known = ec2.rootDevices.get(ami);
+async function findRootDevice(session: Session<Ec2>, ami: string): Promise<string> {
+  const { rootDevices } = session.client;
+  const known = rootDevices.get(ami);
   if (known !== undefined) return known;
-  const command = new DescribeImagesCommand({ ImageIds: [ami] });
-  const { Images: [image] = [] } = await send(() => ec2.client.send(command, { abortSignal: signal }));
+  const { Images: [image] = [] } = await call(session, new DescribeImagesCommand({ ImageIds: [ami] }));
   const name = image?.RootDeviceName;
   if (name === undefined) {
-    throw new ProviderError('InvalidArgument', `providerSpec.ami is "${ami}": there is no such image, or it has no root device`);
+    const message = `providerSpec.ami is "${ami}": give an image that exists in ${session.client.region} and has a root device`;
+    throw new ProviderError('InvalidArgument', message);
   }
-  ec2.rootDevices.set(ami, name);
+  rootDevices.set(ami, name);
   return name;
 }
 
-function missingPrefixes({ networkInterfaces }: AwsProviderSpec, { Attachment, Ipv6Prefixes = [] }: NetworkInterface): number {
+function missingPrefixes(
+  { networkInterfaces }: AwsProviderSpec,
+  { Attachment, Ipv6Prefixes = [] }: NetworkInterface,
+): number {
   const wanted = networkInterfaces.find(({ deviceIndex, networkCardIndex = 0 }, index) => {
-    return (deviceIndex ?? index) === Attachment?.DeviceIndex && networkCardIndex === (Attachment?.NetworkCardIndex ?? 0);
+    return (
+      (deviceIndex ?? index) === Attachment?.DeviceIndex && networkCardIndex === (Attachment?.NetworkCardIndex ?? 0)
+    );
   });
   return (wanted?.ipv6PrefixCount ?? 0) - Ipv6Prefixes.length;
 }
@@ -266,6 +276,10 @@ function toNic({ NetworkInterfaceId: id = '', Attachment, TagSet }: NetworkInter
 
 function toTags(tags: readonly Tag[] = []): Tags {
   return Object.fromEntries(tags.map(({ Key = '', Value = '' }) => [Key, Value]));
+}
+
+function toTagList(tags: Tags): Tag[] {
+  return Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
 }
 
 function toFilters(tags: Tags): Filters {

@@ -1,4 +1,4 @@
-/** From a providerSpec to the request that makes the VM. */
+/** From a providerSpec to the request that makes the VM. Prefixes of IPv6 are assigned later, when the interface exists. */
 import type { RunInstancesCommandInput } from '@aws-sdk/client-ec2';
 import type { VmOrder } from '../kit/cloud.ts';
 import type { AwsProviderSpec } from './schema.ts';
@@ -71,7 +71,6 @@ function toBlockDevice(
 }
 
 function toNetworkInterface(nic: AwsProviderSpec['networkInterfaces'][number], index: number) {
-  const hasIpv6 = Boolean(nic.ipv6AddressCount || nic.ipv6PrefixCount);
   return {
     DeviceIndex: nic.deviceIndex ?? index,
     SubnetId: nic.subnetID,
@@ -80,8 +79,7 @@ function toNetworkInterface(nic: AwsProviderSpec['networkInterfaces'][number], i
     DeleteOnTermination: nic.deleteOnTermination,
     Description: nic.description,
     Ipv6AddressCount: nic.ipv6AddressCount,
-    Ipv6PrefixCount: nic.ipv6PrefixCount,
-    PrimaryIpv6: nic.primaryIpv6 ?? (hasIpv6 ? true : undefined),
+    PrimaryIpv6: nic.primaryIpv6 ?? (nic.ipv6AddressCount ? true : undefined),
     InterfaceType: nic.interfaceType,
     NetworkCardIndex: nic.networkCardIndex,
   };

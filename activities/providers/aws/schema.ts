@@ -9,13 +9,19 @@ const count = z.int().min(0);
 
 const Ebs = z.object({
   volumeSize: z.int().min(1).describe('GiB.'),
-  volumeType: z.enum(['gp2', 'gp3', 'io1', 'io2', 'st1', 'sc1', 'standard']).optional(),
+  volumeType: z
+    .enum(['gp2', 'gp3', 'io1', 'io2', 'st1', 'sc1', 'standard'])
+    .optional()
+    .describe('Default: that of EC2, gp2.'),
   iops: z.int().min(1).optional().describe('Needed for io1.'),
   throughput: z.int().min(1).optional().describe('MiB/s, gp3 only.'),
-  encrypted: z.boolean().optional(),
-  deleteOnTermination: z.boolean().default(true),
-  snapshotID: nonEmpty.optional(),
-  kmsKeyID: nonEmpty.optional(),
+  encrypted: z.boolean().optional().describe('Default: that of the account and the snapshot.'),
+  deleteOnTermination: z
+    .boolean()
+    .default(true)
+    .describe('false: the volume outlives a termination in the cloud. It goes with the Machine in either case.'),
+  snapshotID: nonEmpty.optional().describe('Snapshot that the volume is made from.'),
+  kmsKeyID: nonEmpty.optional().describe('Key of an encrypted volume.'),
 });
 
 const BlockDevice = z.object({
@@ -26,28 +32,36 @@ const BlockDevice = z.object({
       'use /root, /dev/sd followed by a letter, or /dev/xvd and one or two',
     )
     .default('')
-    .describe('`/root`: the root device of the image. The only device is always that.'),
+    .describe('`/root`: the root device of the image; any other as EC2 names it. The only device is always the root.'),
   ebs: Ebs,
-  noDevice: z.string().optional(),
-  virtualName: nonEmpty.optional(),
+  noDevice: z.string().optional().describe('An empty text takes a device of the image away.'),
+  virtualName: nonEmpty.optional().describe('Of an instance store volume, as `ephemeral0`.'),
 });
 
 const NetworkInterface = z.object({
-  subnetID: nonEmpty,
+  subnetID: nonEmpty.describe('Also says in which zone the instance is made.'),
   securityGroupIDs: z.array(nonEmpty).min(1),
-  associatePublicIPAddress: z.boolean().optional(),
-  deleteOnTermination: z.boolean().default(true),
-  description: nonEmpty.optional(),
-  ipv6AddressCount: count.optional(),
-  ipv6PrefixCount: count.optional(),
+  associatePublicIPAddress: z.boolean().optional().describe('Default: that of the subnet.'),
+  deleteOnTermination: z
+    .boolean()
+    .default(true)
+    .describe('false: the interface outlives a termination in the cloud. It goes with the Machine in either case.'),
+  description: nonEmpty.optional().describe('Of the interface in EC2.'),
+  ipv6AddressCount: count.optional().describe('IPv6 addresses from the subnet.'),
+  ipv6PrefixCount: count
+    .optional()
+    .describe('IPv6 prefixes, assigned once the instance exists. The Machine is not Running before.'),
   primaryIpv6: z.boolean().optional().describe('Default: true where addresses are requested.'),
   interfaceType: z.enum(['interface', 'efa', 'efa-only']).optional(),
-  networkCardIndex: count.optional(),
+  networkCardIndex: count.optional().describe('For instances with several network cards.'),
   deviceIndex: count.optional().describe('Default: its place in the list, from 0.'),
 });
 
 const Iam = z
-  .object({ name: nonEmpty.optional(), arn: nonEmpty.optional() })
+  .object({
+    name: nonEmpty.optional().describe('Name of the instance profile.'),
+    arn: nonEmpty.optional().describe('Its ARN, instead of the name.'),
+  })
   .refine(({ name, arn }) => (name === undefined) !== (arn === undefined), 'give either name or arn');
 
 const MetadataOptions = z.object({
@@ -104,25 +118,33 @@ export const AwsTags = z
 
 export const AwsProviderSpec = z
   .object({
-    region: nonEmpty,
-    ami: nonEmpty,
-    machineType: nonEmpty,
-    keyName: nonEmpty.optional(),
-    iam: Iam,
+    region: nonEmpty.describe('As `eu-west-1`.'),
+    endpoint: z
+      .url({ protocol: /^https?$/, error: 'give a URL that begins with https:// or http://' })
+      .optional()
+      .describe('Of EC2. Default: that of the region.'),
+    ami: nonEmpty.describe('ID of the image.'),
+    machineType: nonEmpty.describe('Instance type, as `m5.large`.'),
+    keyName: nonEmpty.optional().describe('SSH key pair.'),
+    iam: Iam.describe('Instance profile: exactly one of the two.'),
     blockDevices: z.array(BlockDevice).min(1),
     networkInterfaces: z.array(NetworkInterface).min(1),
-    tags: AwsTags,
+    tags: AwsTags.describe(
+      'Tags of the instance, its volumes and interfaces. One key begins with `kubernetes.io/cluster/` and one with ' +
+        '`kubernetes.io/role/`: by these two the sweep finds what has no Machine. `Name` is ignored.',
+    ),
     srcAndDstChecksEnabled: z
       .boolean()
       .optional()
       .describe('false: the check is switched off on every interface but EFA.'),
     instanceMetadataOptions: MetadataOptions.optional(),
     cpuOptions: CpuOptions.optional(),
-    capacityReservation: CapacityReservation.optional(),
+    capacityReservation: CapacityReservation.optional().describe('At most one of the three.'),
     placement: Placement.optional(),
     instanceMarketOptions: z
       .object({ marketType: z.enum(['spot', 'capacity-block', 'interruptible-capacity-reservation']) })
-      .optional(),
+      .optional()
+      .describe('Left out: on demand.'),
     spotPrice: z.string().optional().describe('Deprecated. A one-time spot instance for this price; empty: for any.'),
     ebsOptimized: z.boolean().optional(),
     monitoring: z.boolean().optional(),

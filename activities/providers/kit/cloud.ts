@@ -45,8 +45,11 @@ export interface Session<Client> {
   readonly client: Client;
   /** Every request to the cloud takes it. */
   readonly signal: AbortSignal;
-  /** Sends one request when it is its turn, and translates what it throws. One that the cloud throttles is sent again. */
-  send<T>(request: () => Promise<T>): Promise<T>;
+  /**
+   * Sends one request when it is its turn, and translates what it throws. One that the cloud throttles is sent again.
+   * @param isRead it changes nothing in the cloud
+   */
+  send<T>(request: () => Promise<T>, isRead?: boolean): Promise<T>;
 }
 
 /** What to create. Every resource that is made gets `tags`, within the request that makes it. */
@@ -58,6 +61,12 @@ export interface VmOrder<Spec> {
   readonly userData: string;
   /** Idempotency token, for a cloud that takes one. */
   readonly token: string;
+}
+
+export interface TagChange {
+  readonly tags: Tags;
+  /** Keys. */
+  readonly removed: readonly string[];
 }
 
 /** A page of a list. */
@@ -108,13 +117,17 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** Scheme, host and port, for people. */
   endpointOf(reach: Reach): string;
   connect(reach: Reach, credentials: Credentials): Client;
+  /** With the credentials that the cloud's SDK finds for this process. Left out: it finds none. */
+  connectByDefault?(reach: Reach): Client;
   /** What an error of the client says; undefined for one that is no answer of the cloud. */
   refusalOf(error: unknown): Refusal | undefined;
 
   /** Everything with all of `tags`, for a sweep. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
-  /** Everything with the UID tag of a Machine. */
-  findOwn(session: Session<Client>, uid: string): Promise<readonly CloudItem[]>;
+  /** Everything with the UID tag of a Machine. The parts of a VM that is there may be missing, but not with `withParts`. */
+  findOwn(session: Session<Client>, uid: string, withParts: boolean): Promise<readonly CloudItem[]>;
+  /** VMs with all of `tags` that have the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
+  findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
@@ -125,6 +138,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
    * it acts. Answers what is not done yet, in words for people; undefined when all is.
    */
   setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
+  /** Sets tags and removes others. Asks for nothing where that is so already. */
+  setTags?(session: Session<Client>, items: readonly CloudItem[], change: TagChange): Promise<void>;
   /** Asks for the deletion. Succeeds when there is none. */
   delete(session: Session<Client>, item: CloudItem): Promise<void>;
   /** Volume ID in the cloud of the `spec` of a PersistentVolume; undefined for one of another kind. */

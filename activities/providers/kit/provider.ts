@@ -10,6 +10,7 @@ import type {
   DeleteVmRequest,
   EnsureVmRequest,
   SecretRef,
+  UpdateVmRequest,
   Vm,
   VmDeletion,
 } from '../../../api/provider.ts';
@@ -35,13 +36,33 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   const sessions = createSessions(cloud, deps);
   const settleMs = cloud.settleSeconds * 1_000;
 
-  /** What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags. */
-  async function listOwn(session: Own, { machine, providerID }: Pick<DeleteVmRequest, 'machine' | 'providerID'>) {
-    const own = (await cloud.findOwn(session, machine.uid)).filter(isLeft);
-    if (!isOurs(providerID) || own.some((each) => isNamed(each, providerID))) return own;
+  /**
+   * What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags.
+   * Where there is neither, VMs of its name that others have made for it.
+   */
+  async function listOwn(
+    session: Own,
+    request: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>,
+    withParts = false,
+  ) {
+    const { machine, providerID } = request;
+    const found = await cloud.findOwn(session, machine.uid, withParts);
+    const own = found.filter(isLeft);
+    if (!isOurs(providerID)) return own.length > 0 ? own : findUntagged(session, request);
+    if (found.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));
     const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
     return [...own, ...named.filter(({ id }) => !ids.has(id))];
+  }
+
+  async function findUntagged(
+    session: Own,
+    { machine, providerSpec }: Pick<EnsureVmRequest, 'machine' | 'providerSpec'>,
+  ) {
+    const tags = cloud.tags.safeParse(providerSpec).data;
+    if (cloud.findByName === undefined || tags === undefined) return [];
+    const found = await cloud.findByName(session, machine.name, tags);
+    return found.filter((vm) => isLeft(vm) && vm.tags[names.machineUid] === undefined);
   }
 
   /** Whether a provider ID is of this cloud. */
@@ -130,12 +151,12 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   /** Creates the VM. What a refusal leaves is deleted, and a code says that nothing was made only where that is known. */
   async function create(session: Own, request: EnsureVmRequest, order: Omit<VmOrder<Spec>, 'tags'>, mayExist: boolean) {
     const tags = { ...order.spec.tags, [names.machineUid]: request.machine.uid };
-    let wasAnswered = false;
+    let hasChanged = false;
     const counted: Own = {
       ...session,
-      async send(act) {
+      async send(act, isRead = false) {
         const answer = await session.send(act);
-        wasAnswered = true;
+        hasChanged ||= !isRead;
         return answer;
       },
     };
@@ -144,10 +165,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;
       const { outcomeUnknown, nothingMade } = failures[error.code];
-      const isFirstRefused = nothingMade && !wasAnswered;
+      const isFirstRefused = nothingMade && !hasChanged;
       if (outcomeUnknown || isFirstRefused) throw error;
       // Parts that are listed may be those of an earlier attempt that still runs.
-      const isClean = !mayExist && (await takeBack(session, request, wasAnswered));
+      const isClean = !mayExist && (await takeBack(session, request, hasChanged));
       throw isClean ? error : somethingLeft(error);
     }
   }
@@ -193,6 +214,13 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     }
   }
 
+  async function updateVm(request: UpdateVmRequest, { signal }: CallContext): Promise<void> {
+    const { [names.machineUid]: _, ...tags } = request.tags;
+    const removed = request.removedTags.filter((key) => key !== names.machineUid && tags[key] === undefined);
+    const session = await sessions.open(request, 'sweep', signal);
+    await cloud.setTags?.(session, await listOwn(session, request, true), { tags, removed });
+  }
+
   async function readUserData({ namespace, name, key }: EnsureVmRequest['userData'], signal: AbortSignal) {
     const secret = await deps.readSecret({ namespace, name }, signal);
     const userData = secret?.[key]?.toString();
@@ -203,7 +231,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   return {
     async ensureVm(request, context) {
-      const spec = parseOrRefuse(cloud.providerSpec, request.providerSpec, 'providerSpec');
+      const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
       // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
       const userDataRead = readUserData(request.userData, context.signal);
       userDataRead.catch(() => undefined);
@@ -243,13 +271,14 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     },
 
     async validateClass(request, { signal }) {
-      const { error } = cloud.providerSpec.safeParse(request.providerSpec, { error: inOurWords });
-      const { problems, holders } = await sessions.judge(request, signal);
+      const { data: spec, error } = cloud.providerSpec.safeParse(request.providerSpec, { error: inOurWords });
+      const { problems, holders, isUsable } = await sessions.judge(request, signal);
       const reach = cloud.reach.safeParse(request.providerSpec).data;
       const tags = cloud.tags.safeParse(request.providerSpec).data;
       return {
         problems: [...(error ? problemsOf(error, request.providerSpec, 'providerSpec') : []), ...problems],
-        ...(reach && tags && holders.length > 0 && { listScope: listScopeOf(reach, tags, holders) }),
+        ...(reach && tags && isUsable && { listScope: listScopeOf(reach, tags, holders) }),
+        ...(cloud.setTags && spec && { tags: { ...spec.tags } }),
       };
     },
 
@@ -260,7 +289,14 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       });
       return { ids: Object.fromEntries(ids) };
     },
+
+    ...(cloud.setTags && { updateVm }),
   };
+}
+
+function completeSpec({ providerSpec, providerSpecDefaults }: EnsureVmRequest): unknown {
+  const isObject = typeof providerSpec === 'object' && providerSpec !== null;
+  return isObject && providerSpecDefaults ? { ...providerSpecDefaults, ...providerSpec } : providerSpec;
 }
 
 /** A refusal after which something may exist: its code must not say that nothing was made. */

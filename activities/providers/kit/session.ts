@@ -1,6 +1,5 @@
 /** Who calls a cloud with what, and how fast. */
 import { createHash } from 'node:crypto';
-import type { z } from 'zod';
 import type { SecretRef } from '../../../api/provider.ts';
 import { inOurWords, parseOrRefuse } from '../problems.ts';
 import { type ProviderDeps, ProviderError } from '../provider.ts';
@@ -49,7 +48,7 @@ interface Keys {
 /** Opens sessions with a cloud. Machines whose classes reach the same place with the same credentials share a rate. */
 export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, Client>(
   cloud: Cloud<Spec, Reach, Credentials, Client>,
-  { readSecret, onRequestRate }: ProviderDeps,
+  { readSecret, onRequestRate, defaultCredentials = false }: ProviderDeps,
 ) {
   const connections = new Map<string, Connection<Client>>();
 
@@ -69,7 +68,17 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     return { looked, keys, holders: [...holders] };
   }
 
-  function connect(reach: Reach, { keys, holders }: Keys, credentials: Credentials): Connection<Client> {
+  /** How to connect with these keys, or what is wrong with them. */
+  function judgeKeys({ keys, holders, looked }: Keys): { problems: string[]; makeClient?: (reach: Reach) => Client } {
+    const { connectByDefault } = cloud;
+    if (defaultCredentials && connectByDefault !== undefined && holders.length === 0)
+      return { problems: [], makeClient: connectByDefault };
+    const { data, error } = cloud.credentials.safeParse(keys, { error: inOurWords });
+    if (error) return { problems: error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`) };
+    return { problems: [], makeClient: (reach) => cloud.connect(reach, data) };
+  }
+
+  function connect(reach: Reach, { keys, holders }: Keys, makeClient: (reach: Reach) => Client): Connection<Client> {
     const nowMs = Date.now();
     for (const [id, { usedMs }] of connections) if (usedMs + forgetMs < nowMs) connections.delete(id);
     const id = createHash('sha256')
@@ -81,7 +90,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       return known;
     }
     const connection = {
-      client: cloud.connect(reach, credentials),
+      client: makeClient(reach),
       rate: createRequestRate(cloud.rateLimit),
       usedMs: nowMs,
     };
@@ -89,7 +98,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     const labels = {
       provider: cloud.scheme,
       endpoint: cloud.endpointOf(reach),
-      credentials: holders.map(nameOf).join(', '),
+      credentials: holders.length > 0 ? holders.map(nameOf).join(', ') : 'default',
     };
     onRequestRate?.(labels, connection.rate);
     return connection;
@@ -103,9 +112,9 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     async open(request: CloudScope, priority: Priority, signal: AbortSignal): Promise<CallSession<Client>> {
       const reach = parseOrRefuse(cloud.reach, request.providerSpec, 'providerSpec');
       const found = await readKeys(request.credentials, signal);
-      const { data, error } = cloud.credentials.safeParse(found.keys, { error: inOurWords });
-      if (error) throw new ProviderError('InvalidArgument', credentialProblems(error, found).join('; '));
-      const { client, rate } = connect(reach, found, data);
+      const { problems, makeClient } = judgeKeys(found);
+      if (makeClient === undefined) throw new ProviderError('InvalidArgument', problems.join('; '));
+      const { client, rate } = connect(reach, found, makeClient);
       let isAdmitted = false;
 
       async function send<T>(act: () => Promise<T>, at: Priority): Promise<T> {
@@ -142,8 +151,8 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     /** What is wrong with the credentials, and the Secrets that hold them. Sends nothing. */
     async judge(request: CloudScope, signal: AbortSignal) {
       const found = await readKeys(request.credentials, signal);
-      const { error } = cloud.credentials.safeParse(found.keys, { error: inOurWords });
-      return { problems: error ? credentialProblems(error, found) : [], holders: found.holders };
+      const { problems, makeClient } = judgeKeys(found);
+      return { problems, holders: found.holders, isUsable: makeClient !== undefined };
     },
   };
 }
@@ -158,10 +167,6 @@ function withPause(throttling: ProviderError, tooLate: unknown): ProviderError {
     retryAfterMs: Math.max(retryAfterMs, pauseMs),
     cause: throttling,
   });
-}
-
-function credentialProblems(error: z.ZodError, { looked }: Keys): string[] {
-  return error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`);
 }
 
 function nameOf({ namespace, name }: SecretRef): string {

@@ -96,6 +96,17 @@ describe('toMachineSnapshot', () => {
     expect(JSON.stringify(snapshot).length).toBeLessThan(1024);
   });
 
+  it.each([
+    ['{"tenancy":"dedicated"}', { tenancy: 'dedicated' }],
+    ['tenancy=dedicated', 'tenancy=dedicated'],
+  ])('takes the placement from the annotation awsPlacement %j of the node template', (text, placement) => {
+    const nodeTemplate = { metadata: { annotations: { [annotations.awsPlacement]: text } } };
+
+    expect(toMachineSnapshot({ metadata, spec: { nodeTemplate } }, defaults)).toMatchObject({
+      providerSpecDefaults: { placement },
+    });
+  });
+
   it.each(['1', 't', 'T', 'TRUE', 'true', 'True'])('takes force-deletion=%s as true, as Go does', (value) => {
     const labelled = { metadata: { ...metadata, labels: { [labels.forceDeletion]: value } } };
     expect(toMachineSnapshot(labelled, defaults).forceDeletion).toBe(true);

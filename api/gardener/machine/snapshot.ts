@@ -36,6 +36,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     conditions: toStatuses(status?.conditions),
     ...(status?.lastKnownState && { lastKnownState: status.lastKnownState }),
     source: spec?.class?.name ?? '',
+    ...placementOf(spec?.nodeTemplate?.metadata?.annotations?.[annotations.awsPlacement]),
     ...problemOf(machine),
     onNodeDeleted: 'deleteMachine',
   };
@@ -64,6 +65,16 @@ export const stages: Readonly<Record<MachinePhase, MachineStage>> = {
 function problemOf({ metadata: { name }, spec }: Machine): { problem?: string } {
   const problem = nameProblem(name) ?? classReferenceProblem(spec?.class);
   return problem === undefined ? {} : { problem };
+}
+
+/** MCM reads this annotation of the node template where the class has no placement. What is no JSON the provider refuses. */
+function placementOf(text: string | undefined): Pick<MachineSnapshot, 'providerSpecDefaults'> {
+  if (text === undefined) return {};
+  try {
+    return { providerSpecDefaults: { placement: JSON.parse(text) } };
+  } catch {
+    return { providerSpecDefaults: { placement: text } };
+  }
 }
 
 function nameProblem(name: string): string | undefined {

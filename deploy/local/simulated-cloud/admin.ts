@@ -2,13 +2,14 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { request } from 'undici';
 import type { z } from 'zod';
 import type { PartKind } from '../../../activities/providers/simulated/schema.ts';
+import { callAdmin, toFlags } from '../admin-api.ts';
+import type { ActiveFault } from '../faults.ts';
 import { freePort } from '../ports.ts';
 import { startServer } from '../process.ts';
 import type { toAnswer } from './api.ts';
-import type { ActiveFault, Fault } from './faults.ts';
+import type { Fault } from './faults.ts';
 import type { CallRecord, Stats, StoredVm } from './state.ts';
 
 /** How to start a simulated cloud. Left out: what the process takes by itself (main.ts). */
@@ -56,7 +57,7 @@ export interface SimulatedCloud {
   readonly logFile: string;
   /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
   setFaults(...faults: z.input<typeof Fault>[]): Promise<void>;
-  faults(): Promise<readonly ActiveFault[]>;
+  faults(): Promise<readonly ActiveFault<Fault>[]>;
   stats(): Promise<Stats>;
   /** VMs oldest first; with `all` those that are gone, too. */
   vms(options?: { all: boolean }): Promise<SimulatedVm[]>;
@@ -98,7 +99,7 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
     },
     logFile: server.logFile,
     setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
-    faults: async () => (await callAdmin<{ faults: ActiveFault[] }>(url, 'GET', '/faults')).faults,
+    faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(url, 'GET', '/faults')).faults,
     stats: () => callAdmin(url, 'GET', '/stats'),
     vms: ({ all } = { all: false }) => callAdmin(url, 'GET', `/vms?all=${all}`),
     resources: () => callAdmin(url, 'GET', '/resources'),
@@ -124,20 +125,5 @@ function flagsOf(options: SimulatedCloudOptions): string[] {
     'max-grace-ms': options.maxGraceMs,
     'node-prefix': options.nodePrefix,
   };
-  return [
-    ...Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`])),
-    ...(options.tokens ?? []).map((token) => `--token=${token}`),
-  ];
-}
-
-/** Throws with the answer of the cloud when it refuses. */
-async function callAdmin<T>(url: string, method: 'GET' | 'PUT' | 'POST', path: string, body?: unknown): Promise<T> {
-  const answer = await request(url + path, {
-    method,
-    ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-  });
-  const text = await answer.body.text();
-  if (answer.statusCode >= 300)
-    throw new Error(`${method} ${path} of the simulated cloud: ${answer.statusCode} ${text}`);
-  return JSON.parse(text);
+  return [...toFlags(flags), ...(options.tokens ?? []).map((token) => `--token=${token}`)];
 }

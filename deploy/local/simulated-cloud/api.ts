@@ -8,7 +8,8 @@ import {
   type PartKind,
   partKinds,
 } from '../../../activities/providers/simulated/schema.ts';
-import { type FaultKind, hasTags, latencyMs, type Operation, type ShownFault } from './faults.ts';
+import { faultOf, hasTags, latencyMs } from '../faults.ts';
+import type { Operation, ShownFault } from './faults.ts';
 import { type CallRecord, type CloudState, type StoredPart, type StoredVm, stateOf } from './state.ts';
 
 /** A request as the server has read it. */
@@ -224,10 +225,6 @@ function tagsOf(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(
     query.getAll('tag').map((tag) => [tag.slice(0, tag.indexOf('=')), tag.slice(tag.indexOf('=') + 1)]),
   );
-}
-
-function faultOf<K extends FaultKind>(faults: readonly ShownFault[], kind: K) {
-  return faults.find((fault): fault is Extract<ShownFault, { kind: K }> => fault.kind === kind);
 }
 
 function failure(status: number, code: string, message: string) {

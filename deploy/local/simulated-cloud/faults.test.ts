@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { Fault, latencyMs } from './faults.ts';
+import { latencyMs } from '../faults.ts';
+import { Fault } from './faults.ts';
 
 function draw(fault: object, count = 4_000): number[] {
   const latency = Fault.parse({ kind: 'latency', ...fault });

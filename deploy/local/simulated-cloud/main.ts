@@ -2,7 +2,8 @@
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 import { z } from 'zod';
-import { startKubelets } from './kubelets.ts';
+import { startKubelets } from '../kubelets/kubelets.ts';
+import { hostOf } from './host.ts';
 import { startServer } from './server.ts';
 import { openState, type StoredVm } from './state.ts';
 
@@ -53,14 +54,15 @@ const kubelets =
   flags.kubeconfig === undefined
     ? undefined
     : startKubelets({
-        state,
         kubeconfig: flags.kubeconfig,
         leaseRenewMs: flags['lease-renew-ms'],
         statusUpdateMs: flags['status-update-ms'],
         maxGraceMs: flags['max-grace-ms'],
         logger,
       });
-const startKubelet = (vm: StoredVm) => kubelets?.start({ ...vm, name: `${flags['node-prefix']}${vm.name}` });
+const startKubelet = (vm: StoredVm) => {
+  if (!vm.neverJoins) kubelets?.start(hostOf(state, vm, flags['node-prefix']));
+};
 for (const vm of state.vms()) startKubelet(vm);
 const server = await startServer({
   state,

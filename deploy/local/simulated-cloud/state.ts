@@ -1,7 +1,8 @@
 /** VMs with their parts, calls and faults of the simulated cloud, kept in a journal. Time alone moves a VM on: nothing ticks here. */
 import { randomUUID } from 'node:crypto';
 import type { CreateVmBody, PartKind } from '../../../activities/providers/simulated/schema.ts';
-import { type ActiveFault, type CallSubject, type Fault, faultsOf, type Operation, type ShownFault } from './faults.ts';
+import type { ActiveFault } from '../faults.ts';
+import { type CallSubject, type Fault, faultsOf, type Operation, type ShownFault } from './faults.ts';
 import { openJournal } from './journal.ts';
 
 /** How long things take, in milliseconds. */
@@ -110,7 +111,7 @@ export function openState(directory: string, timing: Timing) {
   const parts = new Map<string, StoredPart>();
   const byToken = new Map<string, string>();
   const calls = new Map<string, CallRecord>();
-  let faults: ActiveFault[] = [];
+  let faults: ActiveFault<Fault>[] = [];
   const releases = new Set<() => void>();
 
   function apply(entry: Entry): void {
@@ -187,7 +188,7 @@ export function openState(directory: string, timing: Timing) {
     updatePart: (part: StoredPart, change: Partial<StoredPart>): void => record({ part: { ...part, ...change } }),
     calls: (): CallRecord[] => [...calls.values()],
     recordCall: (call: CallRecord): void => record({ call }),
-    faults: (): readonly ActiveFault[] => faults,
+    faults: (): readonly ActiveFault<Fault>[] => faults,
     /** Replaces the faults; calls that hang until their fault is taken away go on. */
     setFaults(next: readonly Fault[]): void {
       record({ faults: next });

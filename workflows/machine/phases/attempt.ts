@@ -43,6 +43,7 @@ async function newAttempt(
   }
   const { place, userData, version } = source;
   const { namespace, name, uid } = state.ref;
+  const { providerSpecDefaults } = state.machine;
   const ordinal = ask.kind === 'new' ? ask.ordinal : 0;
   const { provider, credentials, ...scope } = place;
   if (userData.personal) state.mayHaveUserData = true;
@@ -51,6 +52,7 @@ async function newAttempt(
     : { namespace: userData.namespace, name: userData.name, key: userData.key };
   const request = {
     ...scope,
+    ...(providerSpecDefaults && { providerSpecDefaults }),
     credentials: [...credentials],
     machine: { uid, namespace, name },
     userData: rendered,

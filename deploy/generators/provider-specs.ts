@@ -1,0 +1,17 @@
+/** docs/reference/provider-specs.md: the `providerSpec` of each provider that ships, from the schema that checks it. */
+import { AwsProviderSpec } from '../../activities/providers/aws/schema.ts';
+import { SimulatedProviderSpec } from '../../activities/providers/simulated/schema.ts';
+import { fieldTable } from './field-table.ts';
+
+const sections = { AWS: AwsProviderSpec, simulated: SimulatedProviderSpec };
+
+/** Content of docs/reference/provider-specs.md. */
+export function providerSpecsDoc(): string {
+  const tables = Object.entries(sections).map(([name, schema]) => `## ${name}\n\n${fieldTable(schema)}\n`);
+  return `<!-- Made from activities/providers by \`npm run generate\`. Do not edit. -->
+# providerSpec of each provider
+
+\`[]\` stands for the elements of a list. [AWS](../providers/aws.md) has a page of its own.
+
+${tables.join('\n')}`;
+}
