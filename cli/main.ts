@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /** The command `millwright`. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 1 for a failure. */
-import { CommanderError, Option, Command as Program } from 'commander';
+import { CommanderError, Command as Program } from 'commander';
 import { type Command, spellingOf } from './command.ts';
 import { commands } from './commands.ts';
+import { toOption } from './flag-option.ts';
 import { type Flag, type FlagName, flags } from './flags.ts';
-import { envOf, flagOf, parseOptions, UsageError } from './options.ts';
+import { envOf, parseOptions, UsageError } from './options.ts';
 import { version } from './version.ts';
 
 process.exit(await main());
@@ -48,18 +49,4 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
 function isEnvOnly(name: FlagName): boolean {
   const { envOnly }: Flag = flags[name];
   return envOnly ?? false;
-}
-
-function toOption(name: FlagName): Option {
-  const { value, description, short, ...flag }: Flag = flags[name];
-  const notes = [
-    ...(flag.default === undefined ? [] : [`default: ${flag.default || 'empty'}`]),
-    `env: ${envOf(name).join(', ')}`,
-  ];
-  const spelling = `${short === undefined ? '' : `-${short}, `}${flagOf(name)}`;
-  const isSwitch = value === 'true|false';
-  return new Option(
-    isSwitch ? `${spelling} [${value}]` : `${spelling} <${value}>`,
-    `${description} (${notes.join('; ')})`,
-  );
 }

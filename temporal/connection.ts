@@ -120,6 +120,7 @@ export const grpcCodes = {
   notFound: 5,
   alreadyExists: 6,
   permissionDenied: 7,
+  failedPrecondition: 9,
   unimplemented: 12,
   unavailable: 14,
   unauthenticated: 16,

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { blockers, searchAttributes } from '../api/names.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const documents = ['*.md', 'docs/**/*.md']
+const documents = ['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'activities/**/*.md']
   .flatMap((pattern) => globSync(pattern, { cwd: root }))
   .map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') }));
 const packageJson = z

@@ -4,6 +4,7 @@ import { findTestTitles } from '../../test/acceptance/titles.ts';
 import { acceptanceDoc } from './acceptance.ts';
 import { apiDoc } from './api.ts';
 import { cliDoc } from './cli.ts';
+import { conformanceDoc } from './conformance.ts';
 import { crdFiles } from './crds.ts';
 import { eventsDoc } from './events.ts';
 import { failuresDoc } from './failures.ts';
@@ -20,6 +21,7 @@ export function generatedFiles(): Record<string, string> {
     'docs/acceptance.md': acceptanceDoc(findTestTitles(root)),
     'docs/reference/api.md': apiDoc(),
     'docs/reference/cli.md': cliDoc(),
+    'docs/reference/conformance.md': conformanceDoc(),
     'docs/reference/events.md': eventsDoc(),
     'docs/reference/failures.md': failuresDoc(),
     'docs/reference/provider-contract.md': providerContractDoc(),

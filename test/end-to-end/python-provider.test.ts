@@ -1,29 +1,19 @@
-/** The provider contract from outside: docs/examples/python-provider serves the clouds of an installation. */
+/** The provider contract from outside: deploy/examples/python-provider serves the clouds of an installation. */
 import type { ChildProcess } from 'node:child_process';
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
-import { ensureVenv } from '../../deploy/local/python.ts';
-import { findServer } from '../../deploy/local/servers.ts';
-import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { workflowId } from '../../temporal/workflows.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { preparePythonProvider } from '../support/python-provider.ts';
 import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const example = fileURLToPath(new URL('../../docs/examples/python-provider', import.meta.url));
-const run = promisify(execFile);
 const userData = '#!/bin/sh\nexec kubelet --node-labels=canary-6f1d';
 
 describe('a provider in Python', () => {
@@ -31,7 +21,6 @@ describe('a provider in Python', () => {
   let worker: PythonProvider;
 
   beforeAll(async () => {
-    const python = await ensureVenv('python-provider', join(example, 'requirements.txt'));
     millwright = await startInstallation({ flags: ['--providers', '', ...quickSweeps] });
     await millwright.putSecret('user-data', { userData });
     await millwright.putSecret('credentials', { token: 'letmein' });
@@ -40,7 +29,7 @@ describe('a provider in Python', () => {
       secretRef: { namespace: millwright.namespace, name: 'user-data' },
       credentialsSecretRef: { namespace: millwright.namespace, name: 'credentials' },
     });
-    worker = await startPythonProvider(python, millwright.namespace);
+    worker = await startPythonProvider(millwright.namespace);
   }, 300_000);
   afterEach(async () => {
     await millwright.cloud.setFaults();
@@ -155,7 +144,7 @@ describe('a provider in Python', () => {
 
     const { report, code } = await sweep(millwright);
 
-    expect(report.groups).toMatchObject([{ seen: 4, kept: [{ reason: 'machine', count: 1 }], deleted: { count: 3 } }]);
+    expect(report.groups).toMatchObject([{ seen: 13, kept: [{ reason: 'machine', count: 7 }], deleted: { count: 6 } }]);
     expect(code).toBe(0);
     expect((await millwright.cloud.vms()).map(({ name }) => name).toSorted()).toEqual(['foreign', 'kept']);
     await remove(ref);
@@ -189,30 +178,16 @@ async function historiesOf({ temporal, namespace }: Installation, ref: ObjectRef
 
 type PythonProvider = Awaited<ReturnType<typeof startPythonProvider>>;
 
-/** Starts the example with no more than the rights it asks for, and resolves when it serves. */
-async function startPythonProvider(python: string, installation: string) {
-  const kubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
-  const kubectl = await findServer('kubectl');
-  const asAdmin = ['--kubeconfig', kubeconfig, '--namespace', installation];
-  await run(kubectl, [...asAdmin, 'apply', '-f', join(example, 'rights.yaml')]);
-  const { stdout: token } = await run(kubectl, [...asAdmin, 'create', 'token', 'millwright-provider-python']);
-  const access = loadKubeconfig(kubeconfig);
-  const { tls } = await access.credentials();
-
-  const dir = await mkdtemp(join(tmpdir(), 'millwright-python-'));
-  const files = { token: join(dir, 'token'), ca: join(dir, 'ca.crt') };
-  await writeFile(files.token, token, { mode: 0o600 });
-  await writeFile(files.ca, tls.ca ?? '');
-  const child = spawnGuarded('KILL', python, [join(example, 'provider.py')], {
+/** Starts the example, and resolves when it serves. */
+async function startPythonProvider(installation: string) {
+  const [kubeconfig, temporalAddress] = [
+    fromSetup('MILLWRIGHT_TEST_KUBECONFIG'),
+    fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
+  ];
+  const { program, args, env, remove } = await preparePythonProvider(kubeconfig, temporalAddress, installation);
+  const child = spawnGuarded('KILL', program, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: {
-      ...process.env,
-      TEMPORAL_ADDRESS: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
-      MILLWRIGHT_INSTALLATION: installation,
-      KUBERNETES_SERVER: access.server,
-      KUBERNETES_TOKEN_FILE: files.token,
-      KUBERNETES_CA_FILE: files.ca,
-    },
+    env: { ...process.env, ...env },
   });
   const log = collect(child);
   await until('the provider serves', async () => {
@@ -224,7 +199,7 @@ async function startPythonProvider(python: string, installation: string) {
     async stop(): Promise<void> {
       const exited = once(child, 'exit');
       if (child.exitCode === null && child.kill('SIGKILL')) await exited;
-      await rm(dir, { recursive: true, force: true });
+      await remove();
     },
   };
 }

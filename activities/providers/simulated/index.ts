@@ -13,7 +13,8 @@ const CsiVolume = z.object({
   csi: z.object({ driver: z.literal('csi.simulated.millwright.dev'), volumeHandle: z.string() }),
 });
 
-const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, { token: string }, CloudAccess> = {
+/** The cloud as the kit sees it. */
+export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, { token: string }, CloudAccess> = {
   scheme: 'simulated',
   settleSeconds: 2,
   deletionPollMs: 100,

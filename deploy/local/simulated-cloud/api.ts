@@ -92,6 +92,9 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     if (!tokens.includes(request.authorization?.replace(/^Bearer /, '') ?? '')) {
       return refused(failure(401, 'Unauthorized', 'the credentials are not accepted'));
     }
+    if (faultOf(faults, 'forbidden')) {
+      return refused(failure(403, 'Forbidden', `the credentials lack the permission to ${operation}`));
+    }
     const throttle = faultOf(faults, 'throttle');
     if (throttle) return refused(throttled(throttle.retryAfterSeconds));
 

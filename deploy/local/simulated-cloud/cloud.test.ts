@@ -250,6 +250,18 @@ describe('faults', () => {
     expect(await cloud.faults()).toMatchObject([{ met: 6, shown: 2 }]);
   });
 
+  it('refuse every call, or those of one operation, when a permission is missing', async () => {
+    await cloud.setFaults({ kind: 'forbidden', operation: 'create' });
+
+    expect(await call('POST', '/v1/vms', newVm())).toMatchObject({
+      status: 403,
+      body: { error: { code: 'Forbidden' } },
+    });
+    expect(await call('GET', '/v1/vms')).toMatchObject({ status: 200 });
+    await cloud.setFaults({ kind: 'forbidden' });
+    expect(await call('GET', '/v1/vms')).toMatchObject({ status: 403, body: { error: { code: 'Forbidden' } } });
+  });
+
   it('hold the quota only while there are that many VMs', async () => {
     const { id } = await create();
     await cloud.setFaults({ kind: 'quota', limit: (await cloud.stats()).vmsNow });

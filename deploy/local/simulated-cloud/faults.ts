@@ -35,6 +35,7 @@ export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({ ...hang, ...conditions }),
   z.strictObject({ ...outage, ...conditions }),
   z.strictObject({ kind: z.literal('throttle'), retryAfterSeconds: z.int().min(0).default(1), ...conditions }),
+  z.strictObject({ kind: z.literal('forbidden'), ...conditions }),
   z.strictObject({ kind: z.literal('capacity'), ...conditions }),
   z.strictObject({
     kind: z.literal('quota'),

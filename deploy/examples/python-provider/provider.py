@@ -8,9 +8,11 @@ import asyncio
 import base64
 import json
 import os
+import re
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
@@ -36,9 +38,13 @@ CODES = {  # error codes of the cloud (the first three also of Kubernetes) to Mi
 }
 
 
-def failure(code, message, **details):
-    """The one way to fail. Message and details end up in a status and in histories: no secret in them."""
-    return ApplicationError(message, details, type=code, non_retryable=code not in TRANSIENT)
+def failure(code, message, pause=0, **details):
+    """The one way to fail. Message and details end up in a status and in histories: no secret in them. The cloud asks to be
+    left alone for `pause` seconds: a long one is waited for in the workflow, where people see it."""
+    final = code not in TRANSIENT or pause >= 10
+    details |= {"retryAfterMs": pause * 1000} if pause else {}
+    delay = timedelta(seconds=pause) if pause and not final else None
+    return ApplicationError(message, details, type=code, non_retryable=final, next_retry_delay=delay)
 
 
 def call(method, url, token, body=None, tls=None, absent_ok=False):
@@ -56,7 +62,8 @@ def call(method, url, token, body=None, tls=None, absent_ok=False):
         reason = problem["reason"] if answer.get("kind") == "Status" else problem["code"]
         ids = {"cloudCode": reason, "requestId": refusal.headers.get("x-request-id", "")}
         message = f"{host} answered {refusal.code}: {problem['message']}"
-        raise failure(CODES.get(reason, "Unknown"), message, **ids) from refusal
+        pause = refusal.headers.get("retry-after", "")
+        raise failure(CODES.get(reason, "Unknown"), message, int(pause) if pause.isdigit() else 0, **ids) from refusal
     except OSError as error:  # whether it had an effect nobody knows, and Unavailable says just that
         raise failure("Unavailable", f"{host} does not answer: {error}") from error
 
@@ -78,10 +85,10 @@ def open_cloud(request):
         if not place.get(field):
             raise failure("InvalidArgument", f"{field} is missing: set providerSpec.endpoint, and token in a Secret")
     endpoint, token = request["providerSpec"]["endpoint"], keys["token"].strip()
-    one_vm = "/v1/vms/"  # a path to a VM, which may be gone
 
     def call_cloud(method, path, body=None):
-        return call(method, endpoint + path, token, body, absent_ok=path.startswith(one_vm))
+        names_one = re.match(r"/v1/\w+/", path)  # which may be gone
+        return call(method, endpoint + path, token, body, absent_ok=names_one is not None)
 
     return call_cloud
 
@@ -103,27 +110,34 @@ def tags_of(request):
     return request["providerSpec"]["tags"]
 
 
-def find_vms(cloud, request):
-    """All VMs of the Machine, oldest first: by its UID, and by its provider ID whatever their tags. Or the sweep's one."""
+def path_of(kind, name):
+    return f"/v1/{kind}s/{name}"
+
+
+def is_vm(resource):
+    return resource["kind"] == "vm"
+
+
+def find_own(cloud, request):
+    """All that is the Machine's, oldest first: by its UID, and the VM of its provider ID whatever its tags. Or the sweep's one."""
     if not (only := request.get("only")):
-        vms = cloud("GET", "/v1/vms?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
+        own = cloud("GET", "/v1/resources?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
         named = named_id(request)
-        if named is None or any(vm["id"] == named for vm in vms):
-            return vms
-        vm = cloud("GET", f"/v1/vms/{named}")
-        return [*vms, vm] if vm else vms
-    vm = cloud("GET", "/v1/vms/" + only["id"].rsplit("/", 1)[1])
-    if vm and (vm["tags"].get(UID_TAG) != only.get("uid") or not tags_of(request).items() <= vm["tags"].items()):
-        raise failure("FailedPrecondition", f"the VM {vm['id']} was changed: it must have the tags of its class and the UID tag of the request")
-    return [vm] if vm else []
+        if named is None or any(each["id"] == named for each in own):
+            return own
+        return own + cloud("GET", "/v1/resources?" + urlencode({"vm": named}))["items"]
+    one = cloud("GET", path_of(only["kind"], only["id"].rsplit("/", 1)[-1]))
+    if one and (one["tags"].get(UID_TAG) != only.get("uid") or not tags_of(request).items() <= one["tags"].items()):
+        raise failure("FailedPrecondition", f"{one['id']} was changed: it must have the tags of its class and the UID tag of the request")
+    return [one] if one else []
 
 
 def find_survivor(cloud, request):
     """The VM that the Machine names, else its oldest, once others are deleted; None when there is none."""
-    vms = [vm for vm in find_vms(cloud, request) if vm["state"] in ALIVE]
+    vms = [each for each in find_own(cloud, request) if is_vm(each) and each["state"] in ALIVE]
     vms.sort(key=lambda vm: vm["id"] != named_id(request))  # keeps the order of age otherwise
     for surplus in vms[1:]:
-        cloud("DELETE", f"/v1/vms/{surplus['id']}")
+        cloud("DELETE", path_of("vm", surplus["id"]))
     return vms[0] if vms else None
 
 
@@ -133,12 +147,14 @@ def create_vm(cloud, request):
     user_data = read_secret(namespace, name).get(key)
     if not user_data:
         raise failure("InvalidArgument", f"Secret {namespace}/{name} has no user data: add the key {key}")
+    tags = {**spec.get("tags", {}), UID_TAG: machine["uid"]}
     vm = {
         "token": request["token"],  # the cloud makes no second VM for it
         "name": machine["name"],
         "region": spec.get("region", "local"),
         "machineType": spec.get("machineType"),
-        "tags": {**spec.get("tags", {}), UID_TAG: machine["uid"]},
+        "tags": tags,
+        "partTags": tags,  # of its disk, NIC and address
         "userData": user_data,
         "node": {"labels": spec.get("labels", {}), "taints": spec.get("taints", [])},
     }
@@ -164,15 +180,16 @@ def delete_vm(request):
     cloud, start, node_names, known = open_cloud(request), time.monotonic(), set(), request.get("nodeNames")
     settled = start + (SETTLE_SECONDS if request["outcomeUnknown"] else 0)
     while (now := time.monotonic()) < start + 20:
-        vms = find_vms(cloud, request)
+        own = find_own(cloud, request)
+        vms = [each for each in own if is_vm(each)]
         node_names.update(vm["name"] for vm in vms)  # a VM that no answer ever told of may have a Node
-        if not vms and now >= settled:
+        if not own and now >= settled:
             return {"state": "gone", "nodeNames": sorted(node_names)}
         if known is not None and not node_names <= set(known):  # Millwright has to know them before VMs go
             return {"state": "deleting", "nodeNames": sorted(node_names)}
-        for vm in vms:
-            if vm["state"] != "deleting":
-                cloud("DELETE", f"/v1/vms/{vm['id']}")
+        for each in vms or own:  # most parts go with their VM, and none can go before it
+            if each.get("state") != "deleting":
+                cloud("DELETE", path_of(each["kind"], each["id"]))
         time.sleep(0.2)
     return {"state": "deleting"}  # Millwright asks again
 
@@ -181,16 +198,14 @@ def list_vms(request):
     query = [("tag", f"{key}={value}") for key, value in tags_of(request).items()]
     if request.get("page"):
         query.append(("page", request["page"]))
-    answer = open_cloud(request)("GET", "/v1/vms?" + urlencode(query))
-    fields = ("name", "createdAt", "tags")
-    items = [
-        {
-            **{"kind": "vm", "id": provider_id(vm), "uid": vm["tags"].get(UID_TAG), "alive": vm["state"] in ALIVE},
-            **{field: vm[field] for field in fields},
-        }
-        for vm in answer["items"]
-    ]
-    return {"items": items, "nextPage": answer.get("nextPage")}
+    answer = open_cloud(request)("GET", "/v1/resources?" + urlencode(query))
+    return {"items": [to_item(each) for each in answer["items"]], "nextPage": answer.get("nextPage")}
+
+
+def to_item(resource):
+    of_vm = {"id": provider_id(resource), "alive": resource["state"] in ALIVE} if is_vm(resource) else {}
+    fields = {field: resource[field] for field in ("kind", "id", "name", "createdAt", "tags")}
+    return {**fields, "uid": resource["tags"].get(UID_TAG), **of_vm}
 
 
 def validate_class(request):

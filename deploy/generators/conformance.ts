@@ -1,0 +1,26 @@
+/** docs/reference/conformance.md, from the cases of the suite. */
+import type { Case, Need } from '../../test/conformance/case.ts';
+import { cases } from '../../test/conformance/cases.ts';
+
+/** Content of docs/reference/conformance.md. */
+export function conformanceDoc(): string {
+  return `<!-- Made from test/conformance by \`npm run generate\`. Do not edit. -->
+# Conformance
+
+What \`npm run conformance\` checks of a provider, in this order. [Writing a provider](../providers.md#conformance) says how
+to run it. **Needs**: the worker has to be one that the suite starts (\`--worker\`); the cloud, or a fault of it, has to be
+under the suite's control (\`--all\`). Other cases need nothing but Temporal.
+
+| case | what the contract says | needs | section |
+|---|---|---|---|
+${cases.map(row).join('\n')}
+`;
+}
+
+function row({ title, promise, needs, section }: Case): string {
+  return `| ${title} | ${promise} | ${needs.map(inWords).join(', ')} | ${section} |`;
+}
+
+function inWords(need: Need): string {
+  return need === 'worker' || need === 'cloud' ? `the ${need}` : `the fault ${need}`;
+}

@@ -1,0 +1,8 @@
+import type { Case } from './case.ts';
+import { creationCases } from './cases/creation.ts';
+import { deletionCases } from './cases/deletion.ts';
+import { listCases } from './cases/lists.ts';
+import { refusalCases } from './cases/refusals.ts';
+
+/** All cases, in the order in which they run. */
+export const cases: readonly Case[] = [...creationCases, ...deletionCases, ...listCases, ...refusalCases];

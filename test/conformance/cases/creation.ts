@@ -1,0 +1,197 @@
+/** What `ensureVm` promises. */
+import { failures, isFailureCode } from '../../../api/failures.ts';
+import { vmOf } from '../../../api/provider-id.ts';
+import { until } from '../../support/until.ts';
+import { check, NotRun } from '../breach.ts';
+import type { Case } from '../case.ts';
+import { idOf, type World } from '../world.ts';
+
+/** Longer than the pause between two heartbeats, and than a cloud takes to answer, ms. */
+const slowMs = 8_000;
+
+export const creationCases: readonly Case[] = [
+  {
+    title: 'create',
+    promise: 'ensureVm makes one VM and answers it. The VM and its parts carry the UID, and listVms has it.',
+    section: 'ensureVm',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      const vm = await world.ensure(machine);
+
+      const only = await world.onlyVm();
+      check(isSame(vm.providerID, only.id), `the answer names ${vm.providerID}, and there is ${only.id}`);
+      const untagged = (await world.existing()).filter(({ uid }) => uid !== machine.uid);
+      check(untagged.length === 0, `without the UID: ${untagged.map(({ kind, id }) => `${kind} ${id}`).join(', ')}`);
+      const listed = (await world.list()).filter(({ kind, uid }) => kind === 'vm' && uid === machine.uid);
+      const ids = listed.map(({ id }) => id);
+      check(ids.length === 1 && vmOf(ids[0] ?? '') === vmOf(vm.providerID), `listVms has [${ids.join(', ')}]`);
+      check(listed[0]?.alive !== false, 'listVms says that the VM is not alive');
+    },
+  },
+  {
+    title: 'create again',
+    promise: 'Asked again, with or without its provider ID however that is spelled, ensureVm answers the same VM.',
+    section: 'ensureVm',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      const { providerID, lastKnownState } = await world.ensure(machine);
+
+      const known = { providerID, ...(lastKnownState !== undefined && { lastKnownState }) };
+      const spelled = { providerID: respell(providerID) };
+      for (const changes of [{}, known, spelled, { outcomeUnknown: true }]) {
+        const again = await world.ensure(machine, changes);
+        check(isSame(again.providerID, idOf(providerID)), `with ${JSON.stringify(changes)} it answers another VM`);
+      }
+      await world.onlyVm();
+    },
+  },
+  {
+    title: 'a VM without tags',
+    promise: 'The VM that providerID names is the Machine’s, whatever its tags are: no second one, and it is deleted.',
+    section: "Which VMs are a Machine's",
+    needs: ['cloud'],
+    async run(world) {
+      const [providerID = ''] = (await world.cloud?.makeVms('nobody', 1)) ?? [];
+      const machine = world.newMachine();
+      const vm = await world.ensure(machine, { providerID: respell(providerID) });
+
+      check(isSame(vm.providerID, idOf(providerID)), `it answers ${vm.providerID} for ${providerID}`);
+      await world.onlyVm();
+      await world.remove(world.newMachine(), { providerID: `another-cloud:///here/${idOf(providerID)}` });
+      await world.onlyVm();
+      await world.remove(machine, { providerID: respell(providerID) });
+      await world.checkNothingExists();
+    },
+  },
+  {
+    title: 'a surplus VM',
+    promise: 'Of several VMs the one that providerID names survives, else the oldest.',
+    section: 'ensureVm',
+    needs: ['cloud'],
+    async run(world) {
+      for (const isNamed of [true, false]) {
+        const machine = world.newMachine();
+        const { providerID } = await world.ensure(machine);
+        const [surplus = ''] = (await world.cloud?.makeVms('class', 1, machine.uid)) ?? [];
+        const [kept, lost] = isNamed ? [surplus, providerID] : [providerID, surplus];
+        const vm = await world.ensure(machine, isNamed ? { providerID: kept } : {});
+
+        check(isSame(vm.providerID, idOf(kept)), `it keeps ${vm.providerID} and not ${kept}`);
+        await until('the other VM is gone', async () => {
+          return (await world.existing()).every(({ id }) => id !== idOf(lost));
+        });
+        const { id } = await world.onlyVm();
+        check(id === idOf(kept), `it deletes ${kept}`);
+        await world.remove(machine);
+      }
+    },
+  },
+  {
+    title: 'lost answer',
+    promise: 'When the answer of a create call is lost, the next attempt finds the VM.',
+    section: 'ensureVm',
+    needs: ['lostAnswer'],
+    async run(world) {
+      await world.cloud?.setFault({ kind: 'lostAnswer' });
+      await world.ensure(world.newMachine());
+      await world.onlyVm();
+    },
+  },
+  {
+    title: 'lost answer, asked later',
+    promise: 'A lost answer fails with a code of unknown outcome. With outcomeUnknown the first attempt finds the VM.',
+    section: 'ensureVm',
+    needs: ['lostAnswer'],
+    async run(world) {
+      await world.cloud?.setFault({ kind: 'lostAnswer' });
+      const machine = world.newMachine();
+      const outcome = await (await world.calls.start('ensureVm', world.creation(machine), 1)).outcome();
+      if (outcome.kind === 'refused') {
+        const { type } = outcome.failure;
+        check(isFailureCode(type) && failures[type].outcomeUnknown, `${type} says that no VM was made`);
+      }
+      await world.ensure(machine, { outcomeUnknown: true });
+      await world.onlyVm();
+    },
+  },
+  {
+    title: 'kill of the worker between call and answer',
+    promise: 'When the worker is killed in a create call and started again, there is one VM.',
+    section: 'Repeating',
+    needs: ['worker'],
+    async run(world) {
+      await makeSlow(world);
+      const machine = world.newMachine();
+      const call = await world.calls.start('ensureVm', world.creation(machine));
+      await untilUnderWay(world, call);
+      await world.worker?.kill();
+      await world.cloud?.setFault({ kind: 'listedLate' });
+      await world.worker?.start();
+
+      const outcome = await call.outcome();
+      check(outcome.kind === 'answered', `after the restart it is ${outcome.kind}`);
+      check(outcome.attempt > 1 || world.cloud === undefined, 'the worker was not killed in the call');
+      await world.onlyVm();
+    },
+  },
+  {
+    title: 'cancel in mid-create',
+    promise: 'A cancelled ensureVm ends, and the next one finds what it has made.',
+    section: 'Timeouts, heartbeats and cancellation',
+    needs: [],
+    async run(world) {
+      await makeSlow(world);
+      const machine = world.newMachine();
+      const call = await world.calls.start('ensureVm', world.creation(machine));
+      await untilUnderWay(world, call);
+      await call.cancel();
+      await call.outcome();
+      await world.cloud?.setFault();
+
+      await world.ensure(machine, { outcomeUnknown: true });
+      await world.onlyVm();
+    },
+  },
+  {
+    title: 'a create that fails half-way',
+    promise:
+      'What a refused creation has made is gone after deleteVm, and at once where the code says nothing was made.',
+    section: 'Failures',
+    needs: ['halfWay'],
+    async run(world) {
+      await world.cloud?.setFault({ kind: 'halfWay' });
+      const machine = world.newMachine();
+      const outcome = await (await world.calls.start('ensureVm', world.creation(machine), 1)).outcome();
+      check(outcome.kind === 'refused', 'it answers a VM');
+      const { type } = outcome.failure;
+      if (isFailureCode(type) && failures[type].nothingMade) await world.checkNothingExists();
+      await world.cloud?.setFault();
+      await world.remove(machine);
+      await world.checkNothingExists();
+    },
+  },
+];
+
+/** Has the cloud answer create calls late, where it is under control. */
+export async function makeSlow({ cloud }: World): Promise<void> {
+  if (cloud?.faults.includes('slowAnswer')) await cloud.setFault({ kind: 'slowAnswer', ms: slowMs });
+}
+
+/** Waits until a creation has made its VM; where nobody can know that, until a worker has it. */
+export async function untilUnderWay({ cloud }: World, call: { isRunning(): Promise<boolean> }): Promise<void> {
+  if (cloud === undefined) await until('a worker has the call', () => call.isRunning());
+  else await until('the cloud has made the VM', async () => (await cloud.things()).some(({ kind }) => kind === 'vm'));
+}
+
+function isSame(providerID: string, id: string): boolean {
+  return idOf(providerID).toLowerCase() === id.toLowerCase();
+}
+
+/** The same VM as another system writes it. */
+function respell(providerID: string): string {
+  const [scheme, rest] = providerID.split('://');
+  if (rest === undefined) throw new NotRun(`the provider ID ${providerID} has no cloud before ://`);
+  return `${scheme}:///elsewhere/${idOf(rest).toUpperCase()}`;
+}

@@ -1,0 +1,123 @@
+/** What `deleteVm` promises. */
+import { check, NotRun } from '../breach.ts';
+import type { Case } from '../case.ts';
+import { answerOf } from '../world.ts';
+import { makeSlow, untilUnderWay } from './creation.ts';
+
+/** A UID that nothing carries, with which the sweep deletes one resource. */
+const nobody = 'none';
+
+export const deletionCases: readonly Case[] = [
+  {
+    title: 'delete twice',
+    promise: 'deleteVm answers gone when nothing of the Machine is left, and again when there is nothing.',
+    section: 'deleteVm',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      const { providerID } = await world.ensure(machine);
+
+      await world.remove(machine, { providerID });
+      await world.checkNothingExists();
+      await world.remove(machine, { providerID });
+    },
+  },
+  {
+    title: 'delete without provider ID',
+    promise: 'deleteVm finds the VM by the UID alone, and succeeds for a Machine that never had one.',
+    section: 'deleteVm',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      await world.ensure(machine);
+
+      await world.remove(machine);
+      await world.checkNothingExists();
+      await world.remove(world.newMachine());
+    },
+  },
+  {
+    title: 'delete one Machine of two',
+    promise: 'deleteVm deletes nothing that belongs to another Machine.',
+    section: "Which VMs are a Machine's",
+    needs: [],
+    async run(world) {
+      const [kept, deleted] = [world.newMachine(), world.newMachine()];
+      await world.ensure(kept);
+      const { providerID } = await world.ensure(deleted);
+
+      await world.remove(deleted, { providerID });
+      const { uid } = await world.onlyVm();
+      check(uid === kept.uid, 'the VM of the other Machine is gone');
+    },
+  },
+  {
+    title: 'delete before the Node is known',
+    promise: 'With nodeNames that lack a Node of the VM, deleteVm deletes nothing and answers deleting with all names.',
+    section: 'deleteVm',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      const { nodeName } = await world.ensure(machine);
+      if (nodeName === undefined) throw new NotRun('ensureVm answers no nodeName at once');
+
+      const request = world.deletion(machine, { nodeNames: [] });
+      const answer = answerOf('deleteVm', await (await world.calls.start('deleteVm', request)).outcome());
+      const names = answer.nodeNames.join(', ');
+      check(answer.state === 'deleting' && names === nodeName, `it answers ${answer.state} with the names [${names}]`);
+      await world.ensure(machine); // fails for a VM that is being deleted, or makes another
+      await world.onlyVm();
+    },
+  },
+  {
+    title: 'delete while the create is under way',
+    promise: 'After ensureVm was cancelled and has ended, deleteVm with outcomeUnknown leaves no VM.',
+    section: 'Timeouts, heartbeats and cancellation',
+    needs: [],
+    async run(world) {
+      await makeSlow(world);
+      const machine = world.newMachine();
+      const call = await world.calls.start('ensureVm', world.creation(machine));
+      await untilUnderWay(world, call);
+      await call.cancel();
+      await call.outcome();
+
+      await world.remove(machine, { outcomeUnknown: true });
+      await world.checkNothingExists();
+    },
+  },
+  {
+    title: 'delete in a cloud that lists the VM late',
+    promise: 'With outcomeUnknown, deleteVm answers gone only after settleSeconds: the VM may not be listed before.',
+    section: 'deleteVm',
+    needs: ['listedLate'],
+    async run(world) {
+      await world.cloud?.setFault({ kind: 'listedLate' });
+      const machine = world.newMachine();
+      await world.ensure(machine);
+
+      await world.remove(machine, { outcomeUnknown: true });
+      await world.checkNothingExists();
+    },
+  },
+  {
+    title: 'delete one resource for the sweep',
+    promise: 'With only, deleteVm deletes that VM if its UID tag is as listed, else it fails with FailedPrecondition.',
+    section: 'listVms, validateClass and the sweep',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      await world.ensure(machine);
+      await world.onlyVm();
+      const item = (await world.list()).find(({ kind, uid }) => kind === 'vm' && uid === machine.uid);
+      check(item !== undefined, 'listVms lacks the VM');
+      const by = { ...machine, uid: nobody };
+
+      const other = { kind: item.kind, id: item.id, uid: `${machine.uid}-changed` };
+      await world.refusal('deleteVm', world.deletion(by, { only: other }), 'FailedPrecondition');
+      await world.onlyVm();
+      await world.remove(by, { only: { ...other, uid: machine.uid } });
+      await world.checkNothingExists();
+    },
+  },
+];

@@ -1,0 +1,43 @@
+/** What `listVms` and `validateClass` promise. */
+import { vmOf } from '../../../api/provider-id.ts';
+import { check } from '../breach.ts';
+import type { Case } from '../case.ts';
+import { answerOf } from '../world.ts';
+
+const manyVms = 250;
+
+export const listCases: readonly Case[] = [
+  {
+    title: 'list 250 VMs beside those of another cluster',
+    promise: 'listVms answers every VM with the tags of the class once, page by page, and none without them.',
+    section: 'listVms, validateClass and the sweep',
+    needs: ['cloud'],
+    async run({ cloud, list }) {
+      if (cloud === undefined) return;
+      const [own, others] = [await cloud.makeVms('class', manyVms), await cloud.makeVms('another', 3)];
+      const foreign = new Set([...others, ...(await cloud.makeVms('nobody', 3))].map(vmOf));
+
+      const listed = (await list()).filter(({ kind }) => kind === 'vm').map(({ id }) => vmOf(id));
+      check(!listed.some((id) => foreign.has(id)), 'it lists VMs without the tags of the class');
+      const missing = own.map(vmOf).filter((id) => !listed.includes(id));
+      check(missing.length === 0, `it lists ${own.length - missing.length} of ${own.length} VMs`);
+      check(new Set(listed).size === listed.length, 'it lists a VM twice');
+    },
+  },
+  {
+    title: 'validate a class',
+    promise: 'validateClass finds no problem, answers the same listScope every time, and asks no cloud.',
+    section: 'listVms, validateClass and the sweep',
+    needs: [],
+    async run({ calls, scope, cloud }) {
+      const calledBefore = await cloud?.calls();
+      const validate = async () =>
+        answerOf('validateClass', await (await calls.start('validateClass', scope)).outcome());
+      const [first, second] = [await validate(), await validate()];
+
+      check(first.problems.length === 0, `it finds: ${first.problems.join('; ')}`);
+      check(first.listScope === second.listScope, `the scope was ${first.listScope} and is ${second.listScope}`);
+      check((await cloud?.calls()) === calledBefore, 'it asks the cloud');
+    },
+  },
+];

@@ -1,0 +1,50 @@
+/** The cloud of a provider, under the suite's control. */
+
+/** What a cloud does from now on. The times are within what the contract allows a cloud. */
+export type CloudFault =
+  /** The next create call is executed and its answer is lost; the VM is listed late, and tokens mean nothing. */
+  | { readonly kind: 'lostAnswer' }
+  /** A create call is executed at once and answered after `ms`; tokens mean nothing. */
+  | { readonly kind: 'slowAnswer'; readonly ms: number }
+  /** A new VM is listed as late as `settleSeconds` of the provider allows. */
+  | { readonly kind: 'listedLate' }
+  | { readonly kind: 'noCapacity' }
+  /** A create call makes a disk, NIC or address and is then refused for want of capacity. */
+  | { readonly kind: 'halfWay' }
+  | { readonly kind: 'missingPermission' }
+  /** The cloud throttles the next `times` calls, or all of them, and asks to be left alone for so long. */
+  | { readonly kind: 'throttled'; readonly retryAfterSeconds: number; readonly times?: number };
+
+export type FaultKind = CloudFault['kind'];
+
+/** Something that exists in a cloud. */
+export interface CloudThing {
+  /** Of a VM as in the last segment of its provider ID. */
+  readonly id: string;
+  readonly kind: 'vm' | 'disk' | 'nic' | 'port' | 'ip';
+  /** Machine UID from its tags. */
+  readonly uid?: string | undefined;
+}
+
+/** Whose VM the suite makes: with the tags of the class, with those of another cluster, or with none. */
+export type Owner = 'class' | 'another' | 'nobody';
+
+/** A cloud that serves this run of the suite alone. */
+export interface Counterpart {
+  /** Of a class that the provider accepts. */
+  readonly providerSpec: object;
+  /** Keys of a Secret that the cloud accepts. */
+  readonly credentials: Readonly<Record<string, string>>;
+  readonly faults: readonly FaultKind[];
+  /** Replaces the fault that is on. Without one the cloud does as it is asked, and answers what it has held back. */
+  setFault(fault?: CloudFault): Promise<void>;
+  /** All that exists, whatever its tags, listed or not. */
+  things(): Promise<CloudThing[]>;
+  /** Number of calls to the cloud so far. */
+  calls(): Promise<number>;
+  /** Makes VMs without the provider, with a Machine UID if one is given. Answers their provider IDs. */
+  makeVms(owner: Owner, count: number, uid?: string): Promise<string[]>;
+  /** Ends the fault, and deletes all that exists. */
+  reset(): Promise<void>;
+  stop(): Promise<void>;
+}

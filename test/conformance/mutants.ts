@@ -1,0 +1,238 @@
+/** Providers that break one promise each. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createProvider } from '../../activities/providers/kit/provider.ts';
+import { type Provider, type ProviderDeps, ProviderError } from '../../activities/providers/provider.ts';
+import { createSimulatedProvider, simulatedCloud } from '../../activities/providers/simulated/index.ts';
+import type { FailureCode } from '../../api/failures.ts';
+import type { VmDeletion } from '../../api/provider.ts';
+
+interface Mutant {
+  /** What it does. */
+  readonly title: string;
+  /** Title of the case that has to fail. */
+  readonly caughtBy: string;
+  /** What is seen. */
+  readonly seen: RegExp;
+  make(deps: ProviderDeps): Provider;
+}
+
+/** The worker sends the details half of the heartbeat timeout after the start. */
+const longerThanABeatMs = 5_500;
+const gone: VmDeletion = { state: 'gone', nodeNames: [] };
+
+export const mutants: readonly Mutant[] = [
+  {
+    title: 'makes another VM when it is asked again',
+    caughtBy: 'create again',
+    seen: /answers another VM/,
+    make: changed((good) => {
+      const known = new Set<string>();
+      return {
+        ensureVm(request, context) {
+          const { machine } = request;
+          const other = { machine: { ...machine, uid: randomUUID() }, token: randomUUID() };
+          const isKnown = known.has(machine.uid);
+          known.add(machine.uid);
+          return good.ensureVm({ ...request, ...(isKnown && other) }, context);
+        },
+      };
+    }),
+  },
+  {
+    title: 'does not wait for what an earlier attempt has made',
+    caughtBy: 'lost answer',
+    seen: /there are 2 VMs/,
+    make: changed((good) => ({
+      ensureVm: (request, context) => good.ensureVm({ ...request, outcomeUnknown: false }, { ...context, attempt: 1 }),
+    })),
+  },
+  {
+    title: 'does not wait for what an earlier activity has made',
+    caughtBy: 'lost answer, asked later',
+    seen: /there are 2 VMs/,
+    make: changed((good) => ({
+      ensureVm: (request, context) => good.ensureVm({ ...request, outcomeUnknown: false }, context),
+    })),
+  },
+  {
+    title: 'looks for VMs by UID alone',
+    caughtBy: 'a VM without tags',
+    seen: /it answers simulated/,
+    make: changed((good) => ({
+      ensureVm: (request, context) => good.ensureVm(without(request, 'providerID'), context),
+    })),
+  },
+  {
+    title: 'forgets disks, NICs and addresses',
+    caughtBy: 'a create that fails half-way',
+    seen: /there is still disk/,
+    make: (deps) =>
+      createProvider(
+        {
+          ...simulatedCloud,
+          findOwn: async (...args) => (await simulatedCloud.findOwn(...args)).filter(({ kind }) => kind === 'vm'),
+        },
+        deps,
+      ),
+  },
+  {
+    title: 'says gone before the VM is',
+    caughtBy: 'delete twice',
+    seen: /there is still vm/,
+    make: changed((good) => ({
+      async deleteVm(request, context) {
+        await good.deleteVm(request, { ...context, signal: AbortSignal.timeout(200) }).catch(() => undefined);
+        return gone;
+      },
+    })),
+  },
+  {
+    title: 'says gone while the VM may not be listed yet',
+    caughtBy: 'delete in a cloud that lists the VM late',
+    seen: /there is still vm/,
+    make: changed((good) => ({
+      deleteVm: (request, context) => good.deleteVm({ ...request, outcomeUnknown: false }, context),
+    })),
+  },
+  {
+    title: 'deletes VMs whose Nodes nobody knows',
+    caughtBy: 'delete before the Node is known',
+    seen: /it answers gone/,
+    make: changed((good) => ({
+      deleteVm: (request, context) => good.deleteVm(without(request, 'nodeNames'), context),
+    })),
+  },
+  {
+    title: 'deletes for the sweep whatever the UID is',
+    caughtBy: 'delete one resource for the sweep',
+    seen: /deleteVm was not refused/,
+    make: changed((good) => ({
+      deleteVm: ({ only, ...request }, context) =>
+        good.deleteVm({ ...request, ...(only && { providerID: only.id }) }, context),
+    })),
+  },
+  {
+    title: 'lists the first page alone',
+    caughtBy: 'list 250 VMs beside those of another cluster',
+    seen: /it lists \d+ of 250 VMs/,
+    make: changed((good) => ({
+      listVms: async (request, context) => ({ items: (await good.listVms(request, context)).items }),
+    })),
+  },
+  {
+    title: 'lists the VMs of another cluster',
+    caughtBy: 'list 250 VMs beside those of another cluster',
+    seen: /without the tags of the class/,
+    make: changed((good) => ({
+      async listVms(request, context) {
+        const others = { ...(request.providerSpec as object), tags: { 'kubernetes.io/cluster/another': '1' } };
+        const { items } = await good.listVms({ ...request, providerSpec: others }, context);
+        const own = await good.listVms(request, context);
+        return { ...own, items: [...own.items, ...(request.page === undefined ? items : [])] };
+      },
+    })),
+  },
+  {
+    title: 'finds every class valid',
+    caughtBy: 'bad class',
+    seen: /finds no problem/,
+    make: changed(() => ({ validateClass: async () => ({ problems: [] }) })),
+  },
+  {
+    title: 'says gone when it may not delete',
+    caughtBy: 'missing permission',
+    seen: /deleteVm was not refused/,
+    make: changed((good) => ({
+      deleteVm: (request, context) => good.deleteVm(request, context).catch(() => gone),
+    })),
+  },
+  {
+    title: 'takes a full cloud for one that does not answer',
+    caughtBy: 'no capacity',
+    seen: /failed with Unavailable/,
+    make: failing((error) => withCode(error, 'Unavailable', error.message)),
+  },
+  {
+    title: 'has the token in its error messages',
+    caughtBy: 'canary secrets',
+    seen: /a payload has a secret: .*<secret>/,
+    make: knowing((good, token) => ({
+      ensureVm: (request, context) =>
+        good.ensureVm(request, context).catch((error: ProviderError) => {
+          throw withCode(error, error.code, `${error.message} with ${token()}`);
+        }),
+    })),
+  },
+  {
+    title: 'has the token in its answers',
+    caughtBy: 'canary secrets',
+    seen: /a payload has a secret: .*<secret>/,
+    make: knowing((good, token) => ({
+      ensureVm: async (request, context) => ({ ...(await good.ensureVm(request, context)), lastKnownState: token() }),
+    })),
+  },
+  {
+    title: 'has the token in the details of its heartbeats',
+    caughtBy: 'canary secrets',
+    seen: /a payload has a secret: .*<secret>/,
+    make: knowing((good, token) => {
+      let isFirst = true;
+      return {
+        async ensureVm(request, context) {
+          const vm = await good.ensureVm(request, context);
+          context.heartbeat({ with: token() });
+          if (isFirst) await sleep(longerThanABeatMs);
+          isFirst = false;
+          return vm;
+        },
+      };
+    }),
+  },
+  {
+    title: 'does not say how long a throttling cloud wants to be left alone',
+    caughtBy: 'throttling',
+    seen: /retryAfterMs is undefined/,
+    make: failing((error) => withCode(error, error.code, error.message)),
+  },
+];
+
+/** The simulated provider with other functions. */
+function changed(change: (good: Provider) => Partial<Provider>): Mutant['make'] {
+  return (deps) => {
+    const good = createSimulatedProvider(deps);
+    return { ...good, ...change(good) };
+  };
+}
+
+/** The simulated provider with functions that use the token which was read last. */
+function knowing(change: (good: Provider, token: () => string) => Partial<Provider>): Mutant['make'] {
+  return (deps) => {
+    let token = '';
+    const readSecret: ProviderDeps['readSecret'] = async (ref, signal) => {
+      const data = await deps.readSecret(ref, signal);
+      token = data?.token?.toString() ?? token;
+      return data;
+    };
+    return changed((good) => change(good, () => token))({ ...deps, readSecret });
+  };
+}
+
+/** The simulated provider with other errors of `ensureVm`. */
+function failing(translate: (error: ProviderError) => ProviderError): Mutant['make'] {
+  return changed((good) => ({
+    ensureVm: (request, context) =>
+      good.ensureVm(request, context).catch((error: unknown) => {
+        throw error instanceof ProviderError ? translate(error) : error;
+      }),
+  }));
+}
+
+/** Without the pause that the cloud asks for. */
+function withCode({ cloudCode, requestId }: ProviderError, code: FailureCode, message: string): ProviderError {
+  return new ProviderError(code, message, { cloudCode, requestId });
+}
+
+function without<T extends object, K extends keyof T>(value: T, field: K): Omit<T, K> {
+  return Object.fromEntries(Object.entries(value).filter(([key]) => key !== field)) as Omit<T, K>;
+}

@@ -1,0 +1,74 @@
+import { NotRun } from './breach.ts';
+import { NobodyServes } from './calls.ts';
+import type { Case, Need } from './case.ts';
+import type { World } from './world.ts';
+
+/** What came of a case. */
+export interface CaseResult {
+  readonly title: string;
+  readonly state: 'ok' | 'failed' | 'not run';
+  /** What was seen, or why it was not run. */
+  readonly why?: string;
+  readonly promise: string;
+  readonly section: string;
+  readonly seconds: number;
+}
+
+interface RunOptions {
+  /** Aborts after the case that runs. */
+  readonly signal?: AbortSignal;
+  readonly onResult?: (result: CaseResult) => void;
+}
+
+/** Runs the cases one after the other, each in an empty cloud. Throws NobodyServes when no worker polls. */
+export async function runCases(
+  world: World,
+  cases: readonly Case[],
+  { signal, onResult }: RunOptions = {},
+): Promise<CaseResult[]> {
+  const results: CaseResult[] = [];
+  for (const { title, promise, section, needs, run } of cases) {
+    if (signal?.aborted) break;
+    const since = performance.now();
+    const missing = needs.find((need) => !has(world, need));
+    const end =
+      missing === undefined ? await runOne(world, run) : ({ state: 'not run', why: reasons(missing) } as const);
+    const result = { title, promise, section, ...end, seconds: (performance.now() - since) / 1_000 };
+    results.push(result);
+    onResult?.(result);
+  }
+  return results;
+}
+
+async function runOne(world: World, run: Case['run']): Promise<Pick<CaseResult, 'state' | 'why'>> {
+  let end: Pick<CaseResult, 'state' | 'why'> = { state: 'ok' };
+  try {
+    await world.begin();
+    await run(world);
+  } catch (error) {
+    end = endOf(error);
+  }
+  try {
+    await world.end(end.state === 'failed');
+  } catch (error) {
+    if (end.state !== 'failed') end = { ...endOf(error), state: 'failed' };
+  }
+  return end;
+}
+
+function endOf(error: unknown): Pick<CaseResult, 'state' | 'why'> {
+  if (error instanceof NobodyServes || !(error instanceof Error)) throw error;
+  if (error instanceof NotRun) return { state: 'not run', why: error.message };
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';
+  return { state: 'failed', why: `${error.message.trim()}${cause}` };
+}
+
+function has({ cloud, worker }: World, need: Need): boolean {
+  if (need === 'worker') return worker !== undefined;
+  return cloud !== undefined && (need === 'cloud' || cloud.faults.includes(need));
+}
+
+function reasons(need: Need): string {
+  if (need === 'worker') return 'needs a worker that it may kill: give --worker';
+  return `needs a cloud under its control${need === 'cloud' ? '' : `, with the fault ${need}`}: only --all has one`;
+}

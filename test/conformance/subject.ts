@@ -1,0 +1,93 @@
+import { randomUUID } from 'node:crypto';
+import type { EnsureVmRequest, SecretRef } from '../../api/provider.ts';
+import { secrets } from '../../api/secret.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { ClassFile } from './class-file.ts';
+
+/** What the requests of a run have in common, and the Secrets that they name. */
+export interface Subject {
+  /** Namespace of the class; the Machines are said to be in it, too. */
+  readonly namespace: string;
+  readonly providerSpec: object;
+  readonly credentials: readonly SecretRef[];
+  readonly userData: EnsureVmRequest['userData'];
+  /** Texts that no payload and no log may have. */
+  readonly canaries: ReadonlySet<string>;
+  /** Makes a Secret with credentials that the cloud refuses; undefined where the class has no credentials. */
+  makeWrongCredentials(): Promise<SecretRef | undefined>;
+  /** Deletes the Secrets that were made. */
+  remove(): Promise<void>;
+}
+
+/** Shorter values of a Secret may be in a payload by chance. */
+const shortestCanary = 8;
+const userDataKey = 'userData';
+
+/**
+ * Makes the Secrets of a run. They are in the namespace of the class, which the rights of the provider's worker are for,
+ * under names of their own.
+ */
+export async function createSubject(control: KubeClient, file: ClassFile): Promise<Subject> {
+  const { namespace, providerSpec } = file;
+  const run = `conformance-${randomUUID().slice(0, 8)}`;
+  const canaries = new Set<string>();
+  const made: SecretRef[] = [];
+  const keys: Record<string, string> = {};
+
+  async function make(name: string, data: Readonly<Record<string, string>>): Promise<SecretRef> {
+    const ref = { namespace, name: `${run}-${name}` };
+    await control.create(secrets, { metadata: ref, stringData: { ...data } });
+    made.push(ref);
+    watch(data);
+    return ref;
+  }
+
+  function watch(data: Readonly<Record<string, string>>): void {
+    for (const value of Object.values(data)) if (value.trim().length >= shortestCanary) canaries.add(value.trim());
+  }
+
+  /** The Secret that a class names: a document of its file, or one that exists. */
+  async function resolve(ref: SecretRef): Promise<SecretRef> {
+    const own = file.secrets.find(({ namespace: at, name }) => at === ref.namespace && name === ref.name);
+    const data = own?.data ?? (await readSecret(control, ref));
+    Object.assign(keys, data);
+    if (own !== undefined) return make(own.name, own.data);
+    watch(data);
+    return ref;
+  }
+
+  const userData = `#!/bin/sh\necho canary-user-data-${randomUUID()}\n`;
+  const credentials: SecretRef[] = [];
+  for (const ref of file.credentials) credentials.push(await resolve(ref));
+  return {
+    namespace,
+    providerSpec,
+    credentials,
+    userData: { ...(await make('user-data', { [userDataKey]: userData })), key: userDataKey },
+    canaries,
+    async makeWrongCredentials() {
+      const wrong = Object.entries(keys).filter(([key]) => key !== userDataKey);
+      if (wrong.length === 0) return undefined;
+      return make(`wrong-${made.length}`, Object.fromEntries(wrong.map(([key, value]) => [key, altered(value)])));
+    },
+    async remove() {
+      await Promise.all(made.map((ref) => control.delete(secrets, ref)));
+    },
+  };
+}
+
+/** Decoded; empty where there is none. */
+async function readSecret(control: KubeClient, ref: SecretRef): Promise<Record<string, string>> {
+  const secret = await control.find(secrets, ref);
+  const decoded = Object.entries(secret?.data ?? {}).map(([key, value]) => [
+    key,
+    Buffer.from(value, 'base64').toString(),
+  ]);
+  return Object.fromEntries(decoded);
+}
+
+/** Another value of the same form: each letter and digit is replaced by the next one. */
+function altered(value: string): string {
+  const next: Record<string, string> = { z: 'a', Z: 'A', '9': '0' };
+  return value.replaceAll(/[a-z0-9]/gi, (each) => next[each] ?? String.fromCharCode(each.charCodeAt(0) + 1));
+}

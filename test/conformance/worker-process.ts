@@ -1,0 +1,74 @@
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { spawnGuarded } from '../../deploy/local/process.ts';
+
+/** How a worker is started. */
+export interface WorkerCommand {
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Added to the environment. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** The worker of a provider, which the suite may kill. */
+export interface WorkerProcess {
+  /** Its task queue is polled some time later. */
+  start(): Promise<void>;
+  /** SIGKILL to it and its children. */
+  kill(): Promise<void>;
+  /** Everything that it has written so far, in all its lives. */
+  log(): string;
+  /** Kills it and removes its log. */
+  stop(): Promise<void>;
+}
+
+/** Prepares a worker, which cannot outlive this process. */
+export async function createWorkerProcess({ program, args, env }: WorkerCommand): Promise<WorkerProcess> {
+  const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-worker-'));
+  const logFile = join(dir, 'log');
+  closeSync(openSync(logFile, 'a'));
+  let end: (() => Promise<void>) | undefined;
+
+  async function kill(): Promise<void> {
+    await end?.();
+    end = undefined;
+  }
+
+  return {
+    async start() {
+      const log = openSync(logFile, 'a');
+      const child = spawnGuarded('KILL', program, args, {
+        stdio: ['ignore', log, log],
+        env: { ...process.env, ...env },
+        detached: true, // a process group, so that the children of a shell are killed with it
+      });
+      closeSync(log);
+      const { pid } = child;
+      if (pid === undefined) throw new Error(`${program} cannot be started`);
+      const exited = once(child, 'exit');
+      end = async () => {
+        if (child.exitCode === null && child.signalCode === null) process.kill(-pid, 'SIGKILL');
+        await exited;
+      };
+    },
+    kill,
+    log: () => readFileSync(logFile, 'utf8'),
+    async stop() {
+      await kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Adds the end of the worker's log to what is thrown. */
+export async function withLog<T>(worker: WorkerProcess | undefined, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    const end = worker?.log().trimEnd().split('\n').slice(-15) ?? [];
+    throw new Error([cause instanceof Error ? cause.message : String(cause), ...end].join('\n'), { cause });
+  }
+}

@@ -1,0 +1,98 @@
+/** `npm run conformance` for the providers of this repository. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { stringify } from 'yaml';
+import { secrets } from '../../kube/core.ts';
+import { cases } from '../conformance/cases.ts';
+import { startSimulatedCounterpart } from '../conformance/counterparts/simulated.ts';
+import { providers } from '../conformance/providers.ts';
+import { fromSetup } from '../support/installation.ts';
+import { newNamespace, testClient } from '../support/kube.ts';
+
+const main = fileURLToPath(new URL('../conformance/main.ts', import.meta.url));
+
+/** Runs the command to its end. */
+async function conformance(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((resolve) => {
+    const child = execFile(process.execPath, [main, ...args], { maxBuffer: 10_000_000 }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, stdout, stderr }),
+    );
+  });
+}
+
+/** Flags that name the servers of the tests. */
+function servers(): string[] {
+  const [kubeconfig, address] = ['MILLWRIGHT_TEST_KUBECONFIG', 'MILLWRIGHT_TEST_TEMPORAL_ADDRESS'].map(fromSetup);
+  return ['--target-kubeconfig', kubeconfig ?? '', '--temporal-address', address ?? ''];
+}
+
+/** Started at once: both runs wait most of the time. */
+const all = conformance('--all', ...servers());
+
+describe('npm run conformance for a provider of somebody else', () => {
+  const control = testClient();
+  let namespace: string;
+  let dir: string;
+  let cloud: Awaited<ReturnType<typeof startSimulatedCounterpart>>;
+  let args: string[];
+
+  beforeAll(async () => {
+    namespace = await newNamespace(control);
+    dir = await mkdtemp(join(tmpdir(), 'conformance-test-'));
+    cloud = await startSimulatedCounterpart();
+    const file = join(dir, 'class.yaml');
+    const { providerSpec, credentials } = cloud;
+    const secretRef = { namespace, name: 'account' };
+    const documents = [
+      { kind: 'MachineClass', metadata: { namespace, name: 'small' }, provider: 'simulated', secretRef, providerSpec },
+      { kind: 'Secret', metadata: secretRef, stringData: credentials },
+    ];
+    await writeFile(file, documents.map((each) => stringify(each)).join('---\n'));
+    args = ['--provider', 'simulated', '--class', file, '--namespace', namespace, ...servers()];
+  });
+  afterAll(async () => {
+    await cloud?.stop();
+    await control.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('starts and kills the worker of --worker, says what it cannot run, and leaves nothing behind', async () => {
+    const worker = [process.execPath, fileURLToPath(new URL('../../cli/main.ts', import.meta.url)), 'worker'];
+    const flags = ['-n', namespace, ...servers(), '--address', '127.0.0.1', '--port', '0'];
+    const { code, stdout } = await conformance(...args, '--worker', [...worker, ...flags].join(' '));
+
+    const notRun = cases.filter(({ needs }) => needs.some((need) => need !== 'worker')).length;
+    expect(stdout.trim().split('\n').at(-1)).toBe(`${cases.length - notRun} passed, 0 failed, ${notRun} not run`);
+    expect(stdout).toContain('needs a cloud under its control, with the fault lostAnswer: only --all has one');
+    expect(code).toBe(0);
+    expect(await cloud.things()).toEqual([]);
+    expect((await control.list(secrets, { namespace })).items).toEqual([]);
+  }, 300_000);
+});
+
+describe('npm run conformance', () => {
+  it('passes every case for each provider of this repository', async () => {
+    const { code, stdout } = await all;
+
+    expect(stdout.trim().split('\n').at(-1)).toBe(`${providers.length * cases.length} passed, 0 failed, 0 not run`);
+    expect(code).toBe(0);
+  }, 300_000);
+
+  it.each([
+    [[], '--provider is missing: name the provider, or give --all'],
+    [['--provider', 'example'], '--class is missing: give the path of a file with a MachineClass'],
+    [['--provider', 'example', '--class', '/nowhere'], "--class is '/nowhere': give the path of a file"],
+    [['--all', '--case', 'nothing'], "--case is 'nothing', which no title has: give a part of a title"],
+    [['--all', '--provider', 'example'], "--provider is 'example': leave it out with --all"],
+    [['--all', '--temporal-address', 'here'], "--temporal-address is 'here': give host:port"],
+  ])('refuses %j', async (args, problem) => {
+    const { code, stderr } = await conformance(...args);
+
+    expect(stderr).toContain(problem);
+    expect(code).toBe(2);
+  });
+});
