@@ -24,6 +24,8 @@ export const names = {
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
   creating: `${prefix}creating`,
+  /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
+  verdict: `${prefix}verdict`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */
