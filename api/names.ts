@@ -26,6 +26,8 @@ export const names = {
   creating: `${prefix}creating`,
   /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
   verdict: `${prefix}verdict`,
+  /** Annotation on a source of machines: JSON of the tags that all its VMs have; null for one that only some may have. */
+  vmTags: `${prefix}vm-tags`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */
