@@ -94,7 +94,8 @@ export interface SourceDialect {
   /** Text that differs whenever the source or one of its Secrets (undefined: missing) was changed, created or deleted. */
   versionOf(source: KubeObject | undefined, secrets: readonly (KubeObject | undefined)[]): string;
   /**
-   * Reads the source of a Machine. What is wrong with it is in the answer, not an error.
+   * Reads the source of a Machine. What is wrong with it is in the answer, not an error. Where sources are objects, so is
+   * the refusal by the verdict on the object: see api/verdict.ts.
    * @param source as in the snapshot of the Machine
    */
   read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;

@@ -14,7 +14,7 @@ describe('a creation', () => {
     cluster.reading = { ...reading, version: '2', cloud: { ...reading.cloud!, providerSpec: { zone: 'b' } } };
   }
 
-  it('[invariant 3 partly] asks no provider while its source is refused, and goes on once it is corrected', async () => {
+  it('asks no provider while its source is refused, and goes on once it is corrected', async () => {
     const { reading } = cluster;
     cluster.reading = { ...reading, refusal: 'MachineClass "small": size is huge' };
     await start();
