@@ -86,9 +86,15 @@ describe('an outage', () => {
     proxy.setRule((request) => (isOfMachine(request) ? unavailable : undefined));
     const first = proxy.seen.length;
 
-    const [node] = await millwright.nodes();
-    await millwright.target.patch(nodes, node!.metadata, mergePatch({ metadata: { finalizers: null } }));
-    await millwright.target.delete(nodes, node!.metadata);
+    // With the finalizer, which Millwright may put back at once, the deletion would be that of the Machine.
+    await until('the node is gone', async () => {
+      const [node] = await millwright.nodes();
+      const released = mergePatch({ metadata: { finalizers: null } });
+      const { metadata } = await millwright.target.patch(nodes, node!.metadata, released);
+      const { uid, resourceVersion } = metadata;
+      await millwright.target.delete(nodes, metadata, { preconditions: { uid, resourceVersion } });
+      return true;
+    });
     /** What ends a pause between two readings. */
     const wakes = async () => {
       const events = (await handle.fetchHistory()).events ?? [];
