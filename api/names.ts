@@ -24,6 +24,8 @@ export const names = {
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
   creating: `${prefix}creating`,
+  /** Taint of a Node whose VM the cloud is about to take away. Its value is the reason in the cloud's words. */
+  vmInterrupted: `${prefix}vm-interrupted`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */

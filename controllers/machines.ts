@@ -166,8 +166,8 @@ function toSignalled(
 /** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */
 function nodeText(node: NodeView): string {
   if (node.state !== 'present') return node.state;
-  const { uid, deleting, conditions, startingUp } = node;
-  return JSON.stringify([uid, deleting, conditions, startingUp]);
+  const { uid, deleting, conditions, startingUp, interruption } = node;
+  return JSON.stringify([uid, deleting, conditions, startingUp, interruption]);
 }
 
 function isChanged(before: Signalled, now: Signalled): boolean {

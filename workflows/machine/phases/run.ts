@@ -1,7 +1,7 @@
 /** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
-import { syncNode, unhealthyConditions } from '../node.ts';
+import { interruptedFacts, syncNode, unhealthyConditions } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
 import type { Facts } from '../report.ts';
@@ -19,7 +19,7 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     return waitFor(state.shortRunAtMs === undefined ? undefined : state.shortRunAtMs - Date.now());
   }
   show(state, watching(state, stage)); // before it is written: what is shown changes once
-  await syncNode(state, { stage, ...(stage !== machine.stage && healthChange(state, stage)) });
+  await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
   return again; // what was just read may say something else
 }
 
@@ -40,11 +40,13 @@ function nodeText({ machine, node }: MachineState): string {
   return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
 }
 
-function healthChange(state: MachineState, stage: MachineStage): Pick<Facts, 'step' | 'isTimed' | 'event'> {
+function stageChange(state: MachineState, stage: MachineStage): Facts {
+  if (stage === 'failed' && state.node.state === 'present') return interruptedFacts(state.node);
   if (stage === 'running') {
-    return { step: { kind: 'health', state: 'successful' }, isTimed: false, event: { reason: 'NodeHealthy' } };
+    return { stage, step: { kind: 'health', state: 'successful' }, isTimed: false, event: { reason: 'NodeHealthy' } };
   }
   return {
+    stage,
     step: { kind: 'health', state: 'processing' },
     isTimed: true,
     event: { reason: 'NodeUnhealthy', note: `Node ${nodeText(state)} is not healthy` },
