@@ -57,6 +57,11 @@ export type MachineEvent = keyof typeof machineEvents;
 
 /** Reasons of Events on a source of machines, such as a MachineClass. */
 export const sourceEvents = {
+  SourceRefused: {
+    type: 'Warning',
+    when: 'No VM can be made from the class. The note lists everything that is wrong with it or its Secrets. Its Machines wait.',
+  },
+  SourceAccepted: { type: 'Normal', when: 'The class was refused before, and VMs can be made from it now.' },
   SourceInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
   SourceNotReleased: {
     type: 'Warning',

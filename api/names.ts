@@ -24,6 +24,8 @@ export const names = {
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
   creating: `${prefix}creating`,
+  /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
+  verdict: `${prefix}verdict`,
   /** Taint of a Node whose VM the cloud is about to take away. Its value is the reason in the cloud's words. */
   vmInterrupted: `${prefix}vm-interrupted`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */

@@ -11,6 +11,7 @@ import { createCountsController } from './counts.ts';
 import { createMachineController } from './machines.ts';
 import { createOwnerController } from './owners.ts';
 import { createQueue } from './queue.ts';
+import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
 import { createSweepScheduleController } from './sweep-schedule.ts';
@@ -22,6 +23,7 @@ const controllers = [
   createOwnerController,
   createCountsController,
   createSourceController,
+  createSourceCheckController,
   createSweepScheduleController,
   createStaleWorkflowFinder,
 ];

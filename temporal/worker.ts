@@ -12,6 +12,7 @@ import type { Provider, ProviderDeps } from '../activities/providers/provider.ts
 import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
+import { createVerdictActivities } from '../activities/verdict.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { SweepLimits } from '../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../api/names.ts';
@@ -152,6 +153,7 @@ async function createInstallationWorker(
       ...createMachineActivities({ ...options, events }),
       ...createOwnerActivities({ ...options, events }),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
+      ...createVerdictActivities({ ...options, events }),
       ...createFailedRunActivities({ ...options, events }),
     },
     // A run of another build that cannot be replayed fails, and the next run finds out how far it was.

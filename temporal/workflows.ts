@@ -65,6 +65,29 @@ export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: O
   );
 }
 
+/** A check that has not ended by then is given up. Its calls take less, even if all have to be repeated. */
+const checkTimeoutMs = 30 * 60_000;
+
+/** Id of the workflow that checks a version of a source. Each has its own: a check of an old one delays no other. */
+export function sourceCheckId(installation: string, { namespace, name }: ObjectRef, version: string): string {
+  return `${installation}/source-check/${namespace}/${name}/${version}`;
+}
+
+/** Starts the check of a source object, unless one of this version is open. Nothing repeats it: the controller asks again. */
+export async function startSourceCheck(to: Installation, ref: ObjectRef, version: string): Promise<void> {
+  const options = {
+    taskQueue: to.name,
+    workflowId: sourceCheckId(to.name, ref, version),
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+    workflowExecutionTimeout: checkTimeoutMs,
+    args: [ofInstallation(to, ref)],
+    staticSummary: `check of ${ref.namespace}/${ref.name}`,
+    typedSearchAttributes: [{ key: installationKey, value: to.name }],
+  } satisfies WorkflowStartOptions;
+  await withSearchAttributes(to.client, () => to.client.workflow.start('sourceCheck', options));
+}
+
 /** Signals an observation to the workflow of a machine, and starts it if it is not open. */
 export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>

@@ -201,8 +201,8 @@ export function createMachineActivities(deps: MachineDeps) {
         ? await readSource(ref, seen.source, sourceVersion)
         : { version: '', problem: seen.problem };
       if (seen.managed) return { reading };
-      const { cloud, problem } = reading;
-      const usable = problem === undefined && cloud !== undefined ? [cloud] : [];
+      const { cloud, problem, refusal } = reading;
+      const usable = cloud !== undefined && problem === undefined && refusal === undefined ? [cloud] : [];
       const machine = await tryToAddFinalizer(ref, seen, mayHaveVm ? undefined : usable);
       return machine === null ? null : { reading, machine: machine ?? null };
     },

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineClasses } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
@@ -114,9 +115,10 @@ describe('a reading that others share', () => {
       },
     });
     const activities = createSourceActivities({ control });
-    const first = await activities.readSource(ref, name);
+    const { version } = await readSource(ref, name);
+    const first = await activities.readSource(ref, name, version);
     const ofOneReading = reads;
-    expect(await activities.readSource(ref, name, first.version)).toEqual(first);
+    expect(await activities.readSource(ref, name, version)).toEqual(first);
     expect(reads).toBe(ofOneReading);
 
     await client.patch(machineClasses, { namespace, name }, mergePatch({ providerSpec: { size: 'large' } }));
@@ -224,6 +226,47 @@ describe('a class that no VM can be made from', () => {
       `MachineClass "${name}": Secret "${other}/foreign" is in another namespace: move it to that of the class`,
     );
     expect(reading.cloud?.credentials).toEqual([]);
+  });
+});
+
+describe('a verdict on a class', () => {
+  it('counts at once for what is read after a check', async () => {
+    const name = await newClass({ secretRef: named(await newSecret({ userData: 'x' })) });
+    const { version } = await readSource(ref, name);
+    await annotate(name, JSON.stringify({ version, problems: ['size is small'] }));
+
+    expect(await readSource(ref, name, version)).toHaveProperty('refusal');
+  });
+
+  async function annotate(name: string, annotation: string): Promise<void> {
+    const patch = mergePatch({ metadata: { annotations: { [names.verdict]: annotation } } });
+    await client.patch(machineClasses, { namespace, name }, patch);
+  }
+
+  it('refuses the version that it is about, until the class or its Secret is changed', async () => {
+    const secret = await newSecret({ userData: 'x' });
+    const name = await newClass({ secretRef: named(secret) });
+    const { version } = await readSource(ref, name);
+    await annotate(name, JSON.stringify({ version, problems: ['size is small', 'token is missing'] }));
+    const refused = await readSource(ref, name);
+
+    expect(refused).toMatchObject({ version, refusal: `MachineClass "${name}": size is small; token is missing` });
+    expect(refused).not.toHaveProperty('problem');
+    expect(refused.cloud).toBeDefined(); // its machines can still be deleted
+
+    await client.patch(secrets, named(secret), mergePatch({ stringData: { token: 'x' } }));
+    expect(await readSource(ref, name, version)).not.toHaveProperty('refusal');
+  });
+
+  it.each([
+    ['accepts the class', (version: string) => JSON.stringify({ version, problems: [] })],
+    ['is no JSON', () => 'refused'],
+    ['is of another form', (version: string) => JSON.stringify({ version, problems: 'all' })],
+  ])('refuses nothing if it %s', async (_, annotation) => {
+    const name = await newClass({ secretRef: named(await newSecret({ userData: 'x' })) });
+    await annotate(name, annotation((await readSource(ref, name)).version));
+
+    expect(await readSource(ref, name)).not.toHaveProperty('refusal');
   });
 });
 

@@ -27,7 +27,9 @@ export function createSourceActivities({ control }: { readonly control: KubeClie
       const nowMs = Date.now();
       const reading = await dialectOf(dialect).source.read(find, ref, source);
       for (const [each, { untilMs }] of recent) if (untilMs < nowMs) recent.delete(each);
-      if (reading.problem === undefined) recent.set(key, { reading, untilMs: nowMs + sharedMs });
+      const isGood = reading.problem === undefined && reading.refusal === undefined;
+      // A check reads without a version, and is about to write a verdict.
+      if (isGood && seenVersion !== undefined) recent.set(key, { reading, untilMs: nowMs + sharedMs });
       return reading;
     },
   };

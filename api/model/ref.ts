@@ -3,7 +3,7 @@
 /** Name of an API of machines, as in api/dialects.ts. It is in histories, so it never changes. */
 export type DialectName = string;
 
-/** A Machine, MachineSet or MachineDeployment. In the input of its workflow. */
+/** A Machine, MachineSet or MachineDeployment, or a source of machines. In the input of its workflow. */
 export interface ObjectRef {
   readonly dialect: DialectName;
   readonly namespace: string;

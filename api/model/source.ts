@@ -19,4 +19,6 @@ export interface SourceSnapshot {
   readonly userData?: SecretRef & { readonly key: string; readonly personal: boolean };
   /** Why no VM can be created from it: names the object, the field and the fix. */
   readonly problem?: string;
+  /** What the verdict on this version of it says, if that is a refusal: names the object and its problems. */
+  readonly refusal?: string;
 }

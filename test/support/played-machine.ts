@@ -123,9 +123,10 @@ export function setUpMachine() {
   const waitingFor = async () => (await described()).waitingFor;
 
   /** Signals to the workflow what a watcher would. */
-  async function observe(): Promise<void> {
+  async function observe(sourceVersion?: string): Promise<void> {
     const { machine, node } = cluster;
-    await workflow().signal(observedSignal, { machine, node });
+    const seen = { machine, node, ...(sourceVersion !== undefined && { sourceVersion }) };
+    await workflow().signal(observedSignal, seen);
   }
 
   const registerNode = (more: Pick<NodeSnapshot, 'interruption'> = {}) => {
@@ -289,8 +290,9 @@ function playCluster(
       const { reading, machine } = cluster;
       if (seen.managed) return { reading };
       if (seen.resourceVersion !== machine.resourceVersion) return { reading, machine: null };
-      if (!mayHaveVm)
-        cluster.places = reading.cloud === undefined || reading.problem !== undefined ? [] : [reading.cloud];
+      const { cloud, problem, refusal } = reading;
+      const isUsable = problem === undefined && refusal === undefined;
+      if (!mayHaveVm) cluster.places = isUsable && cloud !== undefined ? [cloud] : [];
       return { reading, machine: touch(cluster.withFinalizer) };
     }),
     addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readVm } from './answers.ts';
+import { readProblems, readVm } from './answers.ts';
 
 const vm = { state: 'running', providerID: 'example:///vm-1', nodeName: 'node-1', addresses: [] };
 
@@ -29,5 +29,14 @@ describe('readVm', () => {
       outcomeUnknown: true,
       blockedOn: 'CloudApi',
     });
+  });
+});
+
+describe('readProblems', () => {
+  it('takes a list of strings, and nothing else', () => {
+    expect(readProblems({ problems: ['a', 'b'] })).toEqual(['a', 'b']);
+    for (const answer of [null, {}, { problems: null }, { problems: 'a' }, { problems: [1] }]) {
+      expect(readProblems(answer)).toMatchObject({ code: 'Internal', blockedOn: 'CloudApi' });
+    }
   });
 });

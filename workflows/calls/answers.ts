@@ -27,8 +27,15 @@ export function readVmDeletion(answer: unknown): Pick<VmDeletion, 'state' | 'nod
   const { state, nodeNames }: Partial<Record<keyof VmDeletion, unknown>> = Object(answer);
   if (state !== 'deleting' && state !== 'gone') return unusable('deleteVm', 'state', state, 'deleting, gone');
   const names = nodeNames ?? [];
-  const isListOfTexts = Array.isArray(names) && names.every((name): name is string => typeof name === 'string');
-  return isListOfTexts ? { state, nodeNames: names } : unusable('deleteVm', 'nodeNames', names, 'a list of strings');
+  return isListOfTexts(names)
+    ? { state, nodeNames: names }
+    : unusable('deleteVm', 'nodeNames', names, 'a list of strings');
+}
+
+/** The problems of an answer to `validateClass`. */
+export function readProblems(answer: unknown): readonly string[] | Failure {
+  const { problems }: { problems?: unknown } = Object(answer);
+  return isListOfTexts(problems) ? problems : unusable('validateClass', 'problems', problems, 'a list of strings');
 }
 
 /** The failure of a provider that answered with a field that cannot be used. */
@@ -36,4 +43,8 @@ export function unusable(activity: string, field: string, value: unknown, accept
   const message = `the provider answered ${activity} with ${field} ${JSON.stringify(value)}: expected ${accepted}`;
   const { outcomeUnknown, blockedOn } = failures.Internal;
   return { code: 'Internal', message, outcomeUnknown, blockedOn };
+}
+
+function isListOfTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }

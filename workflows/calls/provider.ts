@@ -3,7 +3,7 @@ import { proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { Place } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
-import { readVm, readVmDeletion } from './answers.ts';
+import { readProblems, readVm, readVmDeletion } from './answers.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 
 export interface CloudCallOptions {
@@ -59,5 +59,15 @@ export async function deleteVm(
     const failure = withProvider(toFailure(error), provider);
     // Also while a create call may still take effect: NotFound promises what `gone` does, after settleSeconds.
     return failure.code === 'NotFound' ? { state: 'gone', nodeNames: [] } : failure;
+  }
+}
+
+/** What the provider finds wrong with a place in which VMs are to be made. A failure is an answer. */
+export async function validateClass({ provider, credentials, ...place }: Place): Promise<readonly string[] | Failure> {
+  try {
+    return readProblems(await cloudActivities(provider).validateClass({ ...place, credentials: [...credentials] }));
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return withProvider(toFailure(error), provider);
   }
 }

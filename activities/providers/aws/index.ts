@@ -127,16 +127,18 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
       ? `EC2 shows ${nics.length} of ${spec.networkInterfaces.length} network interfaces`
       : undefined;
   },
-  async setTags(session, items, { tags: { Name: _, ...tags }, removed }) {
+  async setTags(session, items, change) {
+    const tags = Object.fromEntries(Object.entries(change.tags).filter(([key]) => key !== 'Name'));
+    const removed = change.removed.filter((key) => key !== 'Name');
     const isMissing = (item: CloudItem) => Object.entries(tags).some(([key, value]) => item.tags[key] !== value);
-    const isLeft = (item: CloudItem) => removed.some((key) => key !== 'Name' && item.tags[key] !== undefined);
+    const isLeft = (item: CloudItem) => removed.some((key) => item.tags[key] !== undefined);
     const idsOf = (wanted: (item: CloudItem) => boolean) => items.filter(wanted).map(({ id }) => id);
     const [incomplete, excessive] = [idsOf(isMissing), idsOf(isLeft)];
     if (incomplete.length > 0) {
       await call(session, new CreateTagsCommand({ Resources: incomplete, Tags: toTagList(tags) }));
     }
     if (excessive.length > 0) {
-      const Tags = removed.filter((key) => key !== 'Name').map((Key) => ({ Key }));
+      const Tags = removed.map((Key) => ({ Key }));
       await call(session, new DeleteTagsCommand({ Resources: excessive, Tags }));
     }
   },

@@ -6,6 +6,7 @@ import type { SweptSource } from '../../model/sweep.ts';
 import type { KubeObject } from '../../objects.ts';
 import type { Origin } from '../../provider.ts';
 import { type Secret, secrets } from '../../secret.ts';
+import { verdictOf } from '../../verdict.ts';
 import { finalizers, userDataKey } from '../names.ts';
 import { machineClasses } from '../resources.ts';
 import type { Machine, MachineTemplate } from '../schema/machine.ts';
@@ -69,8 +70,11 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
   const text = Buffer.from(found[holder]?.data?.[userDataKey] ?? '', 'base64').toString();
   const problem =
     classProblem(machineClass) ?? (ref === undefined ? userDataProblem(machineClass, refs, found) : undefined);
+  const version = versionOf(machineClass, found);
+  const verdict = verdictOf(machineClass);
+  const isRefused = verdict?.version === version && verdict.problems.length > 0;
   return {
-    version: versionOf(machineClass, found),
+    version,
     ...(provider && {
       cloud: {
         provider,
@@ -81,6 +85,7 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
     }),
     ...(ref !== undefined && { userData: { ...ref, key: userDataKey, personal: isPersonal(text) } }),
     ...(problem !== undefined && { problem: `MachineClass "${metadata.name}": ${problem}` }),
+    ...(isRefused && { refusal: `MachineClass "${metadata.name}": ${verdict.problems.join('; ')}` }),
   };
 }
 

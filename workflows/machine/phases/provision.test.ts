@@ -14,6 +14,38 @@ describe('a creation', () => {
     cluster.reading = { ...reading, version: '2', cloud: { ...reading.cloud!, providerSpec: { zone: 'b' } } };
   }
 
+  it('[invariant 3 partly] asks no provider while its source is refused, and goes on once it is corrected', async () => {
+    const { reading } = cluster;
+    cluster.reading = { ...reading, refusal: 'MachineClass "small": size is huge' };
+    await start();
+    await untilRefused(0);
+
+    const problem = { code: 'InvalidArgument', message: 'MachineClass "small": size is huge' };
+    expect(await described()).toMatchObject({ blockedOn: 'Source', lastError: problem });
+    expect([cluster.places, cloud.asked]).toEqual([[], []]);
+
+    cluster.reading = { ...reading, version: '2' };
+    await observe('2');
+    await eventually(() => cluster.machine.providerID === vm.providerID);
+    expect(cloud.asked).toHaveLength(1);
+  });
+
+  it('looks for a VM that may exist although its source is refused by now', async () => {
+    cloud.ensureVm = () => {
+      if (cloud.asked.length > 1) return vm;
+      throw ApplicationFailure.create({ type: 'Unknown', message: 'lost', nonRetryable: true });
+    };
+    cluster.after = (step) => {
+      if (step === 'begin') cluster.reading = { ...cluster.reading, version: '2', refusal: 'size is huge' };
+    };
+    await start();
+    await untilRefused(1);
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.providerID === vm.providerID);
+
+    expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true, token: cloud.asked[0]?.token });
+  });
+
   it('knows the outcome of a refusal, although its provider calls that worth another try', async () => {
     cloud.ensureVm = () => {
       throw ApplicationFailure.create({ type: 'ResourceExhausted', message: 'sold out' });

@@ -32,7 +32,7 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   }
 
   const { problem } = state.machine;
-  const { cloud } = reading;
+  const { cloud, refusal } = reading;
   const refuse = (blockedOn: 'MachineSpec' | 'Source', message: string) =>
     creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn });
   if (problem !== undefined) return refuse('MachineSpec', problem);
@@ -40,6 +40,8 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   if (reading.problem !== undefined || cloud === undefined) {
     return refuse('Source', reading.problem ?? 'it has no provider');
   }
+  // A VM that may exist is looked for all the same: its request may be older than what the verdict is about.
+  if (refusal !== undefined && !mayHaveVm(state.creation)) return refuse('Source', refusal);
   if (begun !== undefined && !mayHaveVm(state.creation)) state.placeVersion = reading.version;
   return state.machine.managed ? done : again; // somebody may have taken the finalizer off meanwhile
 }

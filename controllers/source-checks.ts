@@ -1,0 +1,69 @@
+/** Starts a check of each version of the source objects (classes), so that what is wrong is known before a Machine needs it. */
+import { verdictOf } from '../api/verdict.ts';
+import { startSourceCheck } from '../temporal/workflows.ts';
+import type { Controller, ControllerContext } from './controller.ts';
+import { refOf } from './objects.ts';
+import { createResyncBackoff } from './resync-backoff.ts';
+import { bySecret } from './watches.ts';
+
+type SourceCheckContext = Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'namespace' | 'resyncMs'>;
+
+/**
+ * Keys are names of sources. A version is checked once. One without a verdict, or that was refused, is checked again by
+ * resyncs, with growing pauses: a worker of its provider may run by now, or a newer one may accept it.
+ */
+export function createSourceCheckController(context: SourceCheckContext): Controller {
+  const { watches, dialect, installation, namespace, resyncMs } = context;
+  const { source } = dialect;
+  /** By name: the version that was asked about last. */
+  const asked = new Map<string, string>();
+  const backoff = createResyncBackoff(resyncMs);
+
+  /** The source if it has to be checked, with its version. */
+  function findUnsettled(name: string) {
+    const object = watches.sources.get({ namespace, name });
+    if (object === undefined || object.metadata.deletionTimestamp !== undefined) return undefined;
+    const version = source.versionOf(
+      object,
+      source.secretsOf(object).map((key) => watches.secrets.get(key)),
+    );
+    const verdict = verdictOf(object);
+    const isAccepted = verdict?.version === version && verdict.problems.length === 0;
+    return isAccepted ? undefined : { object, version };
+  }
+
+  async function handle(name: string): Promise<void> {
+    const unsettled = findUnsettled(name);
+    if (unsettled === undefined || asked.get(name) === unsettled.version) return;
+    const { object, version } = unsettled;
+    await startSourceCheck(installation, refOf(dialect, object), version);
+    asked.set(name, version);
+  }
+
+  return {
+    hears: {
+      sources({ kind, object: { metadata } }) {
+        if (kind === 'deleted') {
+          asked.delete(metadata.name);
+          backoff.forget(metadata.name);
+        }
+        return [metadata.name];
+      },
+      secrets: ({ object }) =>
+        watches.sources.byIndex(bySecret, object.metadata.name).map(({ metadata }) => metadata.name),
+    },
+    delayMs: 500,
+    keys: () => watches.sources.list().map(({ metadata }) => metadata.name),
+    handle,
+    async resync(name) {
+      const unsettled = findUnsettled(name);
+      if (unsettled === undefined) return backoff.forget(name);
+      const { version } = unsettled;
+      const isDue = backoff.isDue(name, version);
+      if (isDue) asked.delete(name);
+      await handle(name);
+      backoff.note(name, version, isDue);
+    },
+    onRestored: () => asked.clear(),
+  };
+}

@@ -1,0 +1,31 @@
+/** Has a source of machines judged by its provider, and writes the verdict on it before a Machine needs a VM from it. */
+import { proxyLocalActivities } from '@temporalio/workflow';
+import type { MachineActivities } from '../../activities/machine/index.ts';
+import type { VerdictActivities } from '../../activities/verdict.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { type Failure, isActivityFailure, toFailure } from '../calls/failure.ts';
+import { validateClass } from '../calls/provider.ts';
+
+const { readSource, writeVerdict } = proxyLocalActivities<Pick<MachineActivities, 'readSource'> & VerdictActivities>({
+  startToCloseTimeout: '7 seconds',
+  scheduleToCloseTimeout: '15 seconds',
+  retry: { maximumAttempts: 2, initialInterval: '200 ms' },
+});
+
+/** What came of a check, for people: the problems of the verdict, or why there is none. */
+export type CheckResult = { readonly problems: readonly string[] } | { readonly failure: Failure };
+
+/** Workflow type `sourceCheck`. Where nobody answers it ends without a verdict: the controller starts another one. */
+export async function sourceCheck(ref: ObjectRef): Promise<CheckResult> {
+  try {
+    const { version, cloud, problem } = await readSource(ref, ref.name);
+    const found = cloud === undefined ? [] : await validateClass(cloud);
+    if ('code' in found) return { failure: found };
+    const problems = problem === undefined ? found : [problem, ...found];
+    await writeVerdict(ref, { version, problems: [...problems] });
+    return { problems };
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return { failure: toFailure(error) };
+  }
+}
