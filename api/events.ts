@@ -62,6 +62,10 @@ export const sourceEvents = {
     when: 'No VM can be made from the class. The note lists everything that is wrong with it or its Secrets. Its Machines wait.',
   },
   SourceAccepted: { type: 'Normal', when: 'The class was refused before, and VMs can be made from it now.' },
+  TagsNotUpdated: {
+    type: 'Warning',
+    when: 'The tags of the class were edited, and some of its VMs could not be changed. They are tried again.',
+  },
   SourceInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
   SourceNotReleased: {
     type: 'Warning',

@@ -135,6 +135,34 @@ describe('a source', () => {
     expect(started).toEqual([]);
   });
 
+  describe('whose tags were edited', () => {
+    const edited = JSON.stringify({ version: firstVersion, problems: [], tags: { team: 'b' } });
+    const putEdited = (vmTags: string, annotation = edited) => {
+      putClass({ annotations: { [names.verdict]: annotation, [names.vmTags]: vmTags } });
+    };
+
+    it('has the tags of its VMs updated once, and again by resyncs until they are', async () => {
+      putEdited('{"team":"a"}');
+      await controller.handle('small');
+      await controller.handle('small');
+      expect(started).toEqual(['i/tag-update/n/small']);
+
+      await resync(2);
+      expect(started).toHaveLength(2);
+      putEdited('{"team":"b"}');
+      await controller.handle('small');
+      await resync(3);
+      expect(started).toHaveLength(2);
+    });
+
+    it('keeps the tags of its VMs while it is refused', async () => {
+      putEdited('{"team":"a"}', JSON.stringify({ version: firstVersion, problems: ['no'], tags: { team: 'b' } }));
+      await controller.handle('small');
+
+      expect(started).toEqual([idOf(firstVersion)]);
+    });
+  });
+
   it('is looked at when one of its Secrets changes', () => {
     const [pool] = secrets.store.list();
     if (pool === undefined) throw new Error('there is no Secret');

@@ -1,6 +1,9 @@
-/** Starts a check of each version of the source objects (classes), so that what is wrong is known before a Machine needs it. */
-import { verdictOf } from '../api/verdict.ts';
-import { startSourceCheck } from '../temporal/workflows.ts';
+/**
+ * Starts a check of each version of the source objects (classes), so that what is wrong is known before a Machine needs
+ * it, and an update of their VMs' tags where those were edited.
+ */
+import { tagChangeOf, verdictOf } from '../api/verdict.ts';
+import { startSourceCheck, startTagUpdate } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { refOf } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
@@ -29,15 +32,23 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     );
     const verdict = verdictOf(object);
     const isAccepted = verdict?.version === version && verdict.problems.length === 0;
-    return isAccepted ? undefined : { object, version };
+    if (!isAccepted)
+      return { object, version, start: () => startSourceCheck(installation, refOf(dialect, object), version) };
+    const change = tagChangeOf(object);
+    return (
+      change && {
+        object,
+        version: `${version} ${JSON.stringify(change)}`,
+        start: () => startTagUpdate(installation, refOf(dialect, object)),
+      }
+    );
   }
 
   async function handle(name: string): Promise<void> {
     const unsettled = findUnsettled(name);
     if (unsettled === undefined || asked.get(name) === unsettled.version) return;
-    const { object, version } = unsettled;
-    await startSourceCheck(installation, refOf(dialect, object), version);
-    asked.set(name, version);
+    await unsettled.start();
+    asked.set(name, unsettled.version);
   }
 
   return {

@@ -13,6 +13,7 @@ import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
 import { createVerdictActivities } from '../activities/verdict.ts';
+import { createVmTagsActivities } from '../activities/vm-tags.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { SweepLimits } from '../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../api/names.ts';
@@ -154,6 +155,7 @@ async function createInstallationWorker(
       ...createOwnerActivities({ ...options, events }),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createVerdictActivities({ ...options, events }),
+      ...createVmTagsActivities({ ...options, events }),
       ...createFailedRunActivities({ ...options, events }),
     },
     // A run of another build that cannot be replayed fails, and the next run finds out how far it was.

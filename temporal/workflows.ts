@@ -88,6 +88,20 @@ export async function startSourceCheck(to: Installation, ref: ObjectRef, version
   await withSearchAttributes(to.client, () => to.client.workflow.start('sourceCheck', options));
 }
 
+/** Starts the workflow that gives the VMs of a source its tags, unless it is open. Nothing repeats it, as with a check. */
+export async function startTagUpdate(to: Installation, ref: ObjectRef): Promise<void> {
+  const options = {
+    taskQueue: to.name,
+    workflowId: `${to.name}/tag-update/${ref.namespace}/${ref.name}`,
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+    args: [ofInstallation(to, ref)],
+    staticSummary: `tags of the VMs of ${ref.namespace}/${ref.name}`,
+    typedSearchAttributes: [{ key: installationKey, value: to.name }],
+  } satisfies WorkflowStartOptions;
+  await withSearchAttributes(to.client, () => to.client.workflow.start('tagUpdate', options));
+}
+
 /** Signals an observation to the workflow of a machine, and starts it if it is not open. */
 export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>

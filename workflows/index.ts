@@ -3,3 +3,4 @@ export { machine } from './machine/machine.ts';
 export { orphanSweep } from './orphansweep/sweep.ts';
 export { machineSet, rollout } from './rollout/rollout.ts';
 export { sourceCheck } from './sourcecheck/check.ts';
+export { tagUpdate } from './sourcecheck/tag-update.ts';

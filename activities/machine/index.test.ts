@@ -10,6 +10,7 @@ import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/mo
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { toNodeView } from '../../api/node.ts';
+import { verdictAnnotation } from '../../api/verdict.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, secrets } from '../../kube/core.ts';
@@ -175,6 +176,21 @@ describe('begin', () => {
     const machine = await client.create(machines, { metadata, spec });
     const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);
     expect(begun).toMatchObject({ reading: { problem: expect.any(String) }, machine: { managed: true } });
+    expect(placesIn(await get(refOf(machine)))).toBe('[]');
+  });
+
+  it('records that there is no VM where its class is refused', async () => {
+    const key = { namespace, name: newName() };
+    const usable = { provider: 'simulated', secretRef: { namespace, name: 'pool' }, providerSpec: {} };
+    await client.create(machineClasses, { metadata: key, ...usable });
+    const spec = { class: { kind: 'MachineClass', name: key.name } };
+    const machine = await client.create(machines, { metadata: { namespace, name: newName() }, spec });
+    const { version, problem } = await activities.readSource(refOf(machine), key.name);
+    const annotations = verdictAnnotation({ version, problems: ['size is missing'] });
+    await client.patch(machineClasses, key, mergePatch({ metadata: { annotations } }));
+    const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);
+    expect(problem).toBeUndefined();
+    expect(begun).toMatchObject({ reading: { refusal: `MachineClass "${key.name}": size is missing` } });
     expect(placesIn(await get(refOf(machine)))).toBe('[]');
   });
 

@@ -33,7 +33,7 @@ describe('loadWorkflowBundle', () => {
   it('keeps the names of workflow types', async () => {
     const { code } = await loadWorkflowBundle();
 
-    for (const name of ['machine', 'rollout', 'machineSet', 'orphanSweep', 'sourceCheck'])
+    for (const name of ['machine', 'rollout', 'machineSet', 'orphanSweep', 'sourceCheck', 'tagUpdate'])
       expect(code).toMatch(new RegExp(`async function ${name}\\(`));
   });
 });

@@ -239,6 +239,8 @@ describe('startWorkers', () => {
   });
 
   it('names the known providers when it is asked for another', async () => {
-    await expect(start({ providers: ['aws'] })).rejects.toThrow("provider 'aws' is not known: there are simulated");
+    await expect(start({ providers: ['none'] })).rejects.toThrow(
+      "provider 'none' is not known: there are aws, simulated",
+    );
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readProblems, readVm } from './answers.ts';
+import { readClassVerdict, readVm } from './answers.ts';
 
 const vm = { state: 'running', providerID: 'example:///vm-1', nodeName: 'node-1', addresses: [] };
 
@@ -32,11 +32,21 @@ describe('readVm', () => {
   });
 });
 
-describe('readProblems', () => {
-  it('takes a list of strings, and nothing else', () => {
-    expect(readProblems({ problems: ['a', 'b'] })).toEqual(['a', 'b']);
-    for (const answer of [null, {}, { problems: null }, { problems: 'a' }, { problems: [1] }]) {
-      expect(readProblems(answer)).toMatchObject({ code: 'Internal', blockedOn: 'CloudApi' });
-    }
+describe('readClassVerdict', () => {
+  it('takes problems and tags, and ignores the rest', () => {
+    expect(readClassVerdict({ problems: ['a', 'b'], tags: null, listScope: 'x' })).toEqual({ problems: ['a', 'b'] });
+    expect(readClassVerdict({ problems: [], tags: { a: 'b' } })).toEqual({ problems: [], tags: { a: 'b' } });
+  });
+
+  it.each([
+    null,
+    {},
+    { problems: null },
+    { problems: 'a' },
+    { problems: [1] },
+    { problems: [], tags: 'a' },
+    { problems: [], tags: { a: 1 } },
+  ])('refuses %j', (answer) => {
+    expect(readClassVerdict(answer)).toMatchObject({ code: 'Internal', blockedOn: 'CloudApi' });
   });
 });

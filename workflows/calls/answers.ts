@@ -1,6 +1,6 @@
 /** Checks what a provider answered: its worker may be in any language, and a schema is too large for a workflow. */
 import { failures } from '../../api/failures.ts';
-import type { Vm, VmDeletion } from '../../api/provider.ts';
+import type { ClassVerdict, Vm, VmDeletion } from '../../api/provider.ts';
 import type { Failure } from './failure.ts';
 
 const states: readonly unknown[] = ['creating', 'uninitialized', 'running', 'failed'] satisfies Vm['state'][];
@@ -32,10 +32,12 @@ export function readVmDeletion(answer: unknown): Pick<VmDeletion, 'state' | 'nod
     : unusable('deleteVm', 'nodeNames', names, 'a list of strings');
 }
 
-/** The problems of an answer to `validateClass`. */
-export function readProblems(answer: unknown): readonly string[] | Failure {
-  const { problems }: { problems?: unknown } = Object(answer);
-  return isListOfTexts(problems) ? problems : unusable('validateClass', 'problems', problems, 'a list of strings');
+/** The problems and tags of an answer to `validateClass`. */
+export function readClassVerdict(answer: unknown): Pick<ClassVerdict, 'problems' | 'tags'> | Failure {
+  const { problems, tags }: Partial<Record<keyof ClassVerdict, unknown>> = Object(answer);
+  if (!isListOfTexts(problems)) return unusable('validateClass', 'problems', problems, 'a list of strings');
+  if (tags === undefined || tags === null) return { problems };
+  return isMapOfTexts(tags) ? { problems, tags } : unusable('validateClass', 'tags', tags, 'a map of strings');
 }
 
 /** The failure of a provider that answered with a field that cannot be used. */
@@ -43,6 +45,10 @@ export function unusable(activity: string, field: string, value: unknown, accept
   const message = `the provider answered ${activity} with ${field} ${JSON.stringify(value)}: expected ${accepted}`;
   const { outcomeUnknown, blockedOn } = failures.Internal;
   return { code: 'Internal', message, outcomeUnknown, blockedOn };
+}
+
+function isMapOfTexts(value: unknown): value is Record<string, string> {
+  return typeof value === 'object' && value !== null && isListOfTexts(Object.values(value));
 }
 
 function isListOfTexts(value: unknown): value is string[] {

@@ -2,8 +2,15 @@
 import { proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { Place } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
-import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
-import { readProblems, readVm, readVmDeletion } from './answers.ts';
+import type {
+  DeleteVmRequest,
+  EnsureVmRequest,
+  ProviderActivities,
+  UpdateVmRequest,
+  Vm,
+  VmDeletion,
+} from '../../api/provider.ts';
+import { readClassVerdict, readVm, readVmDeletion } from './answers.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 
 export interface CloudCallOptions {
@@ -15,7 +22,7 @@ export interface CloudCallOptions {
 
 /** Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. */
 export function cloudActivities(provider: string, { priorityKey, maximumAttempts = 4 }: CloudCallOptions = {}) {
-  return proxyActivities<ProviderActivities>({
+  return proxyActivities<Required<ProviderActivities>>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
     startToCloseTimeout: '5 minutes',
     scheduleToStartTimeout: '1 minute',
@@ -62,10 +69,26 @@ export async function deleteVm(
   }
 }
 
-/** What the provider finds wrong with a place in which VMs are to be made. A failure is an answer. */
-export async function validateClass({ provider, credentials, ...place }: Place): Promise<readonly string[] | Failure> {
+/** What the provider says of a place in which VMs are to be made. A failure is an answer. */
+export async function validateClass({ provider, credentials, ...place }: Place) {
   try {
-    return readProblems(await cloudActivities(provider).validateClass({ ...place, credentials: [...credentials] }));
+    const request = { ...place, credentials: [...credentials] };
+    return readClassVerdict(await cloudActivities(provider).validateClass(request));
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return withProvider(toFailure(error), provider);
+  }
+}
+
+/** Changes the tags of a VM, behind what machines wait for. Answers with the failure, if there is one. */
+export async function updateVm(
+  { provider, credentials, ...place }: Place,
+  change: Omit<UpdateVmRequest, keyof Place | 'removedTags'> & { readonly removedTags: readonly string[] },
+): Promise<Failure | undefined> {
+  try {
+    const request = { ...place, ...change, removedTags: [...change.removedTags], credentials: [...credentials] };
+    await cloudActivities(provider, { priorityKey: 5 }).updateVm(request);
+    return undefined;
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     return withProvider(toFailure(error), provider);

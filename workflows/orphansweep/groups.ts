@@ -2,6 +2,7 @@
 import type { SweptSource } from '../../api/model/sweep.ts';
 import { providerKey } from '../../api/names.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from '../calls/failure.ts';
+import { inParallel } from '../calls/parallel.ts';
 import { cloudActivities } from '../calls/provider.ts';
 import type { Look } from './plan.ts';
 
@@ -14,18 +15,6 @@ export interface Group {
   failure?: Failure;
   first?: Look;
   second?: Look;
-}
-
-/** Calls to providers, or to Kubernetes, that a sweep makes at once. */
-export const concurrency = 20;
-
-/** Runs something for every item, `concurrency` at once. */
-export async function inParallel<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  const runOneByOne = async () => {
-    for (const item of queue) await run(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, runOneByOne));
 }
 
 /** Activities of a provider, behind those that machines wait for. */

@@ -5,9 +5,10 @@
 import { sleep } from '@temporalio/workflow';
 import type { ListedResource, PastSweeps } from '../../api/model/sweep.ts';
 import { vmOf } from '../../api/provider-id.ts';
+import { inParallel } from '../calls/parallel.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { brake, doubtsOf, hasFallen } from './brake.ts';
-import { ask, cloudOf, formGroups, type Group, inParallel, scopeOf } from './groups.ts';
+import { ask, cloudOf, formGroups, type Group, scopeOf } from './groups.ts';
 import { holdAtBrake } from './hold.ts';
 import type { SweepInput, SweepReport } from './messages.ts';
 import { withoutMachine } from './ownership.ts';

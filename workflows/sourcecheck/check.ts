@@ -19,10 +19,11 @@ export type CheckResult = { readonly problems: readonly string[] } | { readonly 
 export async function sourceCheck(ref: ObjectRef): Promise<CheckResult> {
   try {
     const { version, cloud, problem } = await readSource(ref, ref.name);
-    const found = cloud === undefined ? [] : await validateClass(cloud);
+    const found = cloud === undefined ? { problems: [] } : await validateClass(cloud);
     if ('code' in found) return { failure: found };
-    const problems = problem === undefined ? found : [problem, ...found];
-    await writeVerdict(ref, { version, problems: [...problems] });
+    const problems = problem === undefined ? found.problems : [problem, ...found.problems];
+    const tags = 'tags' in found ? found.tags : undefined;
+    await writeVerdict(ref, { version, problems, ...(tags && { tags }) });
     return { problems };
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
