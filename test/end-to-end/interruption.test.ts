@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import { machines } from '../../api/gardener/resources.ts';
+import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { verdictOf } from '../../api/verdict.ts';
 import { events, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { update } from '../../kube/update.ts';
+import { interruptionScheduleId } from '../../temporal/schedules.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
@@ -17,7 +19,8 @@ describe('a VM that is about to be taken away', () => {
 
   beforeAll(async () => {
     // The kubelets report once and no more, so that what a test writes into a Node stays.
-    millwright = await startInstallation({ cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 } });
+    const cloud = { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 };
+    millwright = await startInstallation({ flags: ['--interruption-check-period', '1s'], cloud });
     millwright.recordAs('interruption');
   }, 120_000);
   afterAll(async () => {
@@ -80,8 +83,13 @@ describe('a VM that is about to be taken away', () => {
     return own.map(({ note }) => note);
   }
 
+  async function providerSpecOf(name: string): Promise<object> {
+    const { providerSpec } = await millwright.control.get(machineClasses, { namespace: millwright.namespace, name });
+    return providerSpec as object;
+  }
+
   /** Has the VM of one of three machines taken, and expects what follows. */
-  async function expectReplaced(deployment: string, take: (ref: ObjectRef) => Promise<void>, note: string) {
+  async function expectReplaced(deployment: string, take: (ref: ObjectRef) => Promise<void>, because: string) {
     const before = await untilRunning(deployment, 3);
     const [first, ...others] = before.map((machine) => refOf(machine));
     const taken = first!;
@@ -95,7 +103,7 @@ describe('a VM that is about to be taken away', () => {
     expect(await vmStates(taken)).toEqual(['running']);
     const uids = after.map(({ metadata }) => metadata.uid);
     expect(uids).toEqual(expect.arrayContaining(others.map(({ uid }) => uid)));
-    expect(await notesOf(taken)).toEqual([note]);
+    expect(await notesOf(taken)).toEqual([`the VM is about to be taken away: node ${taken.name} has ${because}`]);
 
     await letGo(taken);
     await millwright.untilGone(taken);
@@ -106,10 +114,55 @@ describe('a VM that is about to be taken away', () => {
 
   it('is drained and replaced when its Node has the taint of a termination handler, and no other machine is', async () => {
     await millwright.createDeployment('tainted', 3);
-    const { name } = refOf((await untilRunning('tainted', 3))[0]!);
-    const note = `the VM is about to be taken away: node ${name} has the taint ${spotTaint}`;
+    await expectReplaced('tainted', (ref) => setTaint(ref.name, spotTaint), `the taint ${spotTaint}`);
+  }, 120_000);
 
-    await expectReplaced('tainted', (ref) => setTaint(ref.name, spotTaint), note);
+  it('is drained and replaced when the cloud says so, and no other machine is', async () => {
+    const { control, cloud, namespace } = millwright;
+    await millwright.createClass('spot', { providerSpec: { ...(await providerSpecOf('small')), spot: true } });
+    const template = {
+      metadata: { labels: { [labels.name]: 'spot' } },
+      spec: { class: { kind: 'MachineClass', name: 'spot' } },
+    };
+    await millwright.createDeployment('spot', 3, { template });
+    const plain = await millwright.createMachine('plain');
+    await millwright.untilPhase(plain, 'Running');
+
+    const interrupt = async (ref: ObjectRef) => cloud.interruptVm((await millwright.vmsOf(ref))[0]!.id, 60_000);
+    await expectReplaced('spot', interrupt, 'the taint millwright.dev/vm-interrupted (interrupted)');
+
+    expect(await vmStates(plain)).toEqual(['running']);
+    expect(phaseOf(await control.get(machines, plain))).toBe('Running');
+    await control.delete(machines, plain);
+    await control.delete(machineDeployments, { namespace, name: 'spot' });
+    await control.delete(machineClasses, { namespace, name: 'spot' });
+  }, 120_000);
+
+  it('is asked for only while there is a class whose VMs may be taken away', async () => {
+    const { control, temporal, namespace } = millwright;
+    const isScheduled = () =>
+      temporal.schedule
+        .getHandle(interruptionScheduleId(namespace))
+        .describe()
+        .then(
+          () => true,
+          () => false,
+        );
+    const untilScheduled = (wanted: boolean) =>
+      until(`scheduled: ${wanted}`, async () => (await isScheduled()) === wanted, {
+        describe: () => millwright.story(),
+      });
+    await untilScheduled(false);
+
+    await millwright.createClass('other', { providerSpec: await providerSpecOf('small') });
+    await until('the class is checked', async () => {
+      return verdictOf(await control.get(machineClasses, { namespace, name: 'other' })) !== undefined;
+    });
+    expect(await isScheduled()).toBe(false);
+    await millwright.createClass('spare', { providerSpec: { ...(await providerSpecOf('small')), spot: true } });
+    await untilScheduled(true);
+    await control.delete(machineClasses, { namespace, name: 'spare' });
+    await untilScheduled(false);
   }, 120_000);
 
   it('makes a Machine without an owner Failed, which is left alone, until its Node says so no more', async () => {

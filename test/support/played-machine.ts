@@ -339,6 +339,10 @@ function playCluster(
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
     uncordonNode: noted('uncordonNode', () => true),
+    markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {
+      if (cluster.node.state === 'present') cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
+      return cluster.node;
+    }),
     tearDown: noted('tearDown', (_ref, _seen, { nodeNames }) => {
       for (const name of nodeNames) removeNode(name);
       return true;
