@@ -1,7 +1,8 @@
 /** A Machine whose VM is about to be taken away. */
 import { describe, expect, it } from '@jest/globals';
-import { eventually, setUpMachine } from '../../../test/support/played-machine.ts';
-import { skipDrainSignal } from '../messages.ts';
+import { eventually, refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
+import { retryNowSignal } from '../../messages.ts';
+import { interruptedSignal, skipDrainSignal } from '../messages.ts';
 
 const { cluster, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning } = setUpMachine();
 
@@ -21,6 +22,45 @@ const failure = {
   isTimed: false,
   event: { reason: 'VmInterrupted', note: `the VM is about to be taken away: node node-1 has ${taint}` },
 };
+
+describe('a Machine whose VM the cloud is about to take away', () => {
+  const reason = 'marked-for-termination';
+  const say = (providerID: string) => workflow().signal(interruptedSignal, { providerID, reason });
+
+  it('has the taint written on its Node, and has failed', async () => {
+    await startRunning();
+    await say(`played:///elsewhere/${vm.providerID.split('/').at(-1)}`); // another place: it is the same VM
+    await eventually(() => cluster.machine.stage === 'failed');
+    const note = `the VM is about to be taken away: node node-1 has the taint x (${reason})`;
+    expect(cluster.synced.at(-1)).toMatchObject({ event: { reason: 'VmInterrupted', note } });
+
+    await say(vm.providerID); // the next check says it again
+    await described();
+    expect(cluster.steps.filter((step) => step === 'markInterrupted')).toHaveLength(1);
+  });
+
+  it('writes nothing about the VM that it had before', async () => {
+    await startRunning();
+    await say('played:///vm-of-old');
+    await described();
+    await observe();
+    await eventually(async () => (await described()).doing === 'running');
+    expect(cluster.steps).not.toContain('markInterrupted');
+    expect(cluster.machine.stage).toBe('running');
+  });
+
+  it('waits for the API server of its Node, and writes it then', async () => {
+    await startRunning();
+    let isDown = true;
+    cluster.before = (step) => step === 'markInterrupted' && isDown && refuse('Unavailable');
+    await say(vm.providerID);
+    await eventually(async () => (await described()).blockedOn === 'KubernetesApi');
+    expect(cluster.machine.stage).toBe('running');
+    isDown = false;
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.stage === 'failed');
+  });
+});
 
 describe('a Machine whose Node says that its VM is about to be taken away', () => {
   it('has failed at once, though the Node is healthy, and writes that once', async () => {
