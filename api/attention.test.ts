@@ -73,9 +73,19 @@ const anyMachine: fc.Arbitrary<MachineSnapshot> = fc
     };
   });
 const anyPresent = fc
-  .record({ deleting: fc.boolean(), managed: fc.boolean(), startingUp: fc.boolean(), conditions: anyConditions })
-  .map((part) => ({ ...node, ...part }));
+  .record({
+    deleting: fc.boolean(),
+    managed: fc.boolean(),
+    startingUp: fc.boolean(),
+    interrupted: fc.boolean(),
+    conditions: anyConditions,
+  })
+  .map(({ interrupted, ...part }) => ({ ...node, ...part, ...(interrupted && { interruption: 'the taint a' }) }));
 const anyNode: fc.Arbitrary<NodeView> = fc.oneof(fc.constant(absent), fc.constant(unknown), anyPresent);
+
+function isInterrupted(view: NodeView): boolean {
+  return view.state === 'present' && view.interruption !== undefined;
+}
 
 /**
  * What the workflow of a machine past its creation writes when it is woken: the finalizer, then what its Node says. Null
@@ -118,6 +128,7 @@ describe('attention', () => {
       { ...node, conditions: { Ready: 'True', DiskPressure: 'True' } },
       ['nodeHealth'],
     ],
+    ['a node whose VM is about to be taken away', {}, { ...node, interruption: 'a taint' }, ['nodeHealth']],
     ['a failed machine whose node is healthy again', { stage: 'failed' }, node, ['nodeHealth']],
     ['an unhealthy node that has recovered', { stage: 'unhealthy' }, node, ['stage', 'nodeHealth']],
   ])('notices %s', (_, change, view, found) => {
@@ -193,12 +204,30 @@ describe('stageByNode', () => {
   it('[mcm 31 partly] [mcm 33 partly] makes only a running machine unhealthy, and any with a healthy node running', () => {
     fc.assert(
       fc.property(anyMachine, fc.oneof(fc.constant(absent), anyPresent), (seen, view) => {
-        fc.pre(seen.stage !== 'updating');
+        fc.pre(seen.stage !== 'updating' && !isInterrupted(view));
         const healthy = view.state === 'present' && isHealthy(view, seen.limits.nodeConditions);
         const isNewcomer = seen.stage !== 'running' && seen.stage !== 'unhealthy';
         const mayRun = healthy && !(isNewcomer && view.startingUp);
         const unhealthy = seen.stage === 'running' && !healthy ? 'unhealthy' : seen.stage;
         expect(stageByNode(seen, view)).toBe(mayRun ? 'running' : unhealthy);
+      }),
+    );
+  });
+
+  it.each<[MachineStage, MachineStage]>([
+    ['new', 'failed'],
+    ['creating', 'failed'],
+    ['joining', 'failed'],
+    ['available', 'failed'],
+    ['running', 'failed'],
+    ['unhealthy', 'failed'],
+    ['failed', 'failed'],
+    ['deleting', 'deleting'],
+    ['updating', 'updating'],
+  ])('makes of a machine in stage %s whose VM is about to be taken away one in stage %s', (stage, then) => {
+    fc.assert(
+      fc.property(anyMachine, anyPresent, (seen, view) => {
+        expect(stageByNode({ ...seen, stage }, { ...view, interruption: 'the taint a' })).toBe(then);
       }),
     );
   });

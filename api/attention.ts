@@ -53,12 +53,14 @@ export function isHealthy(
 }
 
 /**
- * The stage that a machine should be in by its Node. Unhealthy or without its Node, `running` becomes `unhealthy`; a
- * healthy Node makes it `running`, the first time only when it is not starting up any more. An unknown Node changes nothing.
+ * The stage that a machine should be in by its Node. Where that says that its VM is about to be taken away, it has
+ * `failed`. Unhealthy or without its Node, `running` becomes `unhealthy`; a healthy Node makes it `running`, the first time
+ * only when it is not starting up any more. An unknown Node changes nothing.
  */
 export function stageByNode(machine: MachineSnapshot, node: NodeView): MachineStage {
   const { stage, limits } = machine;
   if (node.state === 'unknown' || stage === 'updating') return stage;
+  if (node.state === 'present' && node.interruption !== undefined) return stage === 'deleting' ? stage : 'failed';
   if (node.state === 'absent' || !isHealthy(node, limits.nodeConditions))
     return stage === 'running' ? 'unhealthy' : stage;
   return node.startingUp && stage !== 'unhealthy' ? stage : 'running';

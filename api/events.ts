@@ -37,6 +37,10 @@ export const machineEvents = {
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time.' },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
+  VmInterrupted: {
+    type: 'Warning',
+    when: 'The Node or the cloud says that the VM is about to be taken away: the Machine has failed.',
+  },
   NodeDeleted: {
     type: 'Normal',
     when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM. Not in the API of Gardener, where the Machine is deleted.',

@@ -28,6 +28,8 @@ export const names = {
   verdict: `${prefix}verdict`,
   /** Annotation on a source of machines: JSON of the tags that all its VMs have; null for one that only some may have. */
   vmTags: `${prefix}vm-tags`,
+  /** Taint of a Node whose VM the cloud is about to take away. Its value is the reason in the cloud's words. */
+  vmInterrupted: `${prefix}vm-interrupted`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */

@@ -47,6 +47,54 @@ describe('toNodeSnapshot', () => {
   });
 });
 
+describe('the interruption of a Node', () => {
+  const condition = (type: string, message: string, status = 'True') => ({ type, status, message });
+  const preempt = 'Preempt Scheduled: Sat, 01 Aug 2026 05:41:02 GMT. EventId: 1';
+  const interruptionOf = (taints: { key: string; value?: string }[], conditions: ReturnType<typeof condition>[] = []) =>
+    toNodeSnapshot(
+      marks,
+      { metadata: { name: 'n', uid: 'u', resourceVersion: '1' }, spec: { taints }, status: { conditions } },
+      'm',
+    ).interruption;
+
+  it.each([
+    ['aws-node-termination-handler/spot-itn', '17e6c1'],
+    ['aws-node-termination-handler/scheduled-maintenance', '17e6c1'],
+    ['aws-node-termination-handler/asg-lifecycle-termination', '17e6c1'],
+    ['cloud.google.com/impending-node-termination', ''],
+  ])('is the taint %s', (key, value) => {
+    expect(interruptionOf([{ key: 'other' }, { key, value }])).toBe(`the taint ${key}`);
+  });
+
+  it('is our own taint, with its value', () => {
+    const text = 'the taint millwright.dev/vm-interrupted (marked-for-termination)';
+    expect(interruptionOf([{ key: 'millwright.dev/vm-interrupted', value: 'marked-for-termination' }])).toBe(text);
+  });
+
+  it.each([
+    [condition('VMEventScheduled', preempt), 'the condition VMEventScheduled (Preempt)'],
+    [condition('VMEventScheduled', 'Preempt Started: .'), 'the condition VMEventScheduled (Preempt)'],
+    [condition('VMEventScheduled', 'Terminate Scheduled: soon'), 'the condition VMEventScheduled (Terminate)'],
+    [condition('PreemptionScheduled', preempt), 'the condition PreemptionScheduled (Preempt)'],
+    [condition('VMEventScheduled', 'Preempt Scheduled: an hour later'), 'the condition VMEventScheduled (Preempt)'],
+  ])('is the condition %j, without its time', (one, text) => {
+    expect(interruptionOf([], [condition('Ready', 'ready'), one])).toBe(text);
+  });
+
+  it.each([
+    [[{ key: 'aws-node-termination-handler/rebalance-recommendation' }], []],
+    [[{ key: 'node.kubernetes.io/unschedulable' }], []],
+    [[], [condition('VMEventScheduled', 'VM has no scheduled event', 'False')]],
+    [[], [condition('VMEventScheduled', preempt, 'False')]],
+    [[], [condition('VMEventScheduled', 'Reboot Scheduled: soon')]],
+    [[], [condition('VMEventScheduled', 'Freeze Scheduled: soon')]],
+    [[], [condition('PreemptionScheduled', 'SpotRebalanceRecommendation Advisory: Preempt Scheduled: soon')]],
+    [[], [condition('Other', preempt)]],
+  ])('is not %j %j', (taints, conditions) => {
+    expect(interruptionOf(taints, conditions)).toBeUndefined();
+  });
+});
+
 describe('toStatuses', () => {
   it('keeps types and statuses alone, so that heartbeats change nothing', () => {
     const condition = fc.record({

@@ -199,8 +199,33 @@ export const ClassVerdict = z.object({
       'Tags that the VMs of the class get. When they change, `updateVm` is called for its Machines. Left out: the provider ' +
         'has no `updateVm`.',
     ),
+  interruptible: z
+    .boolean()
+    .optional()
+    .describe(
+      'Whether the cloud may take VMs of the class away again, as spot VMs. Where true, `listInterruptions` is called with ' +
+        'the request. Left out: it may not, or the provider has no `listInterruptions`.',
+    ),
 });
 export type ClassVerdict = z.infer<typeof ClassVerdict>;
+
+/** Input of the optional `listInterruptions`: VMs that the cloud is about to take away, as far as the credentials can see. */
+export const ListInterruptionsRequest = z.object({
+  ...cloudScope,
+  page: z.string().optional().describe('`nextPage` of the answer before; left out for the first page.'),
+});
+export type ListInterruptionsRequest = z.infer<typeof ListInterruptionsRequest>;
+
+/** A VM that the cloud is about to take away. */
+export const Interruption = z.object({
+  providerID: nonEmpty.describe('Of the VM. One without a Machine is ignored.'),
+  reason: nonEmpty.describe('In a word of the cloud, such as `marked-for-termination`.'),
+});
+export type Interruption = z.infer<typeof Interruption>;
+
+/** Result of `listInterruptions`. */
+export const InterruptionPage = z.object({ items: z.array(Interruption), nextPage: z.string().optional() });
+export type InterruptionPage = z.infer<typeof InterruptionPage>;
 
 /** Input of `volumeIds`. */
 export const VolumeIdsRequest = z.object({
@@ -238,4 +263,5 @@ export interface ProviderActivities {
   validateClass(request: ValidateClassRequest): Promise<ClassVerdict>;
   volumeIds(request: VolumeIdsRequest): Promise<VolumeIds>;
   updateVm?(request: UpdateVmRequest): Promise<void>;
+  listInterruptions?(request: ListInterruptionsRequest): Promise<InterruptionPage>;
 }

@@ -8,6 +8,12 @@ export const Verdict = z.object({
   version: z.string().describe('Of the source and its Secrets. The verdict counts only for this one.'),
   problems: z.array(z.string()).describe('Empty: accepted.'),
   tags: z.record(z.string(), z.string()).optional().describe('Of its VMs. Left out where the provider changes none.'),
+  interruptionScope: z
+    .string()
+    .optional()
+    .describe(
+      'Equal for sources whose interruptions are listed together. Left out where none of its VMs is taken away.',
+    ),
 });
 export type Verdict = z.infer<typeof Verdict>;
 

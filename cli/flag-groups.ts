@@ -39,7 +39,7 @@ export const electionFlags = [
 ] as const;
 
 /** What only the leading controllers need. */
-export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod'] as const;
+export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod', 'interruptionCheckPeriod'] as const;
 
 /** Workers. */
 export const workersFlags = [

@@ -212,6 +212,13 @@ export const flags = {
       'How often the clouds are swept for orphans: VMs, disks, NICs, ports and addresses that carry our tags and have no Machine. 0s: only on demand, and when a deleted class waits for a sweep.',
     schema: duration.refine((seconds) => seconds === 0 || seconds >= 1, 'give 0s, or at least 1s'),
   },
+  interruptionCheckPeriod: {
+    value: 'duration',
+    default: '1m',
+    description:
+      'How often clouds are asked which VMs they are about to take away, while there is a class whose VMs they may take, as spot VMs. 0s: never.',
+    schema: duration.refine((seconds) => seconds === 0 || seconds >= 1, 'give 0s, or at least 1s'),
+  },
   orphanConfirmAfter: {
     value: 'duration',
     default: '2m',

@@ -45,6 +45,7 @@ export interface ControllerContext {
   readonly defaults: MachineLimits;
   /** How often clouds are swept for resources without a Machine; 0: only on demand. */
   readonly sweepPeriodSeconds: number;
+  readonly interruptionPeriodSeconds: number;
   /** Time between two resyncs, ms. */
   readonly resyncMs: number;
   readonly events: EventRecorder;

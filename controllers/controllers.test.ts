@@ -102,10 +102,11 @@ describe('the controller of machines', () => {
     stores.machines.put({ metadata, status: { currentStatus: { phase }, conditions } } as Machine);
     await controller.handle('n/m');
   }
-  async function seeNode(status: string): Promise<void> {
+  async function seeNode(status: string, taints: readonly object[] = []): Promise<void> {
     const own = { finalizers: [finalizers.node], labels: { [labels.machineName]: 'm' } };
     const metadata = { ...meta('node', own), namespace: undefined };
-    stores.nodes.put({ metadata, status: { conditions: [{ type: 'Ready', status }] } } as unknown as Node);
+    const conditions = [{ type: 'Ready', status }];
+    stores.nodes.put({ metadata, spec: { taints }, status: { conditions } } as unknown as Node);
     await controller.handle('n/m');
   }
   const id = 'i/machine/n/m/m-uid';
@@ -139,6 +140,20 @@ describe('the controller of machines', () => {
 
     await seeNode('False');
     expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+  });
+
+  it('signals once that the VM of a Node is about to be taken away, and no taint that says nothing of it', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    sent = [];
+    const other = { key: 'example.com/other', effect: 'NoSchedule' };
+    await seeNode('True', [other]);
+    expect(sent).toEqual([]);
+
+    const taint = { key: 'aws-node-termination-handler/spot-itn', effect: 'NoSchedule' };
+    await seeNode('True', [taint]);
+    await seeNode('True', [other, { ...taint, value: 'event-1' }]);
+    expect(sent).toEqual([`signal ${id}`]);
   });
 
   it('refreshes a deleted machine when our finalizer is off and other finalizers keep the object', async () => {

@@ -6,7 +6,8 @@ import type { NodeView } from '../api/model/node.ts';
 import { toNodeView } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
-import { signalMachine, startWorkflow, workflowId } from '../temporal/workflows.ts';
+import { workflowId } from '../api/workflow-id.ts';
+import { signalMachine, startWorkflow } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
@@ -166,8 +167,8 @@ function toSignalled(
 /** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */
 function nodeText(node: NodeView): string {
   if (node.state !== 'present') return node.state;
-  const { uid, deleting, conditions, startingUp } = node;
-  return JSON.stringify([uid, deleting, conditions, startingUp]);
+  const { uid, deleting, conditions, startingUp, interruption } = node;
+  return JSON.stringify([uid, deleting, conditions, startingUp, interruption]);
 }
 
 function isChanged(before: Signalled, now: Signalled): boolean {

@@ -11,10 +11,10 @@ import { createCountsController } from './counts.ts';
 import { createMachineController } from './machines.ts';
 import { createOwnerController } from './owners.ts';
 import { createQueue } from './queue.ts';
+import { createInterruptionScheduleController, createSweepScheduleController } from './schedules.ts';
 import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
-import { createSweepScheduleController } from './sweep-schedule.ts';
 import { startWatches } from './watches.ts';
 
 /** Each is a file of its own; the order does not matter. */
@@ -25,6 +25,7 @@ const controllers = [
   createSourceController,
   createSourceCheckController,
   createSweepScheduleController,
+  createInterruptionScheduleController,
   createStaleWorkflowFinder,
 ];
 
@@ -39,6 +40,8 @@ export interface ControllersOptions {
   readonly defaults: MachineLimits;
   /** How often clouds are swept for resources without a Machine; 0: only on demand. */
   readonly sweepPeriodSeconds: number;
+  /** How often clouds are asked for VMs that they are about to take away, where they may take any; 0: never. */
+  readonly interruptionPeriodSeconds: number;
   /** Resolves when this process is the one that acts. Until then caches are filled, and nothing is written or sent. */
   readonly leading: Promise<void>;
   readonly logger: Logger;

@@ -1,6 +1,7 @@
 /** Finds open workflows that no event concerns: their object is gone, or is in another phase than they show. */
 import type { KubeObject } from '../api/objects.ts';
-import { listOpenWorkflows, type WorkflowKind, workflowId } from '../temporal/workflows.ts';
+import { type WorkflowKind, workflowId } from '../api/workflow-id.ts';
+import { listOpenWorkflows } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { refOf } from './objects.ts';
 import { isKnownLone } from './owners.ts';

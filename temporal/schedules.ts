@@ -54,18 +54,60 @@ export async function ensureSweepSchedule(
   to: Installation,
   of: SweepNamespace & { readonly periodSeconds: number },
 ): Promise<void> {
-  const handle = to.client.schedule.getHandle(sweepScheduleId(to.name));
-  const wanted = scheduleOf(to, of);
   await Promise.all(turns.map((turn) => nudge(to.client, sweepIdFor(to.name, turn))));
+  const scheduleId = sweepScheduleId(to.name);
+  const action = { workflowType, ...startOptions(to, { ...namespaceOf(of), dryRun: false }) };
+  const present = await ensureSchedule(to, scheduleId, of.periodSeconds, action);
+  const last = present?.info.recentActions.at(-1); // servers need not report whether it still runs
+  if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
+}
+
+/** Id of the Schedule of the checks for interruptions. Its workflows have this id with a time appended. */
+export function interruptionScheduleId(installation: string): string {
+  return `${installation}/interruptions`;
+}
+
+/** A check that has not ended by then is given up, ms: others follow. */
+const interruptionTimeoutMs = 10 * 60_000;
+
+/** Creates or updates the Schedule of the checks for interruptions, or deletes it where the period is 0. */
+export async function ensureInterruptionSchedule(
+  to: Installation,
+  of: SweepNamespace & { readonly periodSeconds: number },
+): Promise<void> {
+  await ensureSchedule(to, interruptionScheduleId(to.name), of.periodSeconds, {
+    workflowType: 'interruptionCheck',
+    taskQueue: to.name,
+    args: [ofInstallation(to, namespaceOf(of))],
+    retry: retryOfFailedRun,
+    workflowExecutionTimeout: interruptionTimeoutMs,
+    staticSummary: 'check for interruptions',
+    typedSearchAttributes: [{ key: installationKey, value: to.name }],
+  });
+}
+
+function namespaceOf({ dialect, namespace }: SweepNamespace): SweepNamespace {
+  return { dialect, namespace };
+}
+
+/** Has a Schedule as it is wanted; without a period there is none. Answers the one that was there. */
+async function ensureSchedule(
+  to: Installation,
+  scheduleId: string,
+  periodSeconds: number,
+  action: Action,
+): Promise<ScheduleDescription | undefined> {
+  const handle = to.client.schedule.getHandle(scheduleId);
+  const wanted = scheduleOf(to, scheduleId, periodSeconds, action);
   try {
     const present = await handle.describe();
-    if (of.periodSeconds === 0) await handle.delete();
+    if (periodSeconds === 0) await handle.delete();
     else if (!isAsWanted(present, wanted)) await handle.update(({ state }) => ({ ...wanted, state }));
-    const last = present.info.recentActions.at(-1); // servers need not report whether it still runs
-    if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
+    return present;
   } catch (error) {
     if (!(error instanceof ScheduleNotFoundError)) throw error;
-    if (of.periodSeconds > 0) await create(to.client, to.name, wanted);
+    if (periodSeconds > 0) await create(to.client, scheduleId, wanted);
+    return undefined;
   }
 }
 
@@ -84,27 +126,25 @@ async function nudge(client: Client, workflowId: string): Promise<void> {
   }
 }
 
-async function create(client: Client, installation: string, wanted: ReturnType<typeof scheduleOf>): Promise<void> {
+async function create(client: Client, scheduleId: string, wanted: ReturnType<typeof scheduleOf>): Promise<void> {
   try {
-    const scheduleId = sweepScheduleId(installation);
     await withSearchAttributes(client, () => client.schedule.create({ scheduleId, ...wanted }));
   } catch (error) {
     if (!(error instanceof ScheduleAlreadyRunning)) throw error;
   }
 }
 
-function scheduleOf(
-  to: Installation,
-  { dialect, namespace, periodSeconds }: SweepNamespace & { readonly periodSeconds: number },
-) {
+/** What a Schedule starts. */
+interface Action extends Omit<ReturnType<typeof startOptions>, 'args'> {
+  readonly workflowType: string;
+  readonly args: SweepNamespace[];
+  readonly workflowExecutionTimeout?: number;
+}
+
+function scheduleOf(to: Installation, scheduleId: string, periodSeconds: number, action: Action) {
   return {
     spec: { intervals: [{ every: periodSeconds * 1_000 }] },
-    action: {
-      type: 'startWorkflow' as const,
-      workflowType,
-      workflowId: sweepScheduleId(to.name),
-      ...startOptions(to, { dialect, namespace, dryRun: false }),
-    },
+    action: { type: 'startWorkflow' as const, workflowId: scheduleId, ...action },
     policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: catchupWindowMs },
     typedSearchAttributes: [{ key: installationKey, value: to.name }],
   };
@@ -126,7 +166,7 @@ function isAsWanted(present: ScheduleDescription, wanted: ReturnType<typeof sche
     [
       wanted.spec.intervals.map(({ every }) => every),
       'startWorkflow',
-      workflowType,
+      wanted.action.workflowType,
       wanted.action.taskQueue,
       wanted.action.args,
       wanted.action.retry.maximumInterval,

@@ -4,6 +4,7 @@ import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { boundary } from '../activities/boundary.ts';
 import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
+import { createInterruptionActivities } from '../activities/interruptions.ts';
 import { createDrainActivities } from '../activities/machine/drain.ts';
 import { createMachineActivities } from '../activities/machine/index.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
@@ -155,6 +156,7 @@ async function createInstallationWorker(
       ...createOwnerActivities({ ...options, events }),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createVerdictActivities({ ...options, events }),
+      ...createInterruptionActivities(options),
       ...createVmTagsActivities({ ...options, events }),
       ...createFailedRunActivities({ ...options, events }),
     },

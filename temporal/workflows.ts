@@ -8,6 +8,7 @@ import type { MachineObservation, MachineSnapshot } from '../api/model/machine.t
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { searchAttributes } from '../api/names.ts';
+import { type WorkflowKind, workflowId } from '../api/workflow-id.ts';
 import { observedSignal } from '../workflows/machine/messages.ts';
 import { refreshSignal, retryNowSignal } from '../workflows/messages.ts';
 import { ownerObservedSignal } from '../workflows/rollout/messages.ts';
@@ -34,25 +35,13 @@ export const retryOfFailedRun = {
   maximumInterval: 60_000,
 } as const;
 
-/** Kind of an object that has a workflow. */
-export type WorkflowKind = 'Machine' | 'MachineDeployment' | 'MachineSet';
-
-const types = {
-  Machine: { workflow: 'machine', id: 'machine' },
-  MachineDeployment: { workflow: 'rollout', id: 'rollout' },
-  MachineSet: { workflow: 'machineSet', id: 'machine-set' },
-} as const;
+const types = { Machine: 'machine', MachineDeployment: 'rollout', MachineSet: 'machineSet' } as const;
 
 const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
 const installationKey = keyword(searchAttributes.installation);
 const deploymentKey = keyword(searchAttributes.deployment);
 const revisionKey = keyword(searchAttributes.revision);
 const phaseKey = keyword(searchAttributes.phase);
-
-/** Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own. */
-export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
-  return `${installation}/${types[kind].id}/${namespace}/${name}/${uid}`;
-}
 
 /**
  * Starts the workflow of an object unless it is open; an open workflow gets no event.
@@ -61,7 +50,7 @@ export function workflowId(installation: string, kind: WorkflowKind, { namespace
 export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, seen?: MachineObservation) {
   const { args, ...options } = startOptions(to, kind, ref, seen?.machine);
   await withSearchAttributes(to.client, () =>
-    to.client.workflow.start(types[kind].workflow, { ...options, args: seen === undefined ? args : [...args, seen] }),
+    to.client.workflow.start(types[kind], { ...options, args: seen === undefined ? args : [...args, seen] }),
   );
 }
 
@@ -105,7 +94,7 @@ export async function startTagUpdate(to: Installation, ref: ObjectRef): Promise<
 /** Signals an observation to the workflow of a machine, and starts it if it is not open. */
 export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>
-    to.client.workflow.signalWithStart(types.Machine.workflow, {
+    to.client.workflow.signalWithStart(types.Machine, {
       ...startOptions(to, 'Machine', ref, seen.machine),
       signal: observedSignal,
       signalArgs: [seen],
@@ -116,7 +105,7 @@ export async function signalMachine(to: Installation, ref: ObjectRef, seen: Mach
 /** Signals an observation to the workflow of an owner, and starts it if it is not open. */
 export async function signalOwner(to: Installation, ref: ObjectRef, seen: OwnerView): Promise<void> {
   await withSearchAttributes(to.client, () =>
-    to.client.workflow.signalWithStart(types[seen.kind].workflow, {
+    to.client.workflow.signalWithStart(types[seen.kind], {
       ...startOptions(to, seen.kind, ref),
       signal: ownerObservedSignal,
       signalArgs: [seen],
@@ -174,7 +163,7 @@ export interface OpenWorkflow {
 
 /** The open workflows of an installation's objects, by a list of the server that may be some seconds behind. */
 export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[]> {
-  const workflows = Object.values(types).map(({ workflow }) => `'${workflow}'`);
+  const workflows = Object.values(types).map((type) => `'${type}'`);
   const ofObjects = `WorkflowType IN (${workflows.join(', ')})`;
   const query = `${searchAttributes.installation} = '${of.name}' AND ${ofObjects} AND ExecutionStatus = 'Running'`;
   const open: OpenWorkflow[] = [];

@@ -574,6 +574,39 @@ describe('[mcm 19 partly] isNodeTaken', () => {
   });
 });
 
+describe('markInterrupted', () => {
+  const taintsOf = async (name: string) => (await client.get(nodes, { name })).spec?.taints ?? [];
+  const others = [{ key: 'example.com/other', effect: 'NoSchedule' }];
+
+  async function tainted() {
+    const { metadata } = await newNode({});
+    await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'x:///zone/vm-1', taints: others } }));
+    const machine = await newMachine({ labels: { [labels.node]: metadata.name } });
+    return { name: metadata.name, ref: refOf(machine), seen: snapshotOf(machine) };
+  }
+
+  it('adds a taint beside those of others, once, with the reason as far as a taint can say it', async () => {
+    const { name, ref, seen } = await tainted();
+    const interruption = 'the taint millwright.dev/vm-interrupted (marked-for-termination)';
+
+    const node = await activities.markInterrupted(ref, seen, 'marked for termination!');
+    expect(node).toMatchObject({ state: 'present', name, interruption });
+    const added = { key: 'millwright.dev/vm-interrupted', value: 'marked-for-termination', effect: 'NoSchedule' };
+    expect(await taintsOf(name)).toEqual([...others, added]);
+
+    expect(await activities.markInterrupted(ref, seen, 'another')).toMatchObject({ interruption });
+    expect(await taintsOf(name)).toEqual([...others, added]);
+  });
+
+  it('leaves a Node alone that another VM has registered under the name', async () => {
+    const { name, ref, seen } = await tainted();
+    expect(await activities.markInterrupted(ref, { ...seen, providerID: 'x:///zone/vm-2' }, 'soon')).toEqual({
+      state: 'absent',
+    });
+    expect(await taintsOf(name)).toEqual(others);
+  });
+});
+
 describe('removeNode', () => {
   it('removes the node of the machine, with our finalizer', async () => {
     const machine = await newMachine();

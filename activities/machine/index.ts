@@ -168,12 +168,13 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
-  const { viewNode, markNode, isNodeTaken, removeNode, uncordonNode } = createNodeActivities(deps);
+  const { viewNode, markNode, markInterrupted, isNodeTaken, removeNode, uncordonNode } = createNodeActivities(deps);
 
   return {
     readSource,
     ensureUserData,
     removeUserData,
+    markInterrupted,
     isNodeTaken,
     removeNode,
     uncordonNode,

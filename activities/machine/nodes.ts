@@ -3,13 +3,14 @@ import { dialectOf } from '../../api/dialects.ts';
 import type { MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { isConflict, isInvalid } from '../../kube/errors.ts';
 import { strategicMergePatch } from '../../kube/patch.ts';
-import { ignoreGoneOrChanged, orNull } from '../../kube/update.ts';
+import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { localRequest } from '../local-request.ts';
 
 /** @param deps `target` holds the Nodes. */
@@ -31,6 +32,18 @@ export function createNodeActivities({ target }: { readonly target: KubeClient }
      */
     async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
       return (await markSeenNode(ref, seen)) ?? readAndMarkNode(ref, machine);
+    },
+
+    /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */
+    async markInterrupted(ref: ObjectRef, machine: MachineSnapshot, reason: string): Promise<NodeView> {
+      const node = await findNode(ref, machine);
+      if (node === undefined || isOfAnother(node, machine.providerID)) return { state: 'absent' };
+      const { name, uid } = node.metadata;
+      const taint = { key: names.vmInterrupted, value: toLabelValue(reason), effect: 'NoSchedule' };
+      const addTaint = ({ spec: { taints = [] } = {} }: Node) =>
+        taints.some(({ key }) => key === taint.key) ? undefined : { spec: { taints: [...taints, taint] } };
+      const marked = await update(target, nodes, { name, uid }, addTaint, localRequest());
+      return toNodeView(dialectOf(ref.dialect).marks, marked, ref.name, machine.providerID);
     },
 
     /**
@@ -130,4 +143,10 @@ export function createNodeActivities({ target }: { readonly target: KubeClient }
     const metadata = { ...of, finalizers: [nodeFinalizer], labels: { [nodeMachineLabel]: ref.name } };
     return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
   }
+}
+
+/** A text as a value of labels and taints. */
+function toLabelValue(text: string): string {
+  const allowed = text.replaceAll(/[^A-Za-z0-9_.-]+/g, '-').slice(0, 63);
+  return allowed.replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '');
 }

@@ -3,6 +3,8 @@ import type {
   ClassVerdict,
   DeleteVmRequest,
   EnsureVmRequest,
+  InterruptionPage,
+  ListInterruptionsRequest,
   ListVmsRequest,
   SecretRef,
   UpdateVmRequest,
@@ -36,6 +38,7 @@ export interface Provider {
   validateClass(request: ValidateClassRequest, context: CallContext): Promise<ClassVerdict>;
   volumeIds(request: VolumeIdsRequest, context: CallContext): Promise<VolumeIds>;
   updateVm?(request: UpdateVmRequest, context: CallContext): Promise<void>;
+  listInterruptions?(request: ListInterruptionsRequest, context: CallContext): Promise<InterruptionPage>;
 }
 
 /** Decoded keys of a Secret. */

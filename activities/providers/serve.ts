@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import {
   DeleteVmRequest,
   EnsureVmRequest,
+  ListInterruptionsRequest,
   ListVmsRequest,
   type ProviderActivities,
   UpdateVmRequest,
@@ -31,5 +32,8 @@ export function createVmActivities(provider: Provider): ProviderActivities {
     validateClass: serve(ValidateClassRequest, provider.validateClass),
     volumeIds: serve(VolumeIdsRequest, provider.volumeIds),
     ...(provider.updateVm && { updateVm: serve(UpdateVmRequest, provider.updateVm) }),
+    ...(provider.listInterruptions && {
+      listInterruptions: serve(ListInterruptionsRequest, provider.listInterruptions),
+    }),
   };
 }

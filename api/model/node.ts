@@ -14,6 +14,8 @@ export interface NodeSnapshot {
   readonly conditions: ConditionStatuses;
   /** A taint says that its critical components are not ready: it does not count as joined. */
   readonly startingUp: boolean;
+  /** What on it says that its VM is about to be taken away, for people: `the taint <key>`. Left out: nothing does. */
+  readonly interruption?: string;
 }
 
 /**

@@ -39,6 +39,7 @@ export async function startControllersComponent(
     namespace: options.namespace,
     defaults: machineLimits(options),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
+    interruptionPeriodSeconds: options.interruptionCheckPeriod,
     leading: leadership.leading,
     logger,
   });

@@ -4,6 +4,8 @@ import {
   ClassVerdict,
   DeleteVmRequest,
   EnsureVmRequest,
+  InterruptionPage,
+  ListInterruptionsRequest,
   ListVmsRequest,
   type ProviderActivities,
   UpdateVmRequest,
@@ -24,6 +26,7 @@ export const activities = {
   validateClass: { request: ValidateClassRequest, result: ClassVerdict },
   volumeIds: { request: VolumeIdsRequest, result: VolumeIds },
   updateVm: { request: UpdateVmRequest, result: undefined },
+  listInterruptions: { request: ListInterruptionsRequest, result: InterruptionPage },
 } as const satisfies Record<keyof ProviderActivities, { request: z.ZodType; result: z.ZodType | undefined }>;
 
 /** Content of docs/reference/provider-contract.md. */

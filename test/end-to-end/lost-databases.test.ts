@@ -6,12 +6,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../../kube/update.ts';
-import { listOpenWorkflows, workflowId } from '../../temporal/workflows.ts';
+import { listOpenWorkflows } from '../../temporal/workflows.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { type Installation, isCached, phaseOf, startInstallation } from '../support/installation.ts';

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { DrainRequest } from '../../activities/machine/drain.ts';
 import { machines } from '../../api/gardener/resources.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { nodes, pods } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 

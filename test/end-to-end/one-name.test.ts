@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { NativeConnection } from '@temporalio/worker';
+import { workflowId } from '../../api/workflow-id.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
@@ -8,7 +9,7 @@ import { connectWorkers } from '../../temporal/connection.ts';
 import { type Workers } from '../../temporal/pausable-workers.ts';
 import { startSweep } from '../../temporal/schedules.ts';
 import { startWorkers } from '../../temporal/worker.ts';
-import { startWorkflow, workflowId } from '../../temporal/workflows.ts';
+import { startWorkflow } from '../../temporal/workflows.ts';
 import { progressQuery } from '../../workflows/orphansweep/messages.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { names, searchAttributes } from '../../api/names.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { nodes, type Secret, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import {
   fromSetup,

@@ -5,10 +5,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { preparePythonProvider } from '../support/python-provider.ts';
 import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';

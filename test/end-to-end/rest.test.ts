@@ -12,9 +12,9 @@ import { machineClasses, machineDeployments, machineSets, machines } from '../..
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { toNodeView } from '../../api/node.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { events, type Node, nodes, secrets } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';

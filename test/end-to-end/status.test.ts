@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { events } from '../../kube/core.ts';
-import { workflowId } from '../../temporal/workflows.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';

@@ -24,6 +24,7 @@ export function startControllersHere(
     namespace,
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     sweepPeriodSeconds: 0,
+    interruptionPeriodSeconds: 0,
     leading: Promise.resolve(),
     logger: recordingLogger(),
     resyncMs,

@@ -9,6 +9,7 @@ import { machineClasses, machineDeployments, machines } from '../../api/gardener
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
+import { type WorkflowKind, workflowId } from '../../api/workflow-id.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
@@ -16,7 +17,6 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { type WorkflowKind, workflowId } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { recordHistories } from '../replay/record.ts';
 import { type HostedMillwright, startHosted } from './hosted.ts';

@@ -10,7 +10,7 @@ import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type { MachineObservation, MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
-import type { NodeView } from '../../api/model/node.ts';
+import type { NodeSnapshot, NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
@@ -129,16 +129,17 @@ export function setUpMachine() {
     await workflow().signal(observedSignal, seen);
   }
 
-  const registerNode = () => {
+  const registerNode = (more: Pick<NodeSnapshot, 'interruption'> = {}) => {
     cluster.node = {
       ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
       ...{ conditions: { Ready: 'True' }, startingUp: false },
+      ...more,
     };
   };
 
   /** Lets the Node of the VM register, healthy. */
-  async function joinNode(): Promise<void> {
-    registerNode();
+  async function joinNode(more?: Pick<NodeSnapshot, 'interruption'>): Promise<void> {
+    registerNode(more);
     await observe();
   }
 
@@ -338,6 +339,10 @@ function playCluster(
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
     uncordonNode: noted('uncordonNode', () => true),
+    markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {
+      if (cluster.node.state === 'present') cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
+      return cluster.node;
+    }),
     tearDown: noted('tearDown', (_ref, _seen, { nodeNames }) => {
       for (const name of nodeNames) removeNode(name);
       return true;

@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Client, type ScheduleHandle } from '@temporalio/client';
+import { Client, type ScheduleHandle, ScheduleNotFoundError } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { connectClient, connectWorkers } from '../../temporal/connection.ts';
-import { ensureSweepSchedule, startSweep, sweepScheduleId } from '../../temporal/schedules.ts';
+import {
+  ensureInterruptionSchedule,
+  ensureSweepSchedule,
+  interruptionScheduleId,
+  startSweep,
+  sweepScheduleId,
+} from '../../temporal/schedules.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import type { Installation } from '../../temporal/workflows.ts';
 import { bundleChanged } from '../replay/changed.ts';
@@ -31,6 +37,34 @@ afterEach(() => schedule.delete().catch(() => undefined));
 
 const ensure = (periodSeconds: number, namespace = 'machines') =>
   ensureSweepSchedule(installation, { dialect: 'gardener', namespace, periodSeconds });
+
+describe('ensureInterruptionSchedule', () => {
+  it('creates a Schedule, leaves it alone while it is as wanted, and deletes it', async () => {
+    const own = client.schedule.getHandle(interruptionScheduleId(installation.name));
+    const keep = (periodSeconds: number) =>
+      ensureInterruptionSchedule(
+        { ...installation, cluster: 'one' },
+        { dialect: 'gardener', namespace: 'machines', periodSeconds },
+      );
+    await keep(60);
+    await keep(60);
+
+    const present = await own.describe();
+    expect(present).toMatchObject({
+      spec: { intervals: [{ every: 60_000 }] },
+      policies: { overlap: 'SKIP', catchupWindow: 60_000 },
+      action: {
+        workflowType: 'interruptionCheck',
+        taskQueue: installation.name,
+        args: [{ dialect: 'gardener', namespace: 'machines', cluster: 'one' }],
+      },
+    });
+    expect(present.info.lastUpdatedAt).toBeUndefined();
+    await keep(0);
+    await expect(own.describe()).rejects.toThrow(ScheduleNotFoundError);
+    await keep(0);
+  });
+});
 
 describe('ensureSweepSchedule', () => {
   it('creates a Schedule that skips overlapping and missed sweeps', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readClassVerdict, readVm } from './answers.ts';
+import { readClassVerdict, readInterruptions, readVm } from './answers.ts';
 
 const vm = { state: 'running', providerID: 'example:///vm-1', nodeName: 'node-1', addresses: [] };
 
@@ -33,8 +33,11 @@ describe('readVm', () => {
 });
 
 describe('readClassVerdict', () => {
-  it('takes problems and tags, and ignores the rest', () => {
-    expect(readClassVerdict({ problems: ['a', 'b'], tags: null, listScope: 'x' })).toEqual({ problems: ['a', 'b'] });
+  it('takes its fields, and ignores the rest', () => {
+    const left = { tags: null, listScope: null, interruptible: false, other: 1 };
+    expect(readClassVerdict({ problems: ['a', 'b'], ...left })).toEqual({ problems: ['a', 'b'] });
+    const all = { problems: [], tags: { a: 'b' }, listScope: 'x', interruptible: true };
+    expect(readClassVerdict(all)).toEqual(all);
     expect(readClassVerdict({ problems: [], tags: { a: 'b' } })).toEqual({ problems: [], tags: { a: 'b' } });
   });
 
@@ -48,5 +51,27 @@ describe('readClassVerdict', () => {
     { problems: [], tags: { a: 1 } },
   ])('refuses %j', (answer) => {
     expect(readClassVerdict(answer)).toMatchObject({ code: 'Internal', blockedOn: 'CloudApi' });
+  });
+});
+
+describe('readInterruptions', () => {
+  const items = [{ providerID: 'example:///vm-1', reason: 'soon' }];
+
+  it('takes a page', () => {
+    expect(readInterruptions({ items, nextPage: 'b' }, 'a')).toEqual({ items, nextPage: 'b' });
+    for (const nextPage of [undefined, null, ''])
+      expect(readInterruptions({ items, nextPage }, 'a')).toEqual({ items });
+  });
+
+  it.each([
+    null,
+    { items: null },
+    { items: [null] },
+    { items: [{ providerID: 'example:///vm-1' }] },
+    { items: [{ providerID: '', reason: 'soon' }] },
+    { items, nextPage: 'a' },
+    { items, nextPage: 1 },
+  ])('refuses %j', (answer) => {
+    expect(readInterruptions(answer, 'a')).toMatchObject({ code: 'Internal', blockedOn: 'CloudApi' });
   });
 });

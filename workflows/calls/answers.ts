@@ -1,6 +1,6 @@
 /** Checks what a provider answered: its worker may be in any language, and a schema is too large for a workflow. */
 import { failures } from '../../api/failures.ts';
-import type { ClassVerdict, Vm, VmDeletion } from '../../api/provider.ts';
+import type { ClassVerdict, InterruptionPage, Vm, VmDeletion } from '../../api/provider.ts';
 import type { Failure } from './failure.ts';
 
 const states: readonly unknown[] = ['creating', 'uninitialized', 'running', 'failed'] satisfies Vm['state'][];
@@ -32,12 +32,30 @@ export function readVmDeletion(answer: unknown): Pick<VmDeletion, 'state' | 'nod
     : unusable('deleteVm', 'nodeNames', names, 'a list of strings');
 }
 
-/** The problems and tags of an answer to `validateClass`. */
-export function readClassVerdict(answer: unknown): Pick<ClassVerdict, 'problems' | 'tags'> | Failure {
-  const { problems, tags }: Partial<Record<keyof ClassVerdict, unknown>> = Object(answer);
+/** An answer to `validateClass`. Without a usable `listScope` a source has none. */
+export function readClassVerdict(answer: unknown): ClassVerdict | Failure {
+  const { problems, tags, listScope, interruptible }: Partial<Record<keyof ClassVerdict, unknown>> = Object(answer);
   if (!isListOfTexts(problems)) return unusable('validateClass', 'problems', problems, 'a list of strings');
-  if (tags === undefined || tags === null) return { problems };
-  return isMapOfTexts(tags) ? { problems, tags } : unusable('validateClass', 'tags', tags, 'a map of strings');
+  const hasTags = tags !== undefined && tags !== null;
+  if (hasTags && !isMapOfTexts(tags)) return unusable('validateClass', 'tags', tags, 'a map of strings');
+  return {
+    problems,
+    ...(hasTags && { tags }),
+    ...(typeof listScope === 'string' && listScope !== '' && { listScope }),
+    ...(interruptible === true && { interruptible }),
+  };
+}
+
+/** The page of an answer to `listInterruptions`. @param page what was asked for */
+export function readInterruptions(answer: unknown, page: string | undefined): InterruptionPage | Failure {
+  const { items, nextPage }: Partial<Record<keyof InterruptionPage, unknown>> = Object(answer);
+  const isItem = (item: unknown) => isMapOfTexts(item) && Boolean(item['providerID'] && item['reason']);
+  if (!Array.isArray(items) || !items.every(isItem))
+    return unusable('listInterruptions', 'items', items, 'a list of { providerID, reason }');
+  if (nextPage === undefined || nextPage === null || nextPage === '') return { items };
+  return typeof nextPage === 'string' && nextPage !== page
+    ? { items, nextPage }
+    : unusable('listInterruptions', 'nextPage', nextPage, 'another page than the one asked for');
 }
 
 /** The failure of a provider that answered with a field that cannot be used. */

@@ -10,7 +10,7 @@ import type {
   Vm,
   VmDeletion,
 } from '../../api/provider.ts';
-import { readClassVerdict, readVm, readVmDeletion } from './answers.ts';
+import { readClassVerdict, readInterruptions, readVm, readVmDeletion } from './answers.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 
 export interface CloudCallOptions {
@@ -74,6 +74,18 @@ export async function validateClass({ provider, credentials, ...place }: Place) 
   try {
     const request = { ...place, credentials: [...credentials] };
     return readClassVerdict(await cloudActivities(provider).validateClass(request));
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return withProvider(toFailure(error), provider);
+  }
+}
+
+/** A page of the VMs in a place that the cloud is about to take away. A failure is an answer. */
+export async function listInterruptions({ provider, credentials, ...place }: Place, page: string | undefined) {
+  try {
+    const request = { ...place, credentials: [...credentials], ...(page !== undefined && { page }) };
+    const { listInterruptions: list } = cloudActivities(provider, { maximumAttempts: 2 });
+    return readInterruptions(await list(request), page);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     return withProvider(toFailure(error), provider);

@@ -4,6 +4,7 @@ import type { FailureCode } from '../../api/failures.ts';
 import type { MachineObservation } from '../../api/model/machine.ts';
 import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
+import type { Interruption } from '../../api/provider.ts';
 
 /** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
@@ -11,6 +12,9 @@ export const observedSignal = defineSignal<[MachineObservation]>('observed');
 export const forceDeletionSignal = defineSignal('forceDeletion');
 /** An operator wants a machine that is being deleted to be deleted with its pods still on it. */
 export const skipDrainSignal = defineSignal('skipDrain');
+
+/** The cloud is about to take a VM away, which may be the machine's. It is said again until the VM is gone. */
+export const interruptedSignal = defineSignal<[Interruption]>('interrupted');
 
 /** What the workflow of a machine is doing. */
 export const describeQuery = defineQuery<MachineDescription>('describe');

@@ -3,8 +3,9 @@ import { setHandler } from '@temporalio/workflow';
 import { desiredState, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import { isNewer } from '../../api/model/ref.ts';
+import type { Interruption } from '../../api/provider.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
-import { forceDeletionSignal, observedSignal, skipDrainSignal } from './messages.ts';
+import { forceDeletionSignal, interruptedSignal, observedSignal, skipDrainSignal } from './messages.ts';
 import { withName } from './phases/creation.ts';
 import type { MachineState } from './state.ts';
 
@@ -24,6 +25,11 @@ export function listen(state: MachineState): void {
     description: 'A watcher saw the Machine or its Node.',
   });
   setHandler(refreshSignal, requestRefresh, { description: 'What was seen may be wrong: read it again.' });
+  const noteInterruption = (interruption: Interruption) => {
+    state.interruption = interruption;
+    notifyChange(state);
+  };
+  setHandler(interruptedSignal, noteInterruption, { description: 'The cloud is about to take a VM away.' });
   setHandler(retryNowSignal, () => notifyChange(state), { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, order({ forceDeletion: true }), {
     description: 'Finish the deletion that is under way without regard for pods.',

@@ -5,6 +5,7 @@ import type { MachineObservation, MachineSnapshot } from '../../api/model/machin
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
+import type { Interruption } from '../../api/provider.ts';
 import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
 import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
@@ -74,6 +75,8 @@ export interface MachineState extends PersistedState {
   pollIntervalMs: number;
   /** The PodDisruptionBudget that blocks the drain, `<namespace>/<name>`. */
   blockedBy?: string;
+  /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
+  interruption?: Interruption;
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */

@@ -57,6 +57,16 @@ describe('sourceCheck', () => {
     expect(written).toEqual([[ref, { version: 'v1', problems: ['size is huge', 'token is missing'] }]]);
   });
 
+  it('writes where to ask for interruptions, if the provider says that its VMs may be taken away', async () => {
+    answer = () => ({ problems: [], listScope: 'x', interruptible: true });
+    await check();
+    answer = () => ({ problems: [], interruptible: true });
+    await check();
+
+    const scopes = written.map(([, { interruptionScope }]) => interruptionScope);
+    expect(scopes).toEqual(['x', ref.uid]);
+  });
+
   it('adds what is wrong in the eyes of Millwright itself', async () => {
     reading = { ...reading, problem: 'there is no user data' };
     answer = () => ({ problems: ['token is missing'] });

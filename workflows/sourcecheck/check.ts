@@ -3,6 +3,7 @@ import { proxyLocalActivities } from '@temporalio/workflow';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { VerdictActivities } from '../../activities/verdict.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import type { ClassVerdict } from '../../api/provider.ts';
 import { type Failure, isActivityFailure, toFailure } from '../calls/failure.ts';
 import { validateClass } from '../calls/provider.ts';
 
@@ -19,11 +20,16 @@ export type CheckResult = { readonly problems: readonly string[] } | { readonly 
 export async function sourceCheck(ref: ObjectRef): Promise<CheckResult> {
   try {
     const { version, cloud, problem } = await readSource(ref, ref.name);
-    const found = cloud === undefined ? { problems: [] } : await validateClass(cloud);
+    const found: ClassVerdict | Failure = cloud === undefined ? { problems: [] } : await validateClass(cloud);
     if ('code' in found) return { failure: found };
+    const { tags, interruptible, listScope = ref.uid } = found;
     const problems = problem === undefined ? found.problems : [problem, ...found.problems];
-    const tags = 'tags' in found ? found.tags : undefined;
-    await writeVerdict(ref, { version, problems, ...(tags && { tags }) });
+    const interruptionScope = interruptible ? listScope : undefined;
+    await writeVerdict(ref, {
+      ...{ version, problems },
+      ...(tags && { tags }),
+      ...(interruptionScope !== undefined && { interruptionScope }),
+    });
     return { problems };
   } catch (error) {
     if (!isActivityFailure(error)) throw error;

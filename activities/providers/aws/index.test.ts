@@ -348,6 +348,41 @@ it('a deletion that EC2 refuses for now is Aborted, and tried again', async () =
   });
 });
 
+describe('listInterruptions', () => {
+  it('lists instances whose spot requests are marked for termination, page by page', async () => {
+    const spotRequest = (id: string) => `<item><instanceId>${id}</instanceId></item>`;
+    ec2.answer({
+      DescribeSpotInstanceRequests: ({ NextToken }) =>
+        NextToken === undefined
+          ? `<spotInstanceRequestSet>${spotRequest('i-1')}<item/></spotInstanceRequestSet><nextToken>two</nextToken>`
+          : `<spotInstanceRequestSet>${spotRequest('i-2')}</spotInstanceRequestSet>`,
+    });
+
+    const first = await provider.listInterruptions?.(awsScope(ec2.url), call());
+    const second = await provider.listInterruptions?.({ ...awsScope(ec2.url), page: 'two' }, call());
+
+    const reason = 'marked-for-termination';
+    expect(first).toEqual({ items: [{ providerID: 'aws:///eu-west-1/i-1', reason }], nextPage: 'two' });
+    expect(second).toEqual({ items: [{ providerID: 'aws:///eu-west-1/i-2', reason }] });
+    expect(ec2.requests().map(({ params }) => filtersOf(params))).toEqual([
+      { 'status-code': reason },
+      { 'status-code': reason },
+    ]);
+    expect(ec2.requests().map(({ params }) => params['NextToken'])).toEqual([undefined, 'two']);
+  });
+
+  it.each<[string, object, boolean]>([
+    ['on demand', {}, false],
+    ['of a capacity block', { instanceMarketOptions: { marketType: 'capacity-block' } }, false],
+    ['of the market for spot instances', { instanceMarketOptions: { marketType: 'spot' } }, true],
+    ['with a spot price', { spotPrice: '0.03' }, true],
+    ['with any spot price', { spotPrice: '' }, true],
+  ])('is called for a class %s: %j %s', async (_name, spec, isCalled) => {
+    const { problems, interruptible = false } = await provider.validateClass(awsScope(ec2.url, spec), call());
+    expect({ problems, interruptible }).toEqual({ problems: [], interruptible: isCalled });
+  });
+});
+
 describe('listVms', () => {
   it('lists instances, volumes and interfaces with the tags of cluster and role, page by page', async () => {
     const volume = `<volumeSet><item><volumeId>vol-1</volumeId><createTime>2026-01-02T00:00:00Z</createTime>${tagSet(own)}</item></volumeSet>`;

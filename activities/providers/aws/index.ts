@@ -8,6 +8,7 @@ import {
   DescribeImagesCommand,
   DescribeInstancesCommand,
   DescribeNetworkInterfacesCommand,
+  DescribeSpotInstanceRequestsCommand,
   DescribeVolumesCommand,
   type Instance,
   ModifyNetworkInterfaceAttributeCommand,
@@ -142,6 +143,19 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
       await call(session, new DeleteTagsCommand({ Resources: excessive, Tags }));
     }
   },
+  interruptions: {
+    mayHit: ({ instanceMarketOptions: market, spotPrice }) => market?.marketType === 'spot' || spotPrice !== undefined,
+    // The spot requests have no tags of ours, and all are one-time: none is ever marked for stop.
+    async list(session, _tags, page = '') {
+      const Filters = [{ Name: 'status-code', Values: [markedForTermination] }];
+      const command = new DescribeSpotInstanceRequestsCommand({ Filters, ...pageOf(page) });
+      const { SpotInstanceRequests = [], NextToken: nextPage } = await call(session, command);
+      const items = SpotInstanceRequests.flatMap(({ InstanceId: id }) =>
+        id ? [{ providerID: providerIdOf(id, session.client.region), reason: markedForTermination }] : [],
+      );
+      return { items, ...(nextPage && { nextPage }) };
+    },
+  },
   async delete(session, { kind, id }) {
     try {
       if (kind === 'vm') await call(session, new TerminateInstancesCommand({ InstanceIds: [id] }));
@@ -167,6 +181,9 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
 export function createAwsProvider(deps: ProviderDeps): Provider {
   return createProvider(aws, deps);
 }
+
+/** Status of a spot request whose instance is terminated in two minutes. */
+const markedForTermination = 'marked-for-termination';
 
 type Filters = { Name: string; Values: string[] }[];
 type Kind = (typeof kinds)[number];
@@ -259,13 +276,17 @@ function toVm(instance: Instance, place: string): CloudVm {
     createdAt: (LaunchTime ?? new Date()).toISOString(),
     tags: own,
     state: states[instance.State?.Name ?? ''] ?? 'creating',
-    providerID: `aws:///${place}/${id}`,
+    providerID: providerIdOf(id, place),
     ...(nodeName && { nodeName }),
     addresses: [
       ...(instance.PrivateIpAddress ? [{ type: 'InternalIP', address: instance.PrivateIpAddress }] : []),
       ...(instance.PublicIpAddress ? [{ type: 'ExternalIP', address: instance.PublicIpAddress }] : []),
     ],
   };
+}
+
+function providerIdOf(id: string, place: string): string {
+  return `aws:///${place}/${id}`;
 }
 
 function toDisk({ VolumeId: id = '', CreateTime, Tags: tags }: Volume): CloudPart {

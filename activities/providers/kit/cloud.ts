@@ -1,7 +1,7 @@
 /** What a cloud gives to the kit, which makes a provider of it (provider.ts). */
 import type { z } from 'zod';
 import type { FailureCode } from '../../../api/failures.ts';
-import type { MachineIdentity, VmAddress } from '../../../api/provider.ts';
+import type { InterruptionPage, MachineIdentity, VmAddress } from '../../../api/provider.ts';
 import type { RateLimit } from './request-rate.ts';
 
 export type Tags = Readonly<Record<string, string>>;
@@ -75,6 +75,14 @@ export interface CloudPage {
   readonly nextPage?: string | undefined;
 }
 
+/** What a cloud says of VMs that it takes away again. */
+export interface Interruptions<Spec, Client> {
+  /** Whether VMs of the class may be. */
+  mayHit(spec: Spec): boolean;
+  /** VMs that are about to be. Where `tags` do not narrow them down, also those of others. */
+  list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<InterruptionPage>;
+}
+
 /** An error answer of a cloud. */
 export interface Refusal {
   /** The cloud's own code. Left out where the answer has none, for example as a proxy in between made it. */
@@ -140,6 +148,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
   /** Sets tags and removes others. Asks for nothing where that is so already. */
   setTags?(session: Session<Client>, items: readonly CloudItem[], change: TagChange): Promise<void>;
+  /** For a cloud that takes VMs away again, as spot VMs. */
+  readonly interruptions?: Interruptions<Spec, Client>;
   /** Asks for the deletion. Succeeds when there is none. */
   delete(session: Session<Client>, item: CloudItem): Promise<void>;
   /** Volume ID in the cloud of the `spec` of a PersistentVolume; undefined for one of another kind. */

@@ -88,6 +88,14 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
       await send(() => note(`delete ${item.id}`, item));
       items.delete(item.id);
     },
+    interruptions: {
+      mayHit: ({ tags: { spot } }) => spot !== undefined,
+      async list({ send }, _tags, page = 'first') {
+        await send(() => note('interruptions'));
+        const items = [{ providerID: `fake:///a/${page}`, reason: 'soon' }];
+        return { items, ...(page === 'first' && { nextPage: 'two' }) };
+      },
+    },
     volumeId: () => undefined,
   };
   const provider = createProvider(cloud, {
@@ -281,6 +289,24 @@ describe('validateClass', () => {
     const { problems } = await provider.validateClass({ ...scope, credentials }, context);
 
     expect(problems).toEqual(['give a string (looked in: garden/node, garden/missing, which does not exist)']);
+  });
+});
+
+describe('interruptions', () => {
+  it('are possible only where the cloud says so of the class', async () => {
+    const { provider } = startFake();
+    const spot = { ...scope, providerSpec: { tags: { spot: 'yes' } } };
+    expect(await provider.validateClass(scope, context)).not.toHaveProperty('interruptible');
+    expect(await provider.validateClass(spot, context)).toMatchObject({ interruptible: true });
+  });
+
+  it('are listed page by page, with one request each', async () => {
+    const { provider, requests } = startFake();
+    const first = await provider.listInterruptions?.(scope, context);
+    const second = await provider.listInterruptions?.({ ...scope, page: 'two' }, context);
+    expect(first).toEqual({ items: [{ providerID: 'fake:///a/first', reason: 'soon' }], nextPage: 'two' });
+    expect(second).toEqual({ items: [{ providerID: 'fake:///a/two', reason: 'soon' }] });
+    expect(requests).toEqual(['interruptions', 'interruptions']);
   });
 });
 

@@ -9,6 +9,8 @@ import type {
   CloudResource,
   DeleteVmRequest,
   EnsureVmRequest,
+  InterruptionPage,
+  ListInterruptionsRequest,
   SecretRef,
   UpdateVmRequest,
   Vm,
@@ -35,6 +37,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   type Own = CallSession<Client>;
   const sessions = createSessions(cloud, deps);
   const settleMs = cloud.settleSeconds * 1_000;
+  const { interruptions } = cloud;
 
   /**
    * What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags.
@@ -221,6 +224,15 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     await cloud.setTags?.(session, await listOwn(session, request, true), { tags, removed });
   }
 
+  async function listInterruptions(
+    request: ListInterruptionsRequest,
+    { signal }: CallContext,
+  ): Promise<InterruptionPage> {
+    const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
+    const session = await sessions.open(request, 'create', signal); // a VM that is taken away has to be replaced
+    return (await interruptions?.list(session, tags, request.page)) ?? { items: [] };
+  }
+
   async function readUserData({ namespace, name, key }: EnsureVmRequest['userData'], signal: AbortSignal) {
     const secret = await deps.readSecret({ namespace, name }, signal);
     const userData = secret?.[key]?.toString();
@@ -279,6 +291,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         problems: [...(error ? problemsOf(error, request.providerSpec, 'providerSpec') : []), ...problems],
         ...(reach && tags && isUsable && { listScope: listScopeOf(reach, tags, holders) }),
         ...(cloud.setTags && spec && { tags: { ...spec.tags } }),
+        ...(spec && interruptions?.mayHit(spec) && { interruptible: true }),
       };
     },
 
@@ -291,6 +304,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     },
 
     ...(cloud.setTags && { updateVm }),
+    ...(interruptions && { listInterruptions }),
   };
 }
 

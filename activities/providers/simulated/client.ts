@@ -47,19 +47,22 @@ export async function createVm(access: CloudAccess, body: CreateVmBody, signal: 
 interface ListFilter {
   readonly tags?: Readonly<Record<string, string>>;
   readonly vm?: string;
+  /** Only VMs that are about to be taken away. */
+  readonly interrupted?: boolean;
   readonly page?: string | undefined;
 }
 
 /** One page of VMs, disks, NICs and addresses, oldest first. */
 export async function listPage(
   access: CloudAccess,
-  { tags = {}, vm, page }: ListFilter,
+  { tags = {}, vm, interrupted = false, page }: ListFilter,
   signal: AbortSignal,
 ): Promise<CloudPage> {
   const query = new URLSearchParams(
     Object.entries(tags).map(([key, value]): [string, string] => ['tag', `${key}=${value}`]),
   );
   if (vm !== undefined) query.set('vm', vm);
+  if (interrupted) query.set('interrupted', 'true');
   if (page !== undefined) query.set('page', page);
   return read(CloudPage, await call(access, 'GET', `/v1/resources?${query}`, signal));
 }

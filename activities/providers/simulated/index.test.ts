@@ -324,7 +324,7 @@ describe('ensureVm', () => {
 
   it('asks the cloud nothing while the class or its credentials are not valid', async () => {
     const before = await cloud.stats();
-    const huge = creation(newMachine(), scope({ machineType: 'huge', region: undefined, spot: true }));
+    const huge = creation(newMachine(), scope({ machineType: 'huge', region: undefined, gpu: true }));
     const noToken = creation(newMachine(), { credentials: [{ namespace: 'garden', name: 'node' }] });
 
     const errors = [await refusal(provider.ensureVm(huge, call())), await refusal(provider.ensureVm(noToken, call()))];
@@ -332,7 +332,7 @@ describe('ensureVm', () => {
     expect(errors.map(({ code, message }) => [code, message])).toEqual([
       [
         'InvalidArgument',
-        'providerSpec.machineType is "huge": use one of small, medium, large; providerSpec.spot is not known: remove it',
+        'providerSpec.machineType is "huge": use one of small, medium, large; providerSpec.gpu is not known: remove it',
       ],
       ['InvalidArgument', 'no Secret has the key token: add it to one (looked in: garden/node)'],
     ]);
@@ -611,6 +611,23 @@ describe('listVms', () => {
     expect(items.slice(0, 4).map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
     expect(items[1]).toMatchObject({ id: expect.stringMatching(/^disk-/), uid: items[0]?.uid });
     expect(items.every((item) => CloudResource.safeParse(item).success)).toBe(true);
+  });
+});
+
+describe('listInterruptions', () => {
+  it('lists VMs that are about to be taken away, which a class with spot allows, until they are gone', async () => {
+    const { providerID, lastKnownState: id = '' } = await provider.ensureVm(creation(), call());
+    await provider.ensureVm(creation(), call());
+    expect(await provider.listInterruptions?.(scope(), call())).toEqual({ items: [] });
+
+    await cloud.interruptVm(id, 200);
+
+    const taken = { items: [{ providerID, reason: 'interrupted' }] };
+    expect(await provider.listInterruptions?.(scope(), call())).toEqual(taken);
+    await eventually(async () => (await cloud.vms()).every((vm) => vm.id !== id));
+    expect(await provider.listInterruptions?.(scope(), call())).toEqual({ items: [] });
+    expect(await provider.validateClass(scope({ spot: true }), call())).toHaveProperty('interruptible', true);
+    expect(await provider.validateClass(scope(), call())).not.toHaveProperty('interruptible');
   });
 });
 

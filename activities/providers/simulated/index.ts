@@ -62,6 +62,15 @@ export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, 
   async delete({ client, signal, send }, item) {
     await send(() => deleteResource(client, item, signal));
   },
+  interruptions: {
+    mayHit: ({ spot }) => spot,
+    async list({ client, signal, send }, wanted, page) {
+      const { items, nextPage } = await send(() => listPage(client, { tags: wanted, interrupted: true, page }, signal));
+      const vms = items.map(toItem).filter((item) => item.kind === 'vm');
+      const interruptions = vms.map(({ providerID }) => ({ providerID, reason: 'interrupted' }));
+      return { items: interruptions, ...(nextPage !== undefined && { nextPage }) };
+    },
+  },
   volumeId: (spec) => CsiVolume.safeParse(spec).data?.csi.volumeHandle,
 };
 

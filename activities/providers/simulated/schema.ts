@@ -36,6 +36,7 @@ export const SimulatedProviderSpec = z.strictObject({
     .record(z.string().min(1), z.string())
     .refine((tags) => Object.keys(tags).length > 0, 'give at least one tag, by which the VMs are found again')
     .describe('Tags of every VM. VMs that carry all of them are listed as belonging to this installation.'),
+  spot: z.boolean().default(false).describe('Whether the cloud may take the VMs away again.'),
   labels: z
     .record(z.string().min(1), z.string())
     .default({})

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { machines } from '../../../api/gardener/resources.ts';
 import type { Machine } from '../../../api/gardener/schema/machine.ts';
+import { workflowId } from '../../../api/workflow-id.ts';
 import { columns } from '../../../cli/columns.ts';
 import { describeWorkflow } from '../../../temporal/describe.ts';
-import { workflowId } from '../../../temporal/workflows.ts';
 import { type MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { Screen } from './screen.ts';
 import { type Demo, installation, namespace } from './set-up.ts';

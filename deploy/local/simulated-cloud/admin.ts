@@ -67,6 +67,8 @@ export interface SimulatedCloud {
   calls(): Promise<CallRecord[]>;
   /** The VM goes on as `running` while its kubelet falls silent. */
   killVm(id: string): Promise<void>;
+  /** Says that the VM will be taken away, and takes it so many ms later. */
+  interruptVm(id: string, afterMs: number): Promise<void>;
   /** Boots the VM again: its kubelet reports again, and registers its Node if that is gone. */
   restartVm(id: string): Promise<void>;
   /** SIGKILL to the process. Its state stays. */
@@ -105,6 +107,7 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
     resources: () => callAdmin(url, 'GET', '/resources'),
     calls: () => callAdmin(url, 'GET', '/calls'),
     killVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/kill`)),
+    interruptVm: async (id, afterMs) => void (await callAdmin(url, 'POST', `/vms/${id}/interrupt`, { afterMs })),
     restartVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/restart`)),
     kill: () => server.kill('SIGKILL'),
     restart: () => server.restart(),

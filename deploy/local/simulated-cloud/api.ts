@@ -181,12 +181,14 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     const now = Date.now();
     const wanted = tagsOf(query);
     const vm = query.get('vm');
+    const onlyInterrupted = query.get('interrupted') === 'true';
     const isListed = ({ number, visibleAt, tags }: StoredVm | StoredPart) =>
       number > data.page && now >= visibleAt && hasTags(tags, wanted);
     const vms = state
       .vms()
-      .filter((each) => isListed(each) && stateOf(each, now) !== 'terminated' && (vm === null || each.id === vm));
-    const parts = pathname === '/v1/resources' ? state.parts(now).filter(isListed) : [];
+      .filter((each) => isListed(each) && stateOf(each, now) !== 'terminated' && (vm === null || each.id === vm))
+      .filter(({ isInterrupted }) => isInterrupted === true || !onlyInterrupted);
+    const parts = pathname === '/v1/resources' && !onlyInterrupted ? state.parts(now).filter(isListed) : [];
     const rest = [...vms, ...parts.filter((each) => vm === null || each.vm === vm)].toSorted(
       (a, b) => a.number - b.number,
     );

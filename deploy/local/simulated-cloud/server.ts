@@ -19,13 +19,15 @@ interface ServerOptions {
 }
 
 const Faults = z.strictObject({ faults: z.array(Fault) });
+const Interrupt = z.strictObject({ afterMs: z.int().min(0) });
 
 /** Serves the cloud on 127.0.0.1: its API under `/v1`, and an admin API without credentials under `/`. */
 export async function startServer({ state, tokens, port, onStart, logger }: ServerOptions) {
   const serveCloud = createCloudApi({ state, tokens, onCreated: onStart });
 
   function serveAdmin(method: string, url: URL, body: unknown): CloudAnswer {
-    const [, id, act] = /^\/vms\/([^/]+)\/(kill|restart)$/.exec(url.pathname) ?? [];
+    const [, id, act] = /^\/vms\/([^/]+)\/(kill|restart|interrupt)$/.exec(url.pathname) ?? [];
+    if (id !== undefined && act === 'interrupt' && method === 'POST') return interrupt(id, body);
     if (id !== undefined && method === 'POST') return act === 'kill' ? kill(id) : restart(id);
     switch (`${method} ${url.pathname}`) {
       case 'GET /vms':
@@ -65,6 +67,13 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
 
   function kill(id: string): CloudAnswer {
     const vm = state.update(id, { diesAt: Date.now() });
+    return vm ? ok(toAnswer(vm)) : refuse(404, `there is no VM ${id}`);
+  }
+
+  function interrupt(id: string, body: unknown): CloudAnswer {
+    const { data, error } = Interrupt.safeParse(body);
+    if (error) return refuse(400, z.prettifyError(error));
+    const vm = state.update(id, { isInterrupted: true, vanishesAt: Date.now() + data.afterMs });
     return vm ? ok(toAnswer(vm)) : refuse(404, `there is no VM ${id}`);
   }
 

@@ -28,6 +28,8 @@ export interface StoredVm extends CreateVmBody, Timing {
   readonly diesAt: number | null;
   /** When the VM ends with no delete call. */
   readonly vanishesAt: number | null;
+  /** Somebody has said that it will be taken away. */
+  readonly isInterrupted?: true;
   readonly deletedAt: number | null;
   /** Start of the machine: the create call plus `bootMs`, or the last restart. */
   readonly bootedAt: number;

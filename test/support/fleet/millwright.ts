@@ -46,6 +46,7 @@ export async function startFleet() {
     ...{ control, target, dialect: fleet.name, namespace, defaults, logger },
     installation: { client: temporal, name: namespace },
     sweepPeriodSeconds: 0,
+    interruptionPeriodSeconds: 0,
     leading: Promise.resolve(),
     resyncMs: 1_000,
   });

@@ -1,6 +1,6 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
-import { isJoinable, nameNode, removeUserData, syncNode, unhealthyConditions } from '../node.ts';
+import { interruptedFacts, isJoinable, nameNode, removeUserData, syncNode, unhealthyConditions } from '../node.ts';
 import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { show, showWait } from '../progress.ts';
 import type { Refusal } from '../report.ts';
@@ -11,6 +11,11 @@ import { creationDeadlineMs, failIfLate } from './refusal.ts';
 export async function join(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
   await nameNode(state);
+  if (state.node.state === 'present' && state.node.interruption !== undefined) {
+    show(state, { doing: 'waiting to be replaced' });
+    await syncNode(state, interruptedFacts(state.node));
+    return again;
+  }
   if (isJoinable(state)) return takeNode(state);
   if (hasNewConditions(state)) {
     await syncNode(state, { stage: state.machine.stage });

@@ -1,16 +1,20 @@
 /** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
-import { syncNode, unhealthyConditions } from '../node.ts';
+import { vmOf } from '../../../api/provider-id.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { interruptedFacts, syncNode, unhealthyConditions } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
 import type { Facts } from '../report.ts';
 import type { MachineState } from '../state.ts';
+import { untilAnswered } from '../wait.ts';
 import { endCreation } from './join.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
 export async function run(state: MachineState): Promise<PhaseOutcome> {
   if (state.machine.stage === 'running') await endCreation(state);
+  await markInterruption(state);
   const { machine, node } = state;
   const stage = stageByNode(machine, node);
   const isInStep = node.state !== 'present' || (node.managed && sameConditions(node.conditions, machine.conditions));
@@ -19,8 +23,20 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     return waitFor(state.shortRunAtMs === undefined ? undefined : state.shortRunAtMs - Date.now());
   }
   show(state, watching(state, stage)); // before it is written: what is shown changes once
-  await syncNode(state, { stage, ...(stage !== machine.stage && healthChange(state, stage)) });
+  await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
   return again; // what was just read may say something else
+}
+
+/** Writes on the Node what the cloud has said of its VM. */
+async function markInterruption(state: MachineState): Promise<void> {
+  const { ref, machine, node, interruption } = state;
+  if (interruption === undefined || node.state !== 'present') return;
+  delete state.interruption;
+  const isOfIt = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(interruption.providerID);
+  if (!isOfIt || node.interruption !== undefined) return;
+  const doing = 'marking the node: the cloud is about to take its VM away';
+  show(state, { doing });
+  state.node = await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, machine, interruption.reason));
 }
 
 function watching(state: MachineState, stage: MachineStage): Activity {
@@ -40,11 +56,13 @@ function nodeText({ machine, node }: MachineState): string {
   return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
 }
 
-function healthChange(state: MachineState, stage: MachineStage): Pick<Facts, 'step' | 'isTimed' | 'event'> {
+function stageChange(state: MachineState, stage: MachineStage): Facts {
+  if (stage === 'failed' && state.node.state === 'present') return interruptedFacts(state.node);
   if (stage === 'running') {
-    return { step: { kind: 'health', state: 'successful' }, isTimed: false, event: { reason: 'NodeHealthy' } };
+    return { stage, step: { kind: 'health', state: 'successful' }, isTimed: false, event: { reason: 'NodeHealthy' } };
   }
   return {
+    stage,
     step: { kind: 'health', state: 'processing' },
     isTimed: true,
     event: { reason: 'NodeUnhealthy', note: `Node ${nodeText(state)} is not healthy` },

@@ -1,0 +1,69 @@
+/** What the check for interruptions reads in Kubernetes. */
+import { dialectOf } from '../api/dialects.ts';
+import type { MachineLimits, MachineStage } from '../api/model/machine.ts';
+import type { Place } from '../api/model/source.ts';
+import type { SweepNamespace } from '../api/model/sweep.ts';
+import { providerKey } from '../api/names.ts';
+import type { Interruption } from '../api/provider.ts';
+import { vmOf } from '../api/provider-id.ts';
+import { verdictOf } from '../api/verdict.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { localRequest } from './local-request.ts';
+
+export interface InterruptionDeps {
+  /** Cluster of the Machines and their sources. */
+  readonly control: KubeClient;
+  /** For machines that do not say otherwise. */
+  readonly defaults: MachineLimits;
+}
+
+/** A Machine whose VM is about to be taken away. */
+export interface InterruptedMachine extends Interruption {
+  readonly name: string;
+  readonly uid: string;
+}
+
+export type InterruptionActivities = ReturnType<typeof createInterruptionActivities>;
+
+/** Stages in which a machine has a Node that does its work. */
+const joined: readonly MachineStage[] = ['running', 'unhealthy'];
+
+export function createInterruptionActivities({ control, defaults }: InterruptionDeps) {
+  return {
+    /** Where VMs may be that their clouds take away: of the sources with one scope the first. */
+    async listInterruptible({ dialect, namespace }: SweepNamespace): Promise<readonly Place[]> {
+      const scopes = new Map<string, string>();
+      const sources = await dialectOf(dialect).source.list(async (resource) => {
+        const { items } = await control.list(resource, { namespace, ...localRequest() });
+        for (const item of items) {
+          const scope = verdictOf(item)?.interruptionScope;
+          if (scope !== undefined) scopes.set(item.metadata.uid, scope);
+        }
+        return items;
+      });
+      const places = new Map<string, Place>();
+      for (const { object, release: _, ...place } of sources) {
+        const scope = scopes.get(object.uid);
+        const key = JSON.stringify([providerKey(place.provider), scope]);
+        if (scope !== undefined && !places.has(key)) places.set(key, place);
+      }
+      return [...places.values()];
+    },
+
+    /** The Machines of these VMs that have a Node. */
+    async findInterrupted(
+      { dialect, namespace }: SweepNamespace,
+      interruptions: readonly Interruption[],
+    ): Promise<readonly InterruptedMachine[]> {
+      const { kinds, machine } = dialectOf(dialect);
+      const byVm = new Map(interruptions.map((each) => [vmOf(each.providerID), each]));
+      const { items } = await control.list(kinds.machine, { namespace, ...localRequest() });
+      return items.flatMap((item) => {
+        const { uid, providerID, stage, deletingSince } = machine.toSnapshot(item, defaults);
+        const interruption = providerID === undefined ? undefined : byVm.get(vmOf(providerID));
+        const isConcerned = joined.includes(stage) && deletingSince === undefined;
+        return interruption !== undefined && isConcerned ? [{ name: item.metadata.name, uid, ...interruption }] : [];
+      });
+    },
+  };
+}

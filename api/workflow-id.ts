@@ -1,0 +1,12 @@
+/** Ids of the workflows of objects. Workflow code imports this file. */
+import type { ObjectRef } from './model/ref.ts';
+
+/** Kind of an object that has a workflow. */
+export type WorkflowKind = keyof typeof idParts;
+
+const idParts = { Machine: 'machine', MachineDeployment: 'rollout', MachineSet: 'machine-set' } as const;
+
+/** Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own. */
+export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
+  return `${installation}/${idParts[kind]}/${namespace}/${name}/${uid}`;
+}

@@ -1,0 +1,113 @@
+/** The check on a real Temporal server, with places, providers and Machines that the tests play. */
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { InterruptedMachine } from '../../activities/interruptions.ts';
+import type { Place } from '../../api/model/source.ts';
+import { providerTaskQueue } from '../../api/names.ts';
+import type { Interruption, ListInterruptionsRequest } from '../../api/provider.ts';
+import { workflowId } from '../../api/workflow-id.ts';
+import { setUpWorkers } from '../../test/support/shared-workers.ts';
+import { eventually } from '../../test/support/until.ts';
+import type { InterruptionReport } from './check.ts';
+
+const of = { dialect: 'gardener', namespace: 'n', cluster: 'c' };
+const placeOf = (size: string): Place => ({ provider: 'fake', providerSpec: { size }, credentials: [] });
+const interruption = (id: string): Interruption => ({ providerID: `fake:///${id}`, reason: 'soon' });
+
+let places: Place[];
+let answer: (request: ListInterruptionsRequest) => unknown;
+let asked: ListInterruptionsRequest[];
+/** What Machines were looked for with. */
+let sought: (readonly Interruption[])[];
+let found: InterruptedMachine[];
+
+beforeEach(() => {
+  [places, asked, sought, found] = [[placeOf('small')], [], [], []];
+  answer = () => ({ items: [] });
+});
+
+const workers = setUpWorkers((taskQueue) => ({
+  [taskQueue]: {
+    listInterruptible: async () => places,
+    findInterrupted: async (_: unknown, interruptions: readonly Interruption[]) => {
+      sought.push(interruptions);
+      return found;
+    },
+    observeMachine: async () => {
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'away' });
+    },
+  },
+  [providerTaskQueue(taskQueue, 'fake')]: {
+    listInterruptions: async (request: ListInterruptionsRequest) => {
+      asked.push(request);
+      return answer(request);
+    },
+  },
+}));
+
+async function check(): Promise<InterruptionReport> {
+  const options = { taskQueue: workers.taskQueue, workflowId: workers.newWorkflowId(), args: [of] };
+  return workers.client.workflow.execute<(input: typeof of) => Promise<InterruptionReport>>(
+    'interruptionCheck',
+    options as never,
+  );
+}
+
+describe('interruptionCheck', () => {
+  it('asks for every page of every place, and looks for nothing where there is nothing', async () => {
+    places = [placeOf('small'), placeOf('large')];
+    answer = ({ page }) => (page === undefined ? { items: [], nextPage: 'two' } : { items: [] });
+
+    expect(await check()).toEqual({ told: [], failures: [] });
+    const questions = asked.map(({ providerSpec, page }) => `${JSON.stringify(providerSpec)} ${page}`);
+    expect(questions.toSorted()).toEqual([
+      '{"size":"large"} two',
+      '{"size":"large"} undefined',
+      '{"size":"small"} two',
+      '{"size":"small"} undefined',
+    ]);
+    expect(asked[0]).toMatchObject({ cluster: 'c', credentials: [] });
+    expect(sought).toEqual([]);
+  });
+
+  it('tells the workflows of the Machines, and goes on where one has none or a place cannot be asked', async () => {
+    places = [placeOf('small'), placeOf('refused')];
+    answer = ({ providerSpec }) => {
+      if (Object(providerSpec).size === 'small') return { items: [interruption('vm-1'), interruption('vm-2')] };
+      throw ApplicationFailure.create({ type: 'PermissionDenied', message: 'not you', nonRetryable: true });
+    };
+    found = [
+      { ...interruption('vm-1'), name: 'gone', uid: 'uid-0' },
+      { ...interruption('vm-2'), name: 'm', uid: 'uid-1' },
+    ];
+    const machine = await startMachine('m', 'uid-1');
+
+    expect(await check()).toMatchObject({ told: ['m'], failures: [{ code: 'PermissionDenied' }] });
+    expect(sought).toEqual([[interruption('vm-1'), interruption('vm-2')]]);
+    await eventually(async () => (await signalsOf(machine)).length === 1);
+    expect(await signalsOf(machine)).toEqual([['interrupted', interruption('vm-2')]]);
+    await machine.terminate();
+  });
+
+  it('reports an answer that it does not understand', async () => {
+    answer = () => ({ items: [{ id: 'vm-1' }] });
+    expect(await check()).toMatchObject({ told: [], failures: [{ code: 'Internal' }] });
+  });
+});
+
+/** The workflow of a Machine, which waits for its API server. */
+async function startMachine(name: string, uid: string): Promise<WorkflowHandle> {
+  const ref = { ...of, name, uid };
+  const { client, taskQueue } = workers;
+  const options = { taskQueue, workflowId: workflowId(taskQueue, 'Machine', ref), args: [ref] };
+  return client.workflow.start('machine', options);
+}
+
+async function signalsOf(machine: WorkflowHandle): Promise<[string, unknown][]> {
+  const { events = [] } = await machine.fetchHistory();
+  return (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }): [string, unknown][] => {
+    const [payload] = signal?.input?.payloads ?? [];
+    return signal ? [[signal.signalName ?? '', JSON.parse(Buffer.from(payload?.data ?? []).toString())]] : [];
+  });
+}
