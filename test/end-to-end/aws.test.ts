@@ -33,7 +33,7 @@ describe('machines in EC2', () => {
     cloud = await startAwsCloud({ dir, kubeconfig, bootMs: 100, joinMs: 100, deleteMs: 200 });
     millwright = await startInstallation({
       alone: 'it serves another provider, and is killed',
-      flags: ['--providers', 'aws,simulated', ...quickSweeps],
+      flags: ['--providers', 'aws,simulated', '--interruption-check-period', '1s', ...quickSweeps],
     });
     await millwright.putSecret('ec2', {
       providerAccessKeyId: 'letmein',
@@ -260,6 +260,20 @@ describe('machines in EC2', () => {
     const own = (await cloud.interfaces()).filter(({ TagSet }) => tagOf({ Tags: TagSet }, machineUid) === ref.uid);
     expect(own.map(({ SourceDestCheck }) => SourceDestCheck)).toEqual([false]);
     await remove(ref);
+  }, 120_000);
+
+  it('have failed when their spot requests are marked for termination, and other machines have not', async () => {
+    await createClass('spot', { spotPrice: '' });
+    const plain = await createMachine('plain');
+    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 0, noticeMs: 600_000 });
+    const spot = await createMachine('spot', 'spot');
+
+    const { status } = await millwright.untilPhase(spot, 'Failed');
+    const because = 'the taint millwright.dev/vm-interrupted (marked-for-termination)';
+    expect(status?.lastOperation?.description).toMatch(because);
+    expect((await instancesOf(spot)).map(isAlive)).toEqual([true]);
+    await millwright.untilPhase(plain, 'Running');
+    await Promise.all([spot, plain].map(remove));
   }, 120_000);
 
   it('need no more rights than docs/providers/aws-policy.json gives', async () => {
