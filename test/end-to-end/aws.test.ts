@@ -293,6 +293,20 @@ describe('machines in EC2', () => {
     await remove(ref);
   }, 120_000);
 
+  it('have failed when their spot requests are marked for termination, and other machines have not', async () => {
+    await createClass('spot', { spotPrice: '' });
+    const plain = await createMachine('plain');
+    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 0, noticeMs: 600_000 });
+    const spot = await createMachine('spot', 'spot');
+
+    const { status } = await millwright.untilPhase(spot, 'Failed');
+    const because = 'the taint millwright.dev/vm-interrupted (marked-for-termination)';
+    expect(status?.lastOperation?.description).toMatch(because);
+    expect((await instancesOf(spot)).map(isAlive)).toEqual([true]);
+    await millwright.untilPhase(plain, 'Running');
+    await Promise.all([spot, plain].map(remove));
+  }, 120_000);
+
   it('need no more rights than docs/providers/aws-policy.json gives', async () => {
     const file = new URL('../../docs/providers/aws-policy.json', import.meta.url);
     const policy: { Statement: { Action: string | string[] }[] } = JSON.parse(await readFile(file, 'utf8'));
