@@ -1,10 +1,13 @@
 /** The cloud of a provider, under the suite's control. */
 
-/** What a cloud does from now on. The times are within what the contract allows a cloud. */
+/**
+ * What a cloud does from now on. The times are within what the contract allows a cloud. Where an answer or a VM is late,
+ * tokens mean nothing, unless the cloud promises that they do.
+ */
 export type CloudFault =
-  /** The next create call is executed and its answer is lost; the VM is listed late, and tokens mean nothing. */
+  /** The next create call is executed and its answer is lost; the VM is listed late. */
   | { readonly kind: 'lostAnswer' }
-  /** A create call is executed at once and answered after `ms`; tokens mean nothing. */
+  /** A create call is executed at once and answered after `ms`. */
   | { readonly kind: 'slowAnswer'; readonly ms: number }
   /** A new VM is listed as late as `settleSeconds` of the provider allows. */
   | { readonly kind: 'listedLate' }
@@ -12,8 +15,10 @@ export type CloudFault =
   /** A create call makes a disk, NIC or address and is then refused for want of capacity. */
   | { readonly kind: 'halfWay' }
   | { readonly kind: 'missingPermission' }
-  /** The cloud throttles the next `times` calls, or all of them, and asks to be left alone for so long. */
-  | { readonly kind: 'throttled'; readonly retryAfterSeconds: number; readonly times?: number };
+  /** The cloud throttles the next `times` calls. */
+  | { readonly kind: 'throttled'; readonly times: number }
+  /** The cloud throttles all calls, and asks to be left alone for so long. */
+  | { readonly kind: 'askedToWait'; readonly retryAfterSeconds: number };
 
 export type FaultKind = CloudFault['kind'];
 
@@ -35,7 +40,10 @@ export interface Counterpart {
   readonly providerSpec: object;
   /** Keys of a Secret that the cloud accepts. */
   readonly credentials: Readonly<Record<string, string>>;
-  readonly faults: readonly FaultKind[];
+  /** What a worker needs in its environment to reach the cloud. */
+  readonly workerEnv?: Readonly<Record<string, string>>;
+  /** Faults that the cloud cannot show, and why. */
+  readonly lacks: { readonly [K in FaultKind]?: string };
   /** Replaces the fault that is on. Without one the cloud does as it is asked, and answers what it has held back. */
   setFault(fault?: CloudFault): Promise<void>;
   /** All that exists, whatever its tags, listed or not. */

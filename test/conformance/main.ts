@@ -36,7 +36,10 @@ async function main(): Promise<number> {
     .option('--provider <name>', 'provider that is checked, as in `provider` of a MachineClass')
     .option('--class <path>', 'file with a MachineClass, and with its Secrets unless they exist')
     .option('--worker <command>', 'command that starts the worker of the provider, which is then killed as well')
-    .option('--all', `check ${names} instead, each with a cloud that shows faults; on servers of its own by default`)
+    .option(
+      '--all',
+      `check ${names}, or the one that --provider names, each with a cloud that shows faults; on servers of its own by default`,
+    )
     .option('--case <text>', 'run only the cases whose titles have this text')
     .option('--json', 'print one line of JSON, an array of {provider, results}, instead of the report')
     .addHelpText('after', `\nCases:\n${cases.map(({ title, needs }) => `  ${title}${needsText(needs)}`).join('\n')}`)
@@ -67,10 +70,12 @@ async function run(program: Command): Promise<readonly ProviderResults[]> {
   const options = parseOptions([...cliFlags, ...clusterFlags], given, process.env);
   const common = { cases: selected(own.case), signal: untilSignal() };
   if (own.all) {
-    const wrong = (['provider', 'class', 'worker'] as const).filter((name) => own[name] !== undefined);
-    if (wrong.length > 0)
-      throw new UsageError(`--${wrong[0]} is '${own[wrong[0] ?? 'class']}': leave it out with --all`);
-    return checkAll({ ...common, onResult: blocks(own) }, given);
+    for (const name of ['class', 'worker'] as const) {
+      if (own[name] !== undefined) throw new UsageError(`--${name} is '${own[name]}': leave it out with --all`);
+    }
+    const chosen = providers.filter(({ name }) => own.provider === undefined || name === own.provider);
+    if (chosen.length === 0) throw new UsageError(`--provider is '${own.provider}': with --all give one of ${names}`);
+    return checkAll({ ...common, providers: chosen, onResult: blocks(own, chosen) }, given);
   }
   if (!own.provider) throw new UsageError('--provider is missing: name the provider, or give --all');
   if (!own.class) throw new UsageError('--class is missing: give the path of a file with a MachineClass');
@@ -88,7 +93,7 @@ async function run(program: Command): Promise<readonly ProviderResults[]> {
 
 /** On the servers that the flags name, else on its own. */
 async function checkAll(
-  options: Pick<Parameters<typeof runAll>[0], 'cases' | 'signal' | 'onResult'>,
+  options: Pick<Parameters<typeof runAll>[0], 'cases' | 'providers' | 'signal' | 'onResult'>,
   { targetKubeconfig, temporalAddress }: Partial<Record<FlagName, string>>,
 ): Promise<readonly ProviderResults[]> {
   if ((targetKubeconfig === undefined) !== (temporalAddress === undefined)) {
@@ -119,9 +124,9 @@ function lines({ json }: ConformanceOptions) {
 }
 
 /** Prints the results of the first provider as they come, and keeps those of the next ones until it is done. */
-function blocks({ json, case: text }: ConformanceOptions) {
+function blocks({ json, case: text }: ConformanceOptions, chosen: typeof providers) {
   const total = selected(text).length;
-  const pending = providers.map(({ name }) => ({ name, results: [] as CaseResult[], printed: 0 }));
+  const pending = chosen.map(({ name }) => ({ name, results: [] as CaseResult[], printed: 0 }));
   return (provider: string, result: CaseResult) => {
     pending.find(({ name }) => name === provider)?.results.push(result);
     if (json) return;

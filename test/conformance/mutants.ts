@@ -191,7 +191,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     title: 'does not say how long a throttling cloud wants to be left alone',
-    caughtBy: 'throttling',
+    caughtBy: 'throttling with a pause',
     seen: /retryAfterMs is undefined/,
     make: failing((error) => withCode(error, error.code, error.message)),
   },

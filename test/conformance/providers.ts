@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { preparePythonProvider } from '../support/python-provider.ts';
 import type { Counterpart } from './counterpart.ts';
+import { startAwsCounterpart } from './counterparts/aws.ts';
 import { startSimulatedCounterpart } from './counterparts/simulated.ts';
 import type { WorkerCommand } from './worker-process.ts';
 
@@ -11,8 +12,11 @@ export interface Servers {
   readonly temporalAddress: string;
 }
 
-interface ProviderEntry {
+/** A provider, with a cloud and a worker of the suite's own. */
+export interface ProviderEntry {
   readonly name: string;
+  /** Clouds with a worker each that share the cases, because these wait for long. Default: 1. */
+  readonly clouds?: number;
   startCounterpart(): Promise<Counterpart>;
   /** How its worker is started for an installation, which has the name of its namespace. `remove` what that needs later. */
   prepareWorker(servers: Servers, installation: string): Promise<WorkerCommand & { remove?(): Promise<void> }>;
@@ -21,6 +25,7 @@ interface ProviderEntry {
 /** One entry for each provider. */
 export const providers: readonly ProviderEntry[] = [
   { name: 'simulated', startCounterpart: startSimulatedCounterpart, prepareWorker: ownWorker('simulated') },
+  { name: 'aws', clouds: 2, startCounterpart: startAwsCounterpart, prepareWorker: ownWorker('aws') },
   {
     name: 'python',
     startCounterpart: startSimulatedCounterpart,

@@ -8,7 +8,7 @@ import { connectClient } from '../../temporal/connection.ts';
 import { createCalls } from './calls.ts';
 import type { Case } from './case.ts';
 import { withEnds } from './ends.ts';
-import { providers, type Servers } from './providers.ts';
+import type { ProviderEntry, Servers } from './providers.ts';
 import { type CaseResult, runCases } from './run-cases.ts';
 import { createSubject } from './subject.ts';
 import { createWorkerProcess, withLog } from './worker-process.ts';
@@ -16,22 +16,37 @@ import { createWorld } from './world.ts';
 
 export interface RunAllOptions {
   readonly servers: Servers;
+  readonly providers: readonly ProviderEntry[];
   readonly cases: readonly Case[];
   readonly signal: AbortSignal;
   /** Called with each result; those of several providers come mixed. */
   onResult(provider: string, result: CaseResult): void;
 }
 
-/** Runs the cases for every provider of the table, side by side: they wait most of the time. */
+/** Runs the cases for several providers, side by side: they wait most of the time. */
 export async function runAll(options: RunAllOptions) {
-  const runs = await Promise.allSettled(providers.map((entry) => runOne(options, entry)));
-  return runs.map((run) => {
+  return allEnded(options.providers.map((entry) => runOne(options, entry)));
+}
+
+/** Waits for the others, too, when one has failed: they clean up. */
+async function allEnded<T>(runs: readonly Promise<T>[]): Promise<T[]> {
+  const ended = await Promise.allSettled(runs);
+  return ended.map((run) => {
     if (run.status === 'rejected') throw run.reason;
     return run.value;
   });
 }
 
-async function runOne({ servers, cases, signal, onResult }: RunAllOptions, entry: (typeof providers)[number]) {
+async function runOne({ cases, ...options }: RunAllOptions, entry: ProviderEntry) {
+  const left = cases.values();
+  const runs = Array.from({ length: entry.clouds ?? 1 }, () => runInCloud({ ...options, cases: left }, entry));
+  return { provider: entry.name, results: (await allEnded(runs)).flat() };
+}
+
+type CloudRunOptions = Omit<RunAllOptions, 'cases' | 'providers'> & { readonly cases: Iterable<Case> };
+
+/** Runs the cases that other clouds leave. */
+async function runInCloud({ servers, cases, signal, onResult }: CloudRunOptions, entry: ProviderEntry) {
   const { name } = entry;
   const installation = `conformance-${name}-${randomBytes(3).toString('hex')}`;
   return withEnds(async (atEnd) => {
@@ -61,15 +76,12 @@ async function runOne({ servers, cases, signal, onResult }: RunAllOptions, entry
     atEnd(() => subject.remove());
     const command = await entry.prepareWorker(servers, installation);
     atEnd(async () => command.remove?.());
-    const worker = await createWorkerProcess(command);
+    const worker = await createWorkerProcess({ ...command, env: { ...command.env, ...cloud.workerEnv } });
     atEnd(() => worker.stop());
     await worker.start();
 
     const calls = createCalls(new Client({ connection }), providerTaskQueue(installation, name));
     const world = createWorld({ subject, calls, cloud, worker });
-    const results = await withLog(worker, () =>
-      runCases(world, cases, { signal, onResult: (result) => onResult(name, result) }),
-    );
-    return { provider: name, results };
+    return withLog(worker, () => runCases(world, cases, { signal, onResult: (result) => onResult(name, result) }));
   });
 }

@@ -20,19 +20,21 @@ interface RunOptions {
   readonly onResult?: (result: CaseResult) => void;
 }
 
-/** Runs the cases one after the other, each in an empty cloud. Throws NobodyServes when no worker polls. */
+/**
+ * Runs the cases one after the other, each in an empty cloud. Several runs may take theirs from one iterator. Throws
+ * NobodyServes when no worker polls.
+ */
 export async function runCases(
   world: World,
-  cases: readonly Case[],
+  cases: Iterable<Case>,
   { signal, onResult }: RunOptions = {},
 ): Promise<CaseResult[]> {
   const results: CaseResult[] = [];
   for (const { title, promise, section, needs, run } of cases) {
     if (signal?.aborted) break;
     const since = performance.now();
-    const missing = needs.find((need) => !has(world, need));
-    const end =
-      missing === undefined ? await runOne(world, run) : ({ state: 'not run', why: reasons(missing) } as const);
+    const [why] = needs.flatMap((need) => lackOf(world, need) ?? []);
+    const end = why === undefined ? await runOne(world, run) : ({ state: 'not run', why } as const);
     const result = { title, promise, section, ...end, seconds: (performance.now() - since) / 1_000 };
     results.push(result);
     onResult?.(result);
@@ -63,12 +65,9 @@ function endOf(error: unknown): Pick<CaseResult, 'state' | 'why'> {
   return { state: 'failed', why: `${error.message.trim()}${cause}` };
 }
 
-function has({ cloud, worker }: World, need: Need): boolean {
-  if (need === 'worker') return worker !== undefined;
-  return cloud !== undefined && (need === 'cloud' || cloud.faults.includes(need));
-}
-
-function reasons(need: Need): string {
-  if (need === 'worker') return 'needs a worker that it may kill: give --worker';
+/** Why a need is not met; undefined when it is. */
+function lackOf({ cloud, worker }: World, need: Need): string | undefined {
+  if (need === 'worker') return worker ? undefined : 'needs a worker that it may kill: give --worker';
+  if (cloud !== undefined) return need === 'cloud' ? undefined : cloud.lacks[need];
   return `needs a cloud under its control${need === 'cloud' ? '' : `, with the fault ${need}`}: only --all has one`;
 }

@@ -75,10 +75,15 @@ describe('npm run conformance for a provider of somebody else', () => {
 });
 
 describe('npm run conformance', () => {
-  it('passes every case for each provider of this repository', async () => {
+  it('passes every case for each provider of this repository that its cloud can show', async () => {
     const { code, stdout } = await all;
 
-    expect(stdout.trim().split('\n').at(-1)).toBe(`${providers.length * cases.length} passed, 0 failed, 0 not run`);
+    expect(stdout.match(/not run .*/g)).toEqual([
+      'not run  a create that fails half-way: RunInstances makes all that it is asked for, or nothing',
+      'not run  throttling with a pause: EC2 does not say how long to wait',
+    ]);
+    const total = providers.length * cases.length;
+    expect(stdout.trim().split('\n').at(-1)).toBe(`${total - 2} passed, 0 failed, 2 not run`);
     expect(code).toBe(0);
   }, 300_000);
 
@@ -87,7 +92,8 @@ describe('npm run conformance', () => {
     [['--provider', 'example'], '--class is missing: give the path of a file with a MachineClass'],
     [['--provider', 'example', '--class', '/nowhere'], "--class is '/nowhere': give the path of a file"],
     [['--all', '--case', 'nothing'], "--case is 'nothing', which no title has: give a part of a title"],
-    [['--all', '--provider', 'example'], "--provider is 'example': leave it out with --all"],
+    [['--all', '--provider', 'example'], "--provider is 'example': with --all give one of simulated, aws, python"],
+    [['--all', '--class', 'class.yaml'], "--class is 'class.yaml': leave it out with --all"],
     [['--all', '--temporal-address', 'here'], "--temporal-address is 'here': give host:port"],
   ])('refuses %j', async (args, problem) => {
     const { code, stderr } = await conformance(...args);

@@ -176,7 +176,8 @@ export const creationCases: readonly Case[] = [
 
 /** Has the cloud answer create calls late, where it is under control. */
 export async function makeSlow({ cloud }: World): Promise<void> {
-  if (cloud?.faults.includes('slowAnswer')) await cloud.setFault({ kind: 'slowAnswer', ms: slowMs });
+  if (cloud !== undefined && cloud.lacks.slowAnswer === undefined)
+    await cloud.setFault({ kind: 'slowAnswer', ms: slowMs });
 }
 
 /** Waits until a creation has made its VM; where nobody can know that, until a worker has it. */

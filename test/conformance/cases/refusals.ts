@@ -101,17 +101,22 @@ export const refusalCases: readonly Case[] = [
   },
   {
     title: 'throttling',
-    promise:
-      'Throttling is Unavailable. The caller waits as long as the cloud asks: in an attempt, or from 10 s by retryAfterMs.',
+    promise: 'A throttled ensureVm waits, or fails with Unavailable, and succeeds once the cloud takes requests again.',
     section: 'Failures',
     needs: ['throttled'],
     async run(world) {
-      const machine = world.newMachine();
-      await world.cloud?.setFault({ kind: 'throttled', retryAfterSeconds: 1, times: 2 });
-      await world.ensure(machine);
+      await world.cloud?.setFault({ kind: 'throttled', times: 2 });
+      await world.ensure(world.newMachine());
       await world.onlyVm();
-
-      await world.cloud?.setFault({ kind: 'throttled', retryAfterSeconds: longPauseSeconds });
+    },
+  },
+  {
+    title: 'throttling with a pause',
+    promise: 'Throttling is Unavailable. A caller that has to wait for 10 s or longer is told so by retryAfterMs.',
+    section: 'Failures',
+    needs: ['askedToWait'],
+    async run(world) {
+      await world.cloud?.setFault({ kind: 'askedToWait', retryAfterSeconds: longPauseSeconds });
       const failure = await world.refusal('ensureVm', world.creation(world.newMachine()), 'Unavailable');
       const { retryAfterMs } = (failure.details?.[0] ?? {}) as { retryAfterMs?: number };
       check((retryAfterMs ?? 0) >= longPauseSeconds * 1_000, `retryAfterMs is ${retryAfterMs}`);

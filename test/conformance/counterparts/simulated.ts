@@ -26,7 +26,8 @@ const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K
   noCapacity: () => [{ kind: 'capacity' }],
   halfWay: () => [{ kind: 'leak', operation: 'create' }],
   missingPermission: () => [{ kind: 'forbidden' }],
-  throttled: ({ retryAfterSeconds, times }) => [{ kind: 'throttle', retryAfterSeconds, ...(times && { times }) }],
+  throttled: ({ times }) => [{ kind: 'throttle', retryAfterSeconds: 1, times }],
+  askedToWait: ({ retryAfterSeconds }) => [{ kind: 'throttle', retryAfterSeconds }],
 };
 
 /** Starts a simulated cloud for the suite. */
@@ -55,7 +56,7 @@ export async function startSimulatedCounterpart(): Promise<Counterpart> {
   return {
     providerSpec: { endpoint: cloud.url, ...place, tags },
     credentials: { token },
-    faults: Object.keys(faults) as FaultKind[],
+    lacks: {},
     async setFault(fault) {
       const shown = fault === undefined ? [] : (faults[fault.kind] as (fault: CloudFault) => SimulatedFault[])(fault);
       await cloud.setFaults(...shown);
