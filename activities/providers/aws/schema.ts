@@ -13,7 +13,7 @@ const Ebs = z.object({
     .enum(['gp2', 'gp3', 'io1', 'io2', 'st1', 'sc1', 'standard'])
     .optional()
     .describe('Default: that of EC2, gp2.'),
-  iops: z.int().min(1).optional().describe('Needed for io1.'),
+  iops: z.int().min(1).optional().describe('Needed for io1, and by EC2 for io2.'),
   throughput: z.int().min(1).optional().describe('MiB/s, gp3 only.'),
   encrypted: z.boolean().optional().describe('Default: that of the account and the snapshot.'),
   deleteOnTermination: z
@@ -99,7 +99,7 @@ export const Placement = z
   .object({
     groupId: nonEmpty.optional(),
     tenancy: z.enum(['default', 'dedicated', 'host']).optional(),
-    hostId: nonEmpty.optional(),
+    hostId: nonEmpty.optional().describe('With the tenancy `host`.'),
     partitionNumber: z.int().min(1).optional(),
     affinity: nonEmpty.optional(),
   })
@@ -127,7 +127,7 @@ export const AwsProviderSpec = z
     machineType: nonEmpty.describe('Instance type, as `m5.large`.'),
     keyName: nonEmpty.optional().describe('SSH key pair.'),
     iam: Iam.describe('Instance profile: exactly one of the two.'),
-    blockDevices: z.array(BlockDevice).min(1),
+    blockDevices: z.array(BlockDevice).min(1).describe('Several have a name each, and exactly one is `/root`.'),
     networkInterfaces: z.array(NetworkInterface).min(1),
     tags: AwsTags.describe(
       'Tags of the instance, its volumes and interfaces. One key begins with `kubernetes.io/cluster/` and one with ' +
@@ -138,9 +138,11 @@ export const AwsProviderSpec = z
       .optional()
       .describe('false: the check is switched off on every interface but EFA.'),
     instanceMetadataOptions: MetadataOptions.optional(),
-    cpuOptions: CpuOptions.optional(),
+    cpuOptions: CpuOptions.optional().describe('`coreCount` and `threadsPerCore` go together.'),
     capacityReservation: CapacityReservation.optional().describe('At most one of the three.'),
-    placement: Placement.optional(),
+    placement: Placement.optional().describe(
+      'Left out: as the annotation `machine.sapcloud.io/awsPlacement` of the node template says, in JSON.',
+    ),
     instanceMarketOptions: z
       .object({ marketType: z.enum(['spot', 'capacity-block', 'interruptible-capacity-reservation']) })
       .optional()

@@ -101,7 +101,8 @@ export const creationCases: readonly Case[] = [
   },
   {
     title: 'lost answer, asked later',
-    promise: 'A lost answer fails with a code of unknown outcome. With outcomeUnknown the first attempt finds the VM.',
+    promise:
+      'If the answer of the cloud is lost, ensureVm fails with a code whose outcome is unknown. With outcomeUnknown the first attempt finds the VM.',
     section: 'ensureVm',
     needs: ['lostAnswer'],
     async run(world) {
