@@ -2,20 +2,23 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../test/support/kube.ts';
 
-// The tour is a step of its own of `npm test`: `npm run demo -- --exit`.
+// The tour with the simulated cloud is a step of its own of `npm test`: `npm run demo -- --exit`.
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
+  /** Started at once: it waits most of the time. */
+  const awsTour = startDemo('--cloud', 'aws', '--exit');
+  const awsTourEnd = once(awsTour.child, 'close');
 
   afterEach(() => {
     for (const child of started.splice(0)) child.kill('SIGKILL');
   });
+  afterAll(() => void awsTour.child.kill('SIGKILL'));
 
   function startDemo(...args: readonly string[]) {
     const child = spawn(process.execPath, ['deploy/local/demo.ts', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-    started.push(child);
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (data: Buffer) => {
@@ -28,6 +31,7 @@ describe('npm run demo', () => {
   /** A demo with everything up, and its folder. */
   async function startedDemo() {
     const demo = startDemo();
+    started.push(demo.child);
     await eventually(() => demo.output().includes('$ kubectl apply'), 90_000);
     const dir = /\S+millwright-demo-\w+/.exec(demo.output())?.[0] ?? '';
     expect(existsSync(dir)).toBe(true);
@@ -54,6 +58,16 @@ describe('npm run demo', () => {
     await eventually(async () => (await processesOf(dir)).length === 0 && !existsSync(dir));
   }, 120_000);
 
+  it('refuses a cloud that it does not have, names those that it has, and starts nothing', async () => {
+    const { child, output } = startDemo('--cloud', 'azure');
+    const [code] = await once(child, 'close');
+
+    expect({ code, output: output() }).toEqual({
+      code: 1,
+      output: "error: option '--cloud <name>' argument 'azure' is invalid. Allowed choices are simulated, aws.\n",
+    });
+  });
+
   it('refuses an option that it does not have, and starts nothing', async () => {
     const { child, output } = startDemo('--exti');
     const [code] = await once(child, 'close');
@@ -63,6 +77,14 @@ describe('npm run demo', () => {
       output: expect.stringMatching(/^error: unknown option '--exti'\n\(Did you mean --exit\?\)\n$/),
     });
   });
+
+  it('runs the tour with --cloud aws and ends with 0', async () => {
+    const [code] = await awsTourEnd;
+
+    const { output } = awsTour;
+    expect(output()).toMatch(/✓ a simulated EC2 [^]*aws:\/\/\/[^]*✓ Delete the deployment: no Machine, .* is left/);
+    expect(code).toBe(0);
+  }, 400_000);
 });
 
 /** Command lines with the folder: those of all its servers have it. */

@@ -1,8 +1,9 @@
-/** `npm run demo`: Millwright with a simulated cloud. */
+/** `npm run demo`: Millwright with a cloud that runs on this machine. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
+import { type CloudName, clouds } from './demo/clouds.ts';
 import { runTour } from './demo/run-tour.ts';
 import { createScreen } from './demo/screen.ts';
 import { type Demo, setUp } from './demo/set-up.ts';
@@ -19,8 +20,13 @@ const program = new Command('npm run demo --')
     '--exit',
     'run every command of the tour, check its effect and exit: with 0, or with 1 and the path of the logs when a check fails',
   )
+  .addOption(
+    new Option('--cloud <name>', 'simulated: one that is made for tests; aws: a simulated EC2, which needs python3')
+      .choices(Object.keys(clouds))
+      .default('simulated' satisfies CloudName),
+  )
   .parse();
-const options = program.opts<{ exit?: true }>();
+const options = program.opts<{ exit?: true; cloud: CloudName }>();
 
 const screen = createScreen(process.stdout);
 const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-'));
@@ -41,13 +47,13 @@ try {
 releaseFolder();
 
 async function checkTour(): Promise<void> {
-  const demo = await setUp(dir, screen, ending);
+  const demo = await setUp({ dir, cloudName: options.cloud }, screen, ending);
   if (screen.isTerminal) ending.push(watchMachines(demo, screen));
   await runTour(demo, screen, [firstStop, ...tour]);
 }
 
 async function stayUp(): Promise<void> {
-  const demo = await setUp(dir, screen, ending);
+  const demo = await setUp({ dir, cloudName: options.cloud }, screen, ending);
   const interrupted = new Promise<'interrupted'>((resolve) => {
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve('interrupted'));
   });

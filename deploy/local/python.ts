@@ -27,6 +27,7 @@ export async function ensureVenv(name: string, requirementsFile: string): Promis
     const needs = `${name} needs python3 of 3.10 or newer with venv on PATH`;
     throw new Error(`${needs}: install it (Debian and Ubuntu: packages python3 and python3-venv)`, { cause });
   });
+  process.stderr.write(`${name}: installing the packages of ${requirementsFile}, once: this may take a minute\n`);
   await mkdir(cache, { recursive: true });
   const half = await mkdtemp(join(cache, `${name}-`));
   try {

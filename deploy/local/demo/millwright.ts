@@ -19,6 +19,9 @@ export interface MillwrightOptions {
   readonly dir: string;
   readonly kubeconfig: string;
   readonly temporalAddress: string;
+  /** That it serves, and what that needs in its environment. */
+  readonly provider: string;
+  readonly env: Readonly<Record<string, string>>;
   /** Called with a line when Millwright has ended, and when it is ready again. */
   readonly print: (line: string) => void;
 }
@@ -35,7 +38,7 @@ export interface Millwright {
 }
 
 /** Resolves when Millwright is ready. Throws with the end of its log when it ends before, or is not ready after 2 minutes. */
-export async function startMillwright({ dir, print, ...addresses }: MillwrightOptions): Promise<Millwright> {
+export async function startMillwright({ dir, print, ...settings }: MillwrightOptions): Promise<Millwright> {
   const logFile = join(dir, 'millwright.log');
   const port = await freePort();
   let starts = 0;
@@ -44,7 +47,7 @@ export async function startMillwright({ dir, print, ...addresses }: MillwrightOp
 
   function start() {
     starts += 1;
-    const child = launch(logFile, port, addresses);
+    const child = launch(logFile, port, settings);
     writeFileSync(join(dir, 'millwright.pid'), `${child.pid}\n`);
     const exited = once(child, 'exit').then(([code, signal]) => `${signal ?? code}`);
     return { child, exited };
@@ -103,21 +106,22 @@ export async function startMillwright({ dir, print, ...addresses }: MillwrightOp
 function launch(
   logFile: string,
   port: number,
-  { kubeconfig, temporalAddress }: Omit<MillwrightOptions, 'dir' | 'print'>,
+  { kubeconfig, temporalAddress, provider, env: ofProvider }: Omit<MillwrightOptions, 'dir' | 'print'>,
 ) {
   const log = openSync(logFile, 'a');
   // Settings of the user for other servers must not affect the demo.
-  const env = Object.entries(process.env).filter(([name]) => !/^(MILLWRIGHT|TEMPORAL)_/.test(name));
+  const env = Object.entries(process.env).filter(([name]) => !/^(MILLWRIGHT|TEMPORAL|AWS)_/.test(name));
   const child = spawnGuarded(
     'KILL',
     process.execPath,
     [
       ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', kubeconfig],
+      ...['--providers', provider],
       ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', `${port}`],
       // There is only one process: after a kill the next one need not wait until the Leases have expired.
       ...['--leader-elect', 'false'],
     ],
-    { stdio: ['ignore', log, log], env: Object.fromEntries(env), detached: true }, // Ctrl-C reaches only us
+    { stdio: ['ignore', log, log], env: { ...Object.fromEntries(env), ...ofProvider }, detached: true }, // Ctrl-C reaches only us
   );
   closeSync(log);
   return child;

@@ -8,15 +8,12 @@ import { loadKubeconfig } from '../../../kube/config.ts';
 import { connectClient } from '../../../temporal/connection.ts';
 import { installCrds } from '../crds.ts';
 import { findServers } from '../servers.ts';
-import { type SimulatedCloud, startSimulatedCloud } from '../simulated-cloud/admin.ts';
 import { type Stack, startStack } from '../stack.ts';
+import { type CloudName, clouds, type DemoCloud } from './clouds.ts';
 import { type Millwright, startMillwright } from './millwright.ts';
 import type { Screen } from './screen.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const example = join(root, 'deploy/examples/simulated.yaml');
-/** Address of the cloud in the example. */
-const endpointOfExample = 'http://127.0.0.1:8081';
 
 /** The running demo. */
 export interface Demo {
@@ -25,7 +22,7 @@ export interface Demo {
   readonly kube: KubeClient;
   readonly temporal: Client;
   readonly uiUrl: string;
-  readonly cloud: SimulatedCloud;
+  readonly cloud: DemoCloud;
   readonly millwright: Millwright;
 }
 
@@ -37,7 +34,11 @@ export const installation = namespace;
  * Starts all parts and prints a tick for each. Appends to `ending` the functions that stop them, to be called in reverse
  * order. Throws with the end of the log of a part that does not start; `ending` then stops the others.
  */
-export async function setUp(dir: string, screen: Screen, ending: (() => Promise<void>)[]): Promise<Demo> {
+export async function setUp(
+  { dir, cloudName }: { dir: string; cloudName: CloudName },
+  screen: Screen,
+  ending: (() => Promise<void>)[],
+): Promise<Demo> {
   const programs = await findServers(['etcd', 'kube-apiserver', 'temporal', 'kubectl']);
   const stack = await timed(screen, 'Temporal, etcd and kube-apiserver with the CRDs', async () => {
     const stack = await startStack({ dir });
@@ -46,14 +47,15 @@ export async function setUp(dir: string, screen: Screen, ending: (() => Promise<
     return stack;
   });
   const { kubeconfig, temporalAddress, uiUrl } = stack;
-  const cloud = await timed(screen, 'a simulated cloud', async () => {
-    // Slow enough to watch, and to kill Millwright in between.
-    const cloud = await startSimulatedCloud({ dir: join(dir, 'cloud'), kubeconfig, bootMs: 1_000, joinMs: 2_000 });
+  const cloud = await timed(screen, clouds[cloudName].title, async () => {
+    const cloud = await clouds[cloudName].start({ dir, kubeconfig });
     ending.push(() => cloud.stop());
     return cloud;
   });
   const millwright = await timed(screen, 'Millwright', async () => {
-    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, print: (line) => screen.print(line) });
+    const { provider, env = {} } = cloud;
+    const print = (line: string) => screen.print(line);
+    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, provider, env, print });
     ending.push(() => millwright.stop());
     return millwright;
   });
@@ -61,8 +63,8 @@ export async function setUp(dir: string, screen: Screen, ending: (() => Promise<
   ending.push(() => kube.close());
   const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
   ending.push(() => connection.close());
-  await writeManifest(dir, cloud.url);
-  screen.print(`\ndeploy/examples/simulated.yaml, with the address of this cloud, is ${dir}/machines.yaml`);
+  await writeManifest(dir, cloud);
+  screen.print(`\ndeploy/examples/${cloud.example}, made to fit this cloud, is ${dir}/machines.yaml`);
   await writeEnvironment(dir, stack, cloud.url, programs);
   return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
 }
@@ -81,11 +83,15 @@ export async function timed<T>(screen: Screen, what: string, act: () => Promise<
   }
 }
 
-/** The example, with the address of this cloud. */
-async function writeManifest(dir: string, cloudUrl: string): Promise<void> {
-  const text = await readFile(example, 'utf8');
-  if (!text.includes(endpointOfExample)) throw new Error(`${example} does not contain endpoint ${endpointOfExample}`);
-  await writeFile(join(dir, 'machines.yaml'), text.replace(endpointOfExample, cloudUrl));
+/** The example, made to fit this cloud. */
+async function writeManifest(dir: string, { example, changes }: DemoCloud): Promise<void> {
+  const file = join(root, 'deploy/examples', example);
+  let text = await readFile(file, 'utf8');
+  for (const [before, after] of Object.entries(changes)) {
+    if (!text.includes(before)) throw new Error(`${file} does not contain ${before}`);
+    text = text.replace(before, after);
+  }
+  await writeFile(join(dir, 'machines.yaml'), text);
 }
 
 /** `env` for a shell: addresses, and the programs under their usual names. */

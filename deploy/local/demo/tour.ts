@@ -63,7 +63,7 @@ export const tour: readonly Stop[] = [
   {
     title: 'Ask its workflow',
     command: `millwright describe machine ${firstMachine}`,
-    missing: async (_, output) => expectIn(output, 'Running', 'simulated:///'),
+    missing: async ({ cloud }, output) => expectIn(output, 'Running', cloud.scheme),
   },
   {
     title: 'Delete a node: its machine is replaced',

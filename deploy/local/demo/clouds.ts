@@ -1,0 +1,73 @@
+/** The clouds that the demo runs on. */
+import { join } from 'node:path';
+import { startAwsCloud } from '../aws-cloud/admin.ts';
+import { startSimulatedCloud } from '../simulated-cloud/admin.ts';
+
+/** A cloud that runs, with its provider and an example for it. */
+export interface DemoCloud {
+  readonly url: string;
+  readonly provider: string;
+  /** Its provider IDs begin so. */
+  readonly scheme: string;
+  /** File in deploy/examples. */
+  readonly example: string;
+  /** Texts of the example, and what stands in their places for this cloud. */
+  readonly changes: Readonly<Record<string, string>>;
+  /** What Millwright needs in its environment to reach it. */
+  readonly env?: Readonly<Record<string, string>>;
+  faults(): Promise<readonly unknown[]>;
+  stats(): Promise<{ readonly vmsNow: number; readonly vmsEver: number }>;
+  stop(): Promise<void>;
+}
+
+interface Place {
+  /** Folder of the demo. */
+  readonly dir: string;
+  readonly kubeconfig: string;
+}
+
+/** Slow enough to watch, and to kill Millwright in between. */
+const pace = { bootMs: 1_000, joinMs: 2_000 };
+
+export type CloudName = keyof typeof clouds;
+
+/** Those that `--cloud` names. */
+export const clouds = {
+  simulated: { title: 'a simulated cloud', start: startSimulated },
+  aws: { title: 'a simulated EC2', start: startAws },
+} satisfies Record<string, { title: string; start(place: Place): Promise<DemoCloud> }>;
+
+async function startSimulated({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const cloud = await startSimulatedCloud({ dir: join(dir, 'cloud'), kubeconfig, ...pace });
+  return {
+    ...cloud,
+    provider: 'simulated',
+    scheme: 'simulated:///',
+    example: 'simulated.yaml',
+    changes: { 'endpoint: http://127.0.0.1:8081': `endpoint: ${cloud.url}` },
+  };
+}
+
+async function startAws({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const { seeds, ...cloud } = await startAwsCloud({ dir: join(dir, 'cloud'), kubeconfig, ...pace });
+  return {
+    ...cloud,
+    provider: 'aws',
+    scheme: 'aws:///',
+    example: 'aws.yaml',
+    changes: {
+      'providerAccessKeyId: REPLACE': 'providerAccessKeyId: letmein',
+      'providerSecretAccessKey: REPLACE': 'providerSecretAccessKey: any',
+      'region: eu-west-1': `region: ${seeds.region}\n  endpoint: ${cloud.url}`,
+      'ami-0123456789abcdef0': seeds.ami,
+      'name: REPLACE': `name: ${seeds.instanceProfile}`,
+      'subnet-0123456789abcdef0': seeds.subnetId,
+      'sg-0123456789abcdef0': seeds.securityGroupId,
+    },
+    env: { AWS_ENDPOINT_URL_STS: cloud.url },
+    async stats() {
+      const states = (await cloud.instances()).map(({ State }) => State?.Name);
+      return { vmsNow: states.filter((state) => state !== 'terminated').length, vmsEver: states.length };
+    },
+  };
+}
