@@ -31,6 +31,7 @@ describe('machines in EC2', () => {
     dir = await mkdtemp(join(tmpdir(), 'aws-'));
     const kubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
     cloud = await startAwsCloud({ dir, kubeconfig, bootMs: 100, joinMs: 100, deleteMs: 200 });
+    process.env.AWS_ENDPOINT_URL_STS = cloud.url; // of the process that is started
     millwright = await startInstallation({
       alone: 'it serves another provider, and is killed',
       flags: ['--providers', 'aws,simulated', '--interruption-check-period', '1s', ...quickSweeps],
@@ -44,6 +45,7 @@ describe('machines in EC2', () => {
   }, 300_000);
   afterEach(() => cloud.setFaults());
   afterAll(async () => {
+    delete process.env.AWS_ENDPOINT_URL_STS;
     await millwright?.stop();
     await cloud?.stop();
     await rm(dir, { recursive: true, force: true });

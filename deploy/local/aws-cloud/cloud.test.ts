@@ -29,7 +29,7 @@ let ec2: EC2Client;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'aws-cloud-'));
   cloud = await startAwsCloud({
-    ...{ dir, bootMs: 200, deleteMs: 800, terminatedMs: 1_000 },
+    ...{ dir, bootMs: 200, deleteMs: 800, terminatedMs: 8_000 },
   });
   ec2 = clientWith({ accessKeyId: 'letmein', secretAccessKey: 'any' });
 });
@@ -382,7 +382,7 @@ describe('a fault', () => {
 
   it('spotInterruption marks a spot instance and ends it after the notice', async () => {
     const spot = { InstanceMarketOptions: { MarketType: 'spot' as const } };
-    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 600, noticeMs: 800 });
+    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 600, noticeMs: 3_000 });
     const { id, instance } = await run(spot);
     const statusOf = async () => {
       const Filters = [{ Name: 'instance-id', Values: [id] }];
