@@ -12,6 +12,9 @@ const { readTagUpdate, writeVmTags, reportTagFailures } = proxyLocalActivities<V
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
 });
 
+/** After so many failures the others would most likely fail as well: they are left to the next update. */
+const mostFailures = 20;
+
 /** How far an update is, for its next run. */
 interface TagUpdateProgress {
   readonly tags: TagUpdate['tags'];
@@ -38,6 +41,7 @@ export async function tagUpdate(ref: ObjectRef, progress?: TagUpdateProgress): P
       return await continueAsNew<typeof tagUpdate>(ref);
     }
     await inParallel(machines, async ({ uid, name, providerID }) => {
+      if (failed >= mostFailures) return;
       const machine = { uid, namespace: ref.namespace, name };
       const failure = await updateVm(place, {
         machine,
@@ -50,7 +54,7 @@ export async function tagUpdate(ref: ObjectRef, progress?: TagUpdateProgress): P
       message ??= `${name}: ${failure.message}`;
     });
     const last = machines.at(-1);
-    if (hasMore && last !== undefined) {
+    if (hasMore && last !== undefined && failed < mostFailures) {
       return await continueAsNew<typeof tagUpdate>(ref, {
         tags,
         after: last.name,

@@ -123,6 +123,31 @@ describe('ensureVm', () => {
     });
   });
 
+  it('takes over none where several have the name and tags of the Machine', async () => {
+    const [one, other] = ['i-1', 'i-2'].map((id) => instance(id, { tags: ofMcm }));
+    ec2.answer({
+      DescribeInstances: (params) =>
+        filtersOf(params)['tag:Name'] === undefined ? '' : reservations(one ?? '', other ?? ''),
+    });
+
+    expect(await refusal(provider.ensureVm(creation(), call()))).toMatchObject({ code: 'OutOfRange' });
+    expect(ec2.requests('TerminateInstances')).toEqual([]);
+    expect(ec2.requests('RunInstances')).toEqual([]);
+  });
+
+  it('answers failed for the instance of its token that is terminated', async () => {
+    ec2.answer({
+      DescribeInstances: reservations(instance('i-1', { state: 'terminated', tags: own })),
+      DescribeImages: image,
+      RunInstances: { code: 'IdempotentInstanceTerminated' },
+    });
+
+    expect(await provider.ensureVm(creation(), call())).toMatchObject({
+      state: 'failed',
+      providerID: 'aws:///eu-west-1/i-1',
+    });
+  });
+
   it('leaves alone an instance of the same name that has the UID tag of another Machine', async () => {
     const others = { ...own, 'millwright.dev/machine-uid': 'other' };
     ec2.answer({
@@ -299,6 +324,31 @@ describe('deleteVm', () => {
 
     expect(ec2.requests('TerminateInstances').map(({ params }) => params['InstanceId.1'])).toEqual(['i-mcm']);
   }, 20_000);
+
+  it('deletes nothing by its name', async () => {
+    ec2.answer({
+      DescribeInstances: (params) =>
+        filtersOf(params)['tag:Name'] === undefined ? '' : reservations(instance('i-mcm', { tags: ofMcm })),
+    });
+
+    expect(await provider.deleteVm(deletion(), call())).toMatchObject({ state: 'gone' });
+    expect(ec2.requests('TerminateInstances')).toEqual([]);
+  });
+
+  it('deletes nothing of the VM that stays with one that is surplus', async () => {
+    const attachment = '<instanceId>i-stays</instanceId>';
+    ec2.answer({
+      DescribeInstances: reservations(instance('i-surplus', { state: 'terminated', tags: own })),
+      DescribeVolumes: `<volumeSet><item><volumeId>vol-1</volumeId><attachmentSet><item>${attachment}</item></attachmentSet>${tagSet(own)}</item></volumeSet>`,
+      DescribeNetworkInterfaces: `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId><attachment>${attachment}</attachment>${tagSet(own)}</item></networkInterfaceSet>`,
+    });
+    const machine = { ...deletion().machine, uid: 'none' };
+    const only = { kind: 'vm', id: 'aws:///eu-west-1/i-surplus', uid } as const;
+
+    expect(await provider.deleteVm(deletion({ machine, only }), call())).toMatchObject({ state: 'gone' });
+    expect(ec2.requests('DeleteVolume')).toEqual([]);
+    expect(ec2.requests('DeleteNetworkInterface')).toEqual([]);
+  });
 
   it('leaves a volume alone that was attached to an instance of machine-controller-manager and is not of it', async () => {
     ec2.answer({
@@ -511,7 +561,8 @@ describe('a refusal of EC2', () => {
     ['InvalidSubnetID.NotFound', 400, 'InvalidArgument'],
     ['IdempotentParameterMismatch', 400, 'Internal'],
     ['InternalError', 500, 'Unavailable'],
-    ['NeverHeardOf', 400, 'Unknown'],
+    ['NeverHeardOf', 400, 'FailedPrecondition'],
+    ['InvalidGroupId.Malformed', 400, 'InvalidArgument'],
     ['NeverHeardOf', 503, 'Unavailable'],
   ])('%s with status %i is %s', async (code, status, expected) => {
     const failure = await refused({ code, status });
@@ -601,6 +652,16 @@ describe('credentials', () => {
       await makeProvider({ defaultCredentials: true }).listVms(awsScope(ec2.url), call());
 
       expect(ec2.requests().map(({ signedBy }) => signedBy)).toEqual(['AKIDENV']);
+    });
+
+    it('are not used where a Secret is gone, which may have had those of another account', async () => {
+      delete secrets['cloud'];
+      ec2.answer({});
+
+      const listing = makeProvider({ defaultCredentials: true }).listVms(awsScope(ec2.url), call());
+
+      expect((await refusal(listing)).message).toContain('garden/cloud, which does not exist');
+      expect(ec2.requests()).toEqual([]);
     });
 
     it('are not used where a Secret has some', async () => {

@@ -78,7 +78,11 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
     if (Object.keys(own).length < ownershipPrefixes.length || vm.name === '') return [vm];
     const filters = toFilters({ ...own, Name: vm.name });
     const parts = [...(await all('disk', session, filters)), ...(await all('nic', session, filters))];
-    return [vm, ...parts.filter(({ tags }) => tags[names.machineUid] === vm.tags[names.machineUid])];
+    // Another VM may have the same name and UID, and what is attached to it is its own.
+    const isOfOther = (part: CloudItem) =>
+      part.kind !== 'vm' && part.attachedTo !== undefined && part.attachedTo !== id;
+    const uid = vm.tags[names.machineUid];
+    return [vm, ...parts.filter((part) => part.tags[names.machineUid] === uid && !isOfOther(part))];
   },
   async findPart(session, kind, id) {
     if (kind !== 'disk' && kind !== 'nic') return undefined;
@@ -97,7 +101,10 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
       if (instance === undefined) throw new ProviderError('Unknown', 'EC2 answered RunInstances without an instance');
       return toVm(instance, session.client.region);
     } catch (error) {
-      if (!(error instanceof ProviderError) || error.code !== 'ResourceExhausted') throw error;
+      if (!(error instanceof ProviderError)) throw error;
+      const ended = error.cloudCode === 'IdempotentInstanceTerminated' && (await findEnded(session, order.machine.uid));
+      if (ended) return ended;
+      if (error.code !== 'ResourceExhausted') throw error;
       const subnets = networkInterfaces.map(({ subnetID }) => subnetID).join(', ');
       const message = `${error.message} (asked for ${machineType} in ${subnets})`;
       const { code, cloudCode, requestId, retryAfterMs } = error;
@@ -164,8 +171,8 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;
       if (error.code === 'NotFound') return;
-      // EC2 calls the interface an invalid parameter while it is still attached.
-      if (error.code !== 'InvalidArgument') throw error;
+      // EC2 calls an interface an invalid parameter while it is still attached.
+      if (kind !== 'nic' || error.code !== 'InvalidArgument') throw error;
       throw new ProviderError('Aborted', error.message, { cloudCode: error.cloudCode, requestId: error.requestId });
     }
   },
@@ -202,17 +209,17 @@ const pages: Record<Kind, (session: Session<Ec2>, filters: Filters, token: strin
     const command = new DescribeInstancesCommand({ Filters, ...pageOf(token) });
     const { Reservations = [], NextToken } = await call(session, command);
     const instances = Reservations.flatMap(({ Instances = [] }) => Instances);
-    return { items: instances.map((instance) => toVm(instance, session.client.region)), next: NextToken };
+    return { items: instances.map((instance) => toVm(instance, session.client.region)), next: NextToken || undefined };
   },
   async disk(session, Filters, token) {
     const command = new DescribeVolumesCommand({ Filters, ...pageOf(token) });
     const { Volumes = [], NextToken } = await call(session, command);
-    return { items: Volumes.map(toDisk), next: NextToken };
+    return { items: Volumes.map(toDisk), next: NextToken || undefined };
   },
   async nic(session, Filters, token) {
     const command = new DescribeNetworkInterfacesCommand({ Filters, ...pageOf(token) });
     const { NetworkInterfaces = [], NextToken } = await call(session, command);
-    return { items: NetworkInterfaces.map(toNic), next: NextToken };
+    return { items: NetworkInterfaces.map(toNic), next: NextToken || undefined };
   },
 };
 
@@ -229,6 +236,12 @@ async function all(kind: Kind, session: Session<Ec2>, filters: Filters): Promise
     token = page.next;
   } while (token);
   return found;
+}
+
+/** The instance of a Machine that has ended, as far as EC2 still shows it. */
+async function findEnded(session: Session<Ec2>, uid: string): Promise<CloudVm | undefined> {
+  const vms = await all('vm', session, toFilters({ [names.machineUid]: uid }));
+  return vms.find((item): item is CloudVm => item.kind === 'vm' && item.state === 'gone');
 }
 
 async function findRootDevice(session: Session<Ec2>, ami: string): Promise<string> {
@@ -289,16 +302,21 @@ function providerIdOf(id: string, place: string): string {
   return `aws:///${place}/${id}`;
 }
 
-function toDisk({ VolumeId: id = '', CreateTime, Tags: tags }: Volume): CloudPart {
+function toDisk({ VolumeId: id = '', CreateTime, Tags: tags, Attachments = [] }: Volume): CloudPart {
   const own = toTags(tags);
-  return { kind: 'disk', id, name: own['Name'] ?? '', createdAt: (CreateTime ?? new Date()).toISOString(), tags: own };
+  const createdAt = (CreateTime ?? new Date()).toISOString();
+  return { kind: 'disk', id, name: own['Name'] ?? '', createdAt, tags: own, ...attached(Attachments[0]) };
 }
 
 /** EC2 does not say when an interface was made. It is taken for new while it is attached. */
 function toNic({ NetworkInterfaceId: id = '', Attachment, TagSet }: NetworkInterface): CloudPart {
   const own = toTags(TagSet);
   const createdAt = (Attachment?.AttachTime ?? new Date(0)).toISOString();
-  return { kind: 'nic', id, name: own['Name'] ?? '', createdAt, tags: own };
+  return { kind: 'nic', id, name: own['Name'] ?? '', createdAt, tags: own, ...attached(Attachment) };
+}
+
+function attached(attachment?: { readonly InstanceId?: string | undefined }): Pick<CloudPart, 'attachedTo'> {
+  return attachment?.InstanceId ? { attachedTo: attachment.InstanceId } : {};
 }
 
 function toTags(tags: readonly Tag[] = []): Tags {

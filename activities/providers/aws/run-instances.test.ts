@@ -118,19 +118,28 @@ describe('RunInstances', () => {
     ...ebs('throughput', 200, 'Throughput'),
     ...ebs('encrypted', true, 'Encrypted'),
     ...ebs('snapshotID', 'snap-1', 'SnapshotId'),
-    ...ebs('kmsKeyID', 'key-1', 'KmsKeyId'),
     ...ebs('deleteOnTermination', false, 'DeleteOnTermination'),
     [
-      'blockDevices[].noDevice',
-      { blockDevices: [{ ...disk, noDevice: 'x' }] },
-      `${b}NoDevice`,
-      { [`${b}NoDevice`]: 'x' },
+      'blockDevices[].ebs.kmsKeyID',
+      { blockDevices: [{ ebs: { volumeSize: 20, encrypted: true, kmsKeyID: 'key-1' } }] },
+      `${b}Ebs.KmsKeyId`,
+      { [`${b}Ebs.KmsKeyId`]: 'key-1' },
     ],
     [
-      'blockDevices[].virtualName',
-      { blockDevices: [{ ...disk, virtualName: 'ephemeral0' }] },
-      `${b}VirtualName`,
-      { [`${b}VirtualName`]: 'ephemeral0' },
+      'blockDevices[] with what is ignored',
+      {
+        blockDevices: [
+          { ...disk, noDevice: '', virtualName: 'ephemeral0', ebs: { volumeSize: 20, kmsKeyID: 'key-1' } },
+        ],
+      },
+      'BlockDeviceMapping',
+      { [`${b}DeviceName`]: '/dev/xvda', [`${b}Ebs.VolumeSize`]: '20', [`${b}Ebs.DeleteOnTermination`]: 'true' },
+    ],
+    [
+      'fields that are null',
+      { cpuOptions: { coreCount: null, threadsPerCore: null, amdSevSnp: 'enabled' }, keyName: null },
+      'CpuOptions',
+      { 'CpuOptions.AmdSevSnp': 'enabled' },
     ],
     [
       'networkInterfaces[].subnetID and securityGroupIDs',

@@ -49,14 +49,12 @@ export function toRunInstances(
 }
 
 function toBlockDevice(
-  { deviceName, ebs, noDevice, virtualName }: AwsProviderSpec['blockDevices'][number],
+  { deviceName, ebs }: AwsProviderSpec['blockDevices'][number],
   devices: number,
   rootDevice: string,
 ) {
   return {
     DeviceName: devices === 1 || deviceName === '/root' ? rootDevice : deviceName,
-    NoDevice: noDevice,
-    VirtualName: virtualName,
     Ebs: {
       VolumeSize: ebs.volumeSize,
       VolumeType: ebs.volumeType,
@@ -65,7 +63,7 @@ function toBlockDevice(
       Encrypted: ebs.encrypted,
       DeleteOnTermination: ebs.deleteOnTermination,
       SnapshotId: ebs.snapshotID,
-      KmsKeyId: ebs.kmsKeyID,
+      KmsKeyId: ebs.encrypted ? ebs.kmsKeyID : undefined,
     },
   };
 }

@@ -21,7 +21,7 @@ const Ebs = z.object({
     .default(true)
     .describe('false: the volume outlives a termination in the cloud. It goes with the Machine in either case.'),
   snapshotID: nonEmpty.optional().describe('Snapshot that the volume is made from.'),
-  kmsKeyID: nonEmpty.optional().describe('Key of an encrypted volume.'),
+  kmsKeyID: nonEmpty.optional().describe('Key of a volume with `encrypted: true`; ignored otherwise.'),
 });
 
 const BlockDevice = z.object({
@@ -34,8 +34,8 @@ const BlockDevice = z.object({
     .default('')
     .describe('`/root`: the root device of the image; any other as EC2 names it. The only device is always the root.'),
   ebs: Ebs,
-  noDevice: z.string().optional().describe('An empty text takes a device of the image away.'),
-  virtualName: nonEmpty.optional().describe('Of an instance store volume, as `ephemeral0`.'),
+  noDevice: z.string().optional().describe('Ignored, as by MCM: each device has a volume.'),
+  virtualName: nonEmpty.optional().describe('Ignored, as by MCM: each device has a volume.'),
 });
 
 const NetworkInterface = z.object({
@@ -141,7 +141,7 @@ export const AwsProviderSpec = z
     cpuOptions: CpuOptions.optional().describe('`coreCount` and `threadsPerCore` go together.'),
     capacityReservation: CapacityReservation.optional().describe('At most one of the three.'),
     placement: Placement.optional().describe(
-      'Left out: as the annotation `machine.sapcloud.io/awsPlacement` of the node template says, in JSON.',
+      'Left out: as the Machine says, in Gardener’s API with the annotation awsPlacement of the node template, in JSON.',
     ),
     instanceMarketOptions: z
       .object({ marketType: z.enum(['spot', 'capacity-block', 'interruptible-capacity-reservation']) })

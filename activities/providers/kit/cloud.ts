@@ -36,6 +36,8 @@ export interface CloudVm extends Listed {
 /** A disk, NIC, port or address that was made for a VM. */
 export interface CloudPart extends Listed {
   readonly kind: 'disk' | 'nic' | 'port' | 'ip';
+  /** Id of the VM that has it now, where the cloud says so. */
+  readonly attachedTo?: string;
 }
 
 export type CloudItem = CloudVm | CloudPart;
@@ -134,7 +136,7 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
   /** Everything with the UID tag of a Machine. The parts of a VM that is there may be missing, but not with `withParts`. */
   findOwn(session: Session<Client>, uid: string, withParts: boolean): Promise<readonly CloudItem[]>;
-  /** VMs with all of `tags` that have the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
+  /** VMs with all of `tags` and the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
   findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;

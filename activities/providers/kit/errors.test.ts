@@ -32,7 +32,7 @@ describe('readError', () => {
     const unknown = judge({ status: 400, code: 'Teapot', message: 'no' });
     const none = [502, 504, 500, 400].map((status) => judge({ status, message: 'no message' }));
 
-    expect(unknown.error.code).toBe('Unknown');
+    expect(unknown.error.code).toBe('FailedPrecondition');
     expect(none.map(({ error }) => error.code)).toEqual(['Unavailable', 'Unavailable', 'Unknown', 'Unknown']);
   });
 

@@ -17,7 +17,7 @@ const ConnectionFailure = z.object({ name: z.string(), code, cause: z.object({ c
 
 /**
  * Translates an error of a cloud's client. A code that the cloud's table lacks is throttling with status 429, `Unavailable`
- * above 500 and `Unknown` otherwise. Throws what is neither an answer nor a failed connection, which is a defect.
+ * above 500, a refusal from 400 and `Unknown` otherwise. Throws what is neither an answer nor a failed connection, which is a defect.
  */
 export function readError<Reach>(
   cloud: Pick<Cloud<{ tags: Tags }, Reach, unknown, unknown>, 'errors' | 'refusalOf' | 'endpointOf'>,
@@ -31,7 +31,7 @@ export function readError<Reach>(
   const known =
     (cloudCode === undefined ? undefined : cloud.errors[cloudCode]) ?? (status === 429 ? 'Throttled' : undefined);
   const code: FailureCode =
-    known === 'Throttled' ? 'Unavailable' : (known ?? (status > 500 ? 'Unavailable' : 'Unknown'));
+    known === 'Throttled' ? 'Unavailable' : (known ?? codeOfStatus(status, cloudCode !== undefined));
   const words = cloudCode === undefined ? message : `${cloudCode}: ${message}`;
   const error = new ProviderError(code, `the cloud answered ${status}: ${words}`, {
     cloudCode,
@@ -40,6 +40,12 @@ export function readError<Reach>(
     cause: thrown,
   });
   return { error, isThrottled: known === 'Throttled' };
+}
+
+/** A cloud that names a reason with a status from 400 has refused. Without one the answer may be that of a proxy. */
+function codeOfStatus(status: number, isNamed: boolean): FailureCode {
+  if (status > 500) return 'Unavailable';
+  return isNamed && status >= 400 && status < 500 && status !== 408 ? 'FailedPrecondition' : 'Unknown';
 }
 
 function connectionError(endpoint: string, thrown: unknown): ProviderError {

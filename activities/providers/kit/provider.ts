@@ -3,6 +3,7 @@
  * Machine whatever answers are lost, no part left behind, nothing deleted that belongs to somebody else.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
 import { type FailureCode, failures } from '../../../api/failures.ts';
 import { names } from '../../../api/names.ts';
 import type {
@@ -31,9 +32,10 @@ const takeBackLooks = 3;
 
 /** Makes a provider of a cloud. */
 export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, Client>(
-  cloud: Cloud<Spec, Reach, Credentials, Client>,
+  strict: Cloud<Spec, Reach, Credentials, Client>,
   deps: ProviderDeps,
 ): Provider {
+  const cloud = { ...strict, ...withNulls(strict) };
   type Own = CallSession<Client>;
   const sessions = createSessions(cloud, deps);
   const settleMs = cloud.settleSeconds * 1_000;
@@ -41,31 +43,38 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   /**
    * What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags.
-   * Where there is neither, VMs of its name that others have made for it.
    */
   async function listOwn(
     session: Own,
-    request: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>,
+    { machine, providerID }: Pick<EnsureVmRequest, 'machine' | 'providerID'>,
     withParts = false,
   ) {
-    const { machine, providerID } = request;
     const found = await cloud.findOwn(session, machine.uid, withParts);
     const own = found.filter(isLeft);
-    if (!isOurs(providerID)) return own.length > 0 ? own : findUntagged(session, request);
-    if (found.some((each) => isNamed(each, providerID))) return own;
+    if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));
     const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
     return [...own, ...named.filter(({ id }) => !ids.has(id))];
   }
 
+  /**
+   * The VM of its name that others have made for a Machine without a provider ID. Only for a creation: by the name alone
+   * nothing is deleted. Throws `OutOfRange` where there are several.
+   */
   async function findUntagged(
     session: Own,
-    { machine, providerSpec }: Pick<EnsureVmRequest, 'machine' | 'providerSpec'>,
-  ) {
+    { machine, providerID, providerSpec }: EnsureVmRequest,
+  ): Promise<CloudVm[]> {
     const tags = cloud.tags.safeParse(providerSpec).data;
-    if (cloud.findByName === undefined || tags === undefined) return [];
+    if (isOurs(providerID) || cloud.findByName === undefined || tags === undefined) return [];
     const found = await cloud.findByName(session, machine.name, tags);
-    return found.filter((vm) => isLeft(vm) && vm.tags[names.machineUid] === undefined);
+    const untagged = found.filter((vm) => isAlive(vm) && vm.tags[names.machineUid] === undefined);
+    if (untagged.length > 1) {
+      const ids = untagged.map(({ id }) => id).join(', ');
+      const message = `${ids} have the name and tags of the Machine: set spec.providerID to one of them, or delete them`;
+      throw new ProviderError('OutOfRange', message);
+    }
+    return untagged;
   }
 
   /** Whether a provider ID is of this cloud. */
@@ -79,7 +88,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
    */
   async function findSurvivor(session: Own, request: EnsureVmRequest, created?: CloudVm) {
     const { providerID } = request;
-    const listed = await listOwn(session, request);
+    const own = await listOwn(session, request);
+    const listed = own.length > 0 || created ? own : await findUntagged(session, request);
     const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
     const rank = (vm: CloudVm) => (providerID !== undefined && isNamed(vm, providerID) ? 0 : isAlive(vm) ? 1 : 2);
     const [survivor, ...surplus] = [...listed.filter(isVm), ...unlisted]
@@ -306,6 +316,26 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     ...(cloud.setTags && { updateVm }),
     ...(interruptions && { listInterruptions }),
   };
+}
+
+/** A field that is null counts as left out, as for programs in Go, which write so what they have no value for. */
+function withNulls<Spec extends { tags: Tags }, Reach>({
+  providerSpec,
+  reach,
+  tags,
+}: Pick<Cloud<Spec, Reach, never, never>, 'providerSpec' | 'reach' | 'tags'>) {
+  return {
+    providerSpec: z.preprocess(withoutNulls, providerSpec),
+    reach: z.preprocess(withoutNulls, reach),
+    tags: z.preprocess(withoutNulls, tags),
+  };
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).filter(([, each]) => each !== null);
+  return Object.fromEntries(entries.map(([key, each]) => [key, withoutNulls(each)]));
 }
 
 function completeSpec({ providerSpec, providerSpecDefaults }: EnsureVmRequest): unknown {

@@ -43,6 +43,8 @@ interface Keys {
   readonly keys: Readonly<Record<string, string>>;
   /** The Secrets that they are from. */
   readonly holders: readonly SecretRef[];
+  /** A Secret does not exist. */
+  readonly isIncomplete: boolean;
 }
 
 /** Opens sessions with a cloud. Machines whose classes reach the same place with the same credentials share a rate. */
@@ -65,13 +67,18 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       holders.add(holder.ref);
     }
     const looked = secrets.map(({ ref, data }) => `${nameOf(ref)}${data ? '' : ', which does not exist'}`).join(', ');
-    return { looked, keys, holders: [...holders] };
+    const isIncomplete = secrets.some(({ data }) => data === undefined);
+    return { looked, keys, holders: [...holders], isIncomplete };
   }
 
   /** How to connect with these keys, or what is wrong with them. */
-  function judgeKeys({ keys, holders, looked }: Keys): { problems: string[]; makeClient?: (reach: Reach) => Client } {
+  function judgeKeys({ keys, holders, looked, isIncomplete }: Keys): {
+    problems: string[];
+    makeClient?: (reach: Reach) => Client;
+  } {
     const { connectByDefault } = cloud;
-    if (defaultCredentials && connectByDefault !== undefined && holders.length === 0)
+    // A Secret that is gone may have had credentials of another account, in which the VMs are.
+    if (defaultCredentials && connectByDefault !== undefined && holders.length === 0 && !isIncomplete)
       return { problems: [], makeClient: connectByDefault };
     const { data, error } = cloud.credentials.safeParse(keys, { error: inOurWords });
     if (error) return { problems: error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`) };

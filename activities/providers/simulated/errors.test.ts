@@ -12,7 +12,7 @@ const answers = [
   [429, 'Throttled', 'Unavailable'],
   [503, 'ServiceUnavailable', 'Unavailable'],
   [404, 'NotFound', 'NotFound'],
-  [418, 'Teapot', 'Unknown'],
+  [418, 'Teapot', 'FailedPrecondition'],
 ] as const;
 for (const [status, cloudCode, code] of answers) {
   it(`makes ${code} of ${cloudCode}`, () => {

@@ -50,7 +50,7 @@ export function createEc2({ moto, instances, onCreated }: Ec2Deps) {
     DescribeSpotInstanceRequests: describeSpotInstanceRequests,
   };
 
-  /** A token stands for what its first request has made, also when that is gone. */
+  /** A token stands for what its first request has made, and is refused when that is terminated. */
   async function runInstances(request: Ec2Request): Promise<Elements> {
     const { ClientToken: token, ...parameters } = request.params;
     const known = token === undefined ? undefined : runs.get(token);
@@ -58,6 +58,10 @@ export function createEc2({ moto, instances, onCreated }: Ec2Deps) {
       const message =
         'Arguments on this idempotent request are inconsistent with arguments used in previous request(s).';
       throw new Refusal(400, 'IdempotentParameterMismatch', message);
+    }
+    if (known !== undefined && (await known.ids).some((id) => instances.get(id)?.endedAt !== undefined)) {
+      const message = 'The instances of an earlier request with this client token are terminated.';
+      throw new Refusal(400, 'IdempotentInstanceTerminated', message);
     }
     if (known !== undefined) {
       const { reservationSet } = await describe({

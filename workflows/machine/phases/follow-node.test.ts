@@ -93,7 +93,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
 
   it('leaves the second creation behind, too: a new run begins some time after it', async () => {
     vms.push(vm.providerID);
-    touch({ limits: { ...cluster.machine.limits, creationSeconds: 4 } });
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 10 } });
     await startAtRest();
     const { runId } = await workflow().describe();
     await deleteNode();
