@@ -3,9 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { dialectOf } from '../api/dialects.ts';
 import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
-import { names } from '../api/names.ts';
 import { referenceTo } from '../api/objects.ts';
-import { type Verdict, verdictAnnotation, verdictOf, vmTagsOf } from '../api/verdict.ts';
+import { type Verdict, verdictAnnotation, verdictOf } from '../api/verdict.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
@@ -36,13 +35,7 @@ export function createVerdictActivities({ control, events }: VerdictDeps) {
       const change = (live: Parameters<typeof verdictOf>[0]) => {
         before = verdictOf(live);
         isWritten = !isDeepStrictEqual(before, verdict);
-        // Where nobody has said which tags its VMs have, they are taken to have those that it says now.
-        const isFirst = verdict.tags !== undefined && vmTagsOf(live) === undefined;
-        const annotations = {
-          ...verdictAnnotation(verdict),
-          ...(isFirst && { [names.vmTags]: JSON.stringify(verdict.tags) }),
-        };
-        return isWritten ? { metadata: { annotations } } : undefined;
+        return isWritten ? { metadata: { annotations: verdictAnnotation(verdict) } } : undefined;
       };
       const live = await update(control, kinds.source, ref, change, localRequest());
       if (live === undefined || !isWritten) return;

@@ -1,17 +1,17 @@
-/** The tags of VMs after those of their source were edited: which have to be changed, and what the source says of it. */
-import { isDeepStrictEqual } from 'node:util';
+/** The tags of VMs after those of their source were edited: which have to be changed, and what is noted of it. */
 import { dialectOf } from '../api/dialects.ts';
 import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { Place } from '../api/model/source.ts';
-import { names } from '../api/names.ts';
 import { type KubeObject, referenceTo } from '../api/objects.ts';
-import { tagChangeOf, verdictOf, vmTagsDuring } from '../api/verdict.ts';
+import { verdictOf } from '../api/verdict.ts';
+import { tagsToRemove, withUncertainVmTags, withVmTags } from '../api/vm-tags.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
 import { localRequest } from './local-request.ts';
+import { placesOf } from './machine/places.ts';
 
 export interface VmTagsDeps {
   /** Cluster of the Machines and their sources. */
@@ -22,15 +22,23 @@ export interface VmTagsDeps {
 
 export type VmTagsActivities = ReturnType<typeof createVmTagsActivities>;
 
-/** Tags to change, on the VMs of some Machines. */
+/** A Machine whose VM is to have other tags. */
+export interface MachineToTag {
+  readonly uid: string;
+  readonly name: string;
+  readonly providerID: string;
+  /** Which of `places` its VM is in. */
+  readonly place: number;
+  /** Keys. Left out where nobody has noted which tags its VM has: it is taken to have them all. */
+  readonly removedTags?: readonly string[];
+}
+
+/** Tags that some VMs are to have. */
 export interface TagUpdate {
-  readonly place: Place;
   readonly tags: Readonly<Record<string, string>>;
-  readonly removedTags: readonly string[];
+  readonly places: readonly Place[];
   /** In the order of their names. */
-  readonly machines: readonly { readonly uid: string; readonly name: string; readonly providerID?: string }[];
-  /** There are more Machines than these. */
-  readonly hasMore: boolean;
+  readonly machines: readonly MachineToTag[];
 }
 
 /** Machines of one answer: the histories of their updates are as long as a run should have. */
@@ -39,8 +47,8 @@ const machinesAtOnce = 200;
 export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps) {
   return {
     /**
-     * How to tag the VMs of a source anew, for its Machines whose names come after `after`. null: they are tagged. Where
-     * that begins, the source says first which tags its VMs may have from then on.
+     * The next Machines of an accepted source whose VMs do not have its tags, of those whose names come after `after`. null:
+     * there are none.
      */
     async readTagUpdate(ref: ObjectRef, after: string): Promise<TagUpdate | null> {
       const { kinds, machine, source } = dialectOf(ref.dialect);
@@ -48,38 +56,52 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
       const find: typeof control.find = (resource, key) => control.find(resource, key, localRequest());
       if (kinds.source === undefined) return null;
       const object = await find(kinds.source, { namespace, name });
-      const change = object && tagChangeOf(object);
-      if (object === undefined || change === undefined) return null;
-      const { cloud, version } = await source.read(find, ref, name);
-      if (cloud === undefined || verdictOf(object)?.version !== version) return null;
-      if (after === '') {
-        const annotations = (live: KubeObject) => ({ metadata: { annotations: vmTagsDuring(live, change.tags) } });
-        await update(control, kinds.source, ref, annotations, localRequest());
-      }
+      const verdict = object && verdictOf(object);
+      const reading = await source.read(find, ref, name);
+      if (verdict?.tags === undefined || verdict.problems.length > 0 || verdict.version !== reading.version)
+        return null;
+      const { tags } = verdict;
+
       const { items } = await control.list(kinds.machine, { namespace });
-      const own = items
-        .filter((each) => source.nameOf(each) === name && each.metadata.name > after)
-        .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-      const toMachine = (each: KubeObject) => {
-        const { providerID } = machine.toSnapshot(each, defaults);
+      const places: Place[] = [];
+      const machines: MachineToTag[] = [];
+      const known = new Map<string, number>();
+      const own = items.filter((each) => source.nameOf(each) === name && each.metadata.name > after);
+      for (const each of own.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))) {
+        const snapshot = machine.toSnapshot(each, defaults);
+        const { providerID, deletingSince } = snapshot;
+        const removedTags = tagsToRemove(each, tags);
+        if (providerID === undefined || deletingSince !== undefined || removedTags === undefined) continue;
+        const place = placesOf(each, snapshot, reading, kinds.source.kind).places.at(-1);
+        if (place === undefined) continue;
         const { uid, name: own } = each.metadata;
-        return { uid, name: own, ...(providerID !== undefined && { providerID }) };
-      };
-      const machines = own.slice(0, machinesAtOnce).map(toMachine);
-      return { place: cloud, ...change, machines, hasMore: own.length > machines.length };
+        machines.push({
+          uid,
+          name: own,
+          providerID,
+          place: indexOf(place),
+          ...(removedTags !== 'unknown' && { removedTags }),
+        });
+        if (machines.length === machinesAtOnce) break;
+      }
+      return machines.length === 0 ? null : { tags, places, machines };
+
+      function indexOf(place: Place): number {
+        const text = JSON.stringify(place);
+        const index = known.get(text) ?? places.push(place) - 1;
+        known.set(text, index);
+        return index;
+      }
     },
 
-    /** Notes on a source that all its VMs have these tags. Answers whether it still says so, and notes nothing if not. */
-    async writeVmTags(ref: ObjectRef, tags: Readonly<Record<string, string>>): Promise<boolean> {
-      const { kinds } = dialectOf(ref.dialect);
-      if (kinds.source === undefined) return true;
-      let isStill = true;
-      const change = (live: KubeObject) => {
-        isStill = isDeepStrictEqual(verdictOf(live)?.tags, tags);
-        return isStill ? { metadata: { annotations: { [names.vmTags]: JSON.stringify(tags) } } } : undefined;
-      };
-      await update(control, kinds.source, ref, change, localRequest());
-      return isStill;
+    /**
+     * Notes on a Machine that its VM has these tags of its source.
+     * @param isCertain false: some parts of the VM may not have them, or may still have others
+     */
+    async noteVmTags(ref: ObjectRef, tags: TagUpdate['tags'], isCertain: boolean): Promise<void> {
+      const annotations = (live: KubeObject) => (isCertain ? withVmTags(tags) : withUncertainVmTags(live, tags));
+      const change = (live: KubeObject) => ({ metadata: { annotations: annotations(live) } });
+      await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest());
     },
 
     /** Records an Event on a source: some of its VMs do not have its tags. */

@@ -26,7 +26,7 @@ export const names = {
   creating: `${prefix}creating`,
   /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
   verdict: `${prefix}verdict`,
-  /** Annotation on a source of machines: JSON of the tags that all its VMs have; null for one that only some may have. */
+  /** Annotation on a Machine: JSON of the tags of its source that its VM has; null for one that only some parts may have. */
   vmTags: `${prefix}vm-tags`,
   /** Taint of a Node whose VM the cloud is about to take away. Its value is the reason in the cloud's words. */
   vmInterrupted: `${prefix}vm-interrupted`,

@@ -96,6 +96,13 @@ export const Vm = z.object({
   addresses: z.array(VmAddress).default([]).describe('Addresses known so far.'),
   message: z.string().optional().describe('Why it failed or is not initialized, for people.'),
   lastKnownState: z.string().optional().describe('Opaque; handed back with every later request of the Machine.'),
+  tags: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe(
+      'Tags of its class that the VM has. Where they are not those of `validateClass`, `updateVm` is called. Left out: it is ' +
+        'taken to have those.',
+    ),
 });
 export type Vm = z.infer<typeof Vm>;
 

@@ -15,6 +15,7 @@ const firstVersion = 'class-uid.1/pool-uid.1';
 
 let classes: ReturnType<typeof createStore<KubeObject>>;
 let secrets: ReturnType<typeof createStore<KubeObject>>;
+let machines: ReturnType<typeof createStore<KubeObject>>;
 /** Ids of the checks that were started. */
 let started: string[];
 let isDown: boolean;
@@ -26,6 +27,7 @@ beforeEach(() => {
   [started, isDown, writes] = [[], false, 0];
   classes = createStore(indexesOf(gardener, defaults).sources);
   secrets = createStore();
+  machines = createStore(indexesOf(gardener, defaults).machines);
   const workflow = {
     start: async (_: string, { workflowId }: { workflowId: string }) => {
       if (isDown) throw new Error('no answer');
@@ -33,10 +35,11 @@ beforeEach(() => {
     },
   };
   controller = createSourceCheckController({
-    watches: { sources: classes.store, secrets: secrets.store } as unknown as Watches,
+    watches: { sources: classes.store, secrets: secrets.store, machines: machines.store } as unknown as Watches,
     dialect: gardener,
     installation: { client: { workflow } as unknown as Client, name: 'i' },
     namespace: 'n',
+    defaults,
     resyncMs,
   });
   putSecret('1');
@@ -135,31 +138,83 @@ describe('a source', () => {
     expect(started).toEqual([]);
   });
 
-  describe('whose tags were edited', () => {
-    const edited = JSON.stringify({ version: firstVersion, problems: [], tags: { team: 'b' } });
-    const putEdited = (vmTags: string, annotation = edited) => {
-      putClass({ annotations: { [names.verdict]: annotation, [names.vmTags]: vmTags } });
-    };
+  describe('whose VMs', () => {
+    const accepted = { version: firstVersion, problems: [] as string[], tags: { team: 'b' } };
+    const putVerdict = (change: object = {}) => putClass({}, JSON.stringify({ ...accepted, ...change }));
+    const updateId = 'i/tag-update/n/small';
 
-    it('has the tags of its VMs updated once, and again by resyncs until they are', async () => {
-      putEdited('{"team":"a"}');
+    /** Puts a Machine of the class into the store. */
+    function putMachine(
+      vmTags?: string,
+      { name = 'm', providerID = 'simulated:///here/1', deletionTimestamp = '' } = {},
+    ) {
+      writes += 1;
+      const annotations = vmTags === undefined ? {} : { [names.vmTags]: vmTags };
+      const deleting = deletionTimestamp && { deletionTimestamp };
+      const metadata = {
+        namespace: 'n',
+        name,
+        uid: `uid-of-${name}`,
+        resourceVersion: `${writes}`,
+        annotations,
+        ...deleting,
+      };
+      const machine = { metadata, spec: { class: { kind: 'MachineClass', name: 'small' }, providerID } };
+      machines.put(machine as unknown as KubeObject);
+    }
+
+    it('have other tags has them updated once, and again by resyncs until they are', async () => {
+      putMachine('{"team":"a"}');
+      putVerdict();
       await controller.handle('small');
       await controller.handle('small');
-      expect(started).toEqual(['i/tag-update/n/small']);
+      expect(started).toEqual([updateId]);
 
       await resync(2);
       expect(started).toHaveLength(2);
-      putEdited('{"team":"b"}');
+      putMachine('{"team":"b"}');
       await controller.handle('small');
       await resync(3);
       expect(started).toHaveLength(2);
     });
 
-    it('keeps the tags of its VMs while it is refused', async () => {
-      putEdited('{"team":"a"}', JSON.stringify({ version: firstVersion, problems: ['no'], tags: { team: 'b' } }));
+    it('say nothing of their tags has that noted, also of those that come later', async () => {
+      putVerdict();
+      for (const name of ['first', 'second']) {
+        putMachine(undefined, { name });
+        await controller.handle('small');
+        putMachine('{"team":"b"}', { name });
+        await controller.handle('small');
+      }
+      expect(started).toEqual([updateId, updateId]);
+    });
+
+    it('keep their tags while it is refused', async () => {
+      putMachine('{"team":"a"}');
+      putVerdict({ problems: ['no'] });
       await controller.handle('small');
 
       expect(started).toEqual([idOf(firstVersion)]);
+    });
+
+    it.each([
+      ['do not exist yet', { providerID: '' }, {}],
+      ['are being deleted', { deletionTimestamp: '2026-08-19T10:00:00Z' }, {}],
+      ['have tags that the provider does not change', {}, { tags: undefined }],
+    ])('%s are left alone', async (_, machine, verdictChange) => {
+      putMachine('{"team":"a"}', machine);
+      putVerdict(verdictChange);
+      await controller.handle('small');
+
+      expect(started).toEqual([]);
+    });
+
+    it('are looked at when a Machine changes', () => {
+      putMachine();
+      const [object] = machines.store.list();
+      if (object === undefined) throw new Error('there is no Machine');
+
+      expect(controller.hears.machines?.({ kind: 'added', object })).toEqual(['small']);
     });
   });
 

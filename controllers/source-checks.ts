@@ -2,22 +2,28 @@
  * Starts a check of each version of the source objects (classes), so that what is wrong is known before a Machine needs
  * it, and an update of their VMs' tags where those were edited.
  */
-import { tagChangeOf, verdictOf } from '../api/verdict.ts';
+
+import type { KubeObject } from '../api/objects.ts';
+import { verdictOf } from '../api/verdict.ts';
+import { tagsToRemove } from '../api/vm-tags.ts';
 import { startSourceCheck, startTagUpdate } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { refOf } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
-import { bySecret } from './watches.ts';
+import { bySecret, bySource } from './watches.ts';
 
-type SourceCheckContext = Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'namespace' | 'resyncMs'>;
+type SourceCheckContext = Pick<
+  ControllerContext,
+  'watches' | 'dialect' | 'installation' | 'namespace' | 'defaults' | 'resyncMs'
+>;
 
 /**
  * Keys are names of sources. A version is checked once. One without a verdict, or that was refused, is checked again by
  * resyncs, with growing pauses: a worker of its provider may run by now, or a newer one may accept it.
  */
 export function createSourceCheckController(context: SourceCheckContext): Controller {
-  const { watches, dialect, installation, namespace, resyncMs } = context;
-  const { source } = dialect;
+  const { watches, dialect, installation, namespace, defaults, resyncMs } = context;
+  const { source, machine } = dialect;
   /** By name: the version that was asked about last. */
   const asked = new Map<string, string>();
   const backoff = createResyncBackoff(resyncMs);
@@ -34,18 +40,23 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     const isAccepted = verdict?.version === version && verdict.problems.length === 0;
     if (!isAccepted)
       return { object, version, start: () => startSourceCheck(installation, refOf(dialect, object), version) };
-    const change = tagChangeOf(object);
-    return (
-      change && {
-        object,
-        version: `${version} ${JSON.stringify(change)}`,
-        start: () => startTagUpdate(installation, refOf(dialect, object)),
-      }
-    );
+    const { tags } = verdict;
+    if (tags === undefined || !watches.machines.byIndex(bySource, name).some((each) => hasOtherTags(each, tags))) {
+      return undefined;
+    }
+    const start = () => startTagUpdate(installation, refOf(dialect, object));
+    return { object, version: `${version} ${JSON.stringify(tags)}`, start };
+  }
+
+  /** Whether the tags of a Machine's VM have to be changed, or noted. */
+  function hasOtherTags(each: KubeObject, tags: Readonly<Record<string, string>>): boolean {
+    if (each.metadata.deletionTimestamp !== undefined || tagsToRemove(each, tags) === undefined) return false;
+    return machine.toSnapshot(each, defaults).providerID !== undefined;
   }
 
   async function handle(name: string): Promise<void> {
     const unsettled = findUnsettled(name);
+    if (unsettled === undefined) asked.delete(name);
     if (unsettled === undefined || asked.get(name) === unsettled.version) return;
     await unsettled.start();
     asked.set(name, unsettled.version);
@@ -59,6 +70,10 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
           backoff.forget(metadata.name);
         }
         return [metadata.name];
+      },
+      machines({ kind, object }) {
+        const name = kind === 'deleted' ? undefined : source.nameOf(object);
+        return name ? [name] : [];
       },
       secrets: ({ object }) =>
         watches.sources.byIndex(bySecret, object.metadata.name).map(({ metadata }) => metadata.name),

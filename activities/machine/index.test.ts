@@ -283,6 +283,27 @@ describe('storeIdentity', () => {
     expect(after?.providerID).toBe('simulated:///here/1');
   });
 
+  it.each([
+    ['as it was seen', false],
+    ['that was changed meanwhile', true],
+  ])(
+    'notes the tags of the VM in the same write, on a Machine %s, until that VM is forgotten',
+    async (_, isChanged) => {
+      const machine = await newMachine();
+      const ref = refOf(machine);
+      if (isChanged) await client.patch(machines, ref, mergePatch({ metadata: { labels: { pool: 'b' } } }));
+      const identity = { providerID: 'simulated:///here/1' };
+      await activities.storeIdentity(ref, snapshotOf(machine), identity, undefined, { team: 'a' });
+      expect((await get(ref)).metadata.annotations).toMatchObject({
+        [names.vmTags]: '{"team":"a"}',
+        [annotations.priority]: '3',
+      });
+
+      await activities.forgetVm(ref, 1);
+      expect((await get(ref)).metadata.annotations).not.toHaveProperty([names.vmTags]);
+    },
+  );
+
   it('then reports what it is given, in the same step', async () => {
     const machine = await newMachine();
     const [ref, seen] = [refOf(machine), snapshotOf(machine)];

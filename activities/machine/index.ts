@@ -14,7 +14,9 @@ import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
 import { toNodeView } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
+import type { Vm } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
+import { withVmTags } from '../../api/vm-tags.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isConflict, isInvalid } from '../../kube/errors.ts';
 import type { EventRecorder } from '../../kube/events.ts';
@@ -256,7 +258,7 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Stores which VM backs the Machine, unless it names another one than was `seen`: then nothing is written. Then writes
+     * Stores which VM backs the Machine, with the tags that it has of its class, unless it names another one than was `seen`: then nothing is written. Then writes
      * what is reported, if the Machine names that VM and is not further than it was `seen`.
      */
     async storeIdentity(
@@ -264,8 +266,9 @@ export function createMachineActivities(deps: MachineDeps) {
       seen: MachineSnapshot,
       identity: MachineIdentityChange,
       report?: MachineReport,
+      vmTags?: Vm['tags'],
     ): Promise<MachineSnapshot | null> {
-      const machine = await writeIdentity(ref, seen, identity);
+      const machine = await writeIdentity(ref, seen, identity, vmTags);
       if (machine === null || report === undefined) return machine;
       const isOther = machine.providerID !== identity.providerID;
       const isMoved = machine.stage !== seen.stage || machine.deletingSince !== seen.deletingSince;
@@ -285,7 +288,11 @@ export function createMachineActivities(deps: MachineDeps) {
         const seen = toSnapshot(ref, live);
         if (seen.providerID === undefined) return undefined;
         const patch = dialectOf(ref.dialect).machine.toIdentityPatch(seen, { providerID: null });
-        const annotations = { [names.replacements]: String(replacements), [names.replacedVm]: seen.providerID };
+        const annotations = {
+          [names.replacements]: String(replacements),
+          [names.replacedVm]: seen.providerID,
+          [names.vmTags]: null,
+        };
         return withAnnotations(patch, annotations);
       });
     },
@@ -364,9 +371,12 @@ export function createMachineActivities(deps: MachineDeps) {
     ref: ObjectRef,
     seen: MachineSnapshot,
     identity: MachineIdentityChange,
+    vmTags: Vm['tags'],
   ): Promise<MachineSnapshot | null> {
     const { toIdentityPatch } = dialectOf(ref.dialect).machine;
-    const { metadata = {}, ...rest } = toIdentityPatch(seen, identity);
+    const toPatch = (machine: MachineSnapshot) =>
+      withAnnotations(toIdentityPatch(machine, identity), vmTags && withVmTags(vmTags));
+    const { metadata, ...rest } = toPatch(seen);
     try {
       return snapshot(ref, await patchMachine(ref, { ...metadata, resourceVersion: seen.resourceVersion }, rest));
     } catch (error) {
@@ -375,15 +385,19 @@ export function createMachineActivities(deps: MachineDeps) {
         const now = toSnapshot(ref, live);
         const known = [seen.providerID, identity.providerID].map((id) => id && vmOf(id));
         const isOther = now.providerID !== undefined && !known.includes(vmOf(now.providerID));
-        return isOther ? undefined : toIdentityPatch(now, identity);
+        return isOther ? undefined : toPatch(now);
       });
     }
   }
 }
 
 /** A patch that changes these annotations as well. */
-function withAnnotations(patch: object, annotations: Readonly<Record<string, string | null>>): object {
-  const { metadata, ...rest }: { metadata?: { annotations?: object } } = patch;
+function withAnnotations(
+  patch: { readonly metadata?: { readonly annotations?: object } },
+  annotations: Readonly<Record<string, string | null>> | undefined,
+): { readonly metadata?: object } {
+  if (annotations === undefined) return patch;
+  const { metadata, ...rest } = patch;
   return { ...rest, metadata: { ...metadata, annotations: { ...metadata?.annotations, ...annotations } } };
 }
 

@@ -2,6 +2,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import {
   CreateNetworkInterfaceCommand,
   CreateVolumeCommand,
@@ -220,7 +221,8 @@ describe('machines in EC2', () => {
     expect(await found()).toEqual(Array.from({ length: 6 }, () => ['a', '1']));
 
     const key = { namespace, name: 'tagged' };
-    const edited = { providerSpec: { tags: { old: null, team: 'b' } } };
+    // Gardener replaces whole classes, and with them the annotations that are not its own.
+    const edited = { metadata: { annotations: null }, providerSpec: { tags: { old: null, team: 'b' } } };
     await control.patch(machineClasses, key, mergePatch(edited));
 
     await until(
@@ -231,6 +233,11 @@ describe('machines in EC2', () => {
       },
     );
     expect(await found()).toHaveLength(6);
+    const notedOn = async (ref: ObjectRef) => (await control.get(machines, ref)).metadata.annotations?.[names.vmTags];
+    await until('the Machines say so', async () => {
+      const noted = await Promise.all(refs.map(notedOn));
+      return noted.every((text) => isDeepStrictEqual(JSON.parse(text ?? 'null'), { ...tags, team: 'b' }));
+    });
     for (const ref of refs) await remove(ref);
   }, 120_000);
 

@@ -10,32 +10,37 @@ import type { TagUpdateResult } from './tag-update.ts';
 
 const ref: ObjectRef = { dialect: 'gardener', namespace: 'n', name: 'small', uid: 'uid-of-small' };
 const scope = { providerSpec: { size: 'huge' }, credentials: [{ namespace: 'n', name: 'pool' }] };
-const machineOf = (name: string) => ({ uid: `uid-of-${name}`, name, providerID: `fake:///${name}` });
+const elsewhere = { providerSpec: { size: 'tiny' }, credentials: [] };
 
-let names: string[];
-let tags: TagUpdate['tags'];
+/** Tags that the Machines say their VMs have, by name; undefined: nothing. */
+let noted: Record<string, string | undefined>;
+let team: string;
 let refused: string[];
 let asked: UpdateVmRequest[];
-let written: TagUpdate['tags'][];
+let uncertain: string[];
 let reported: [number, string][];
 let onAsked: (request: UpdateVmRequest) => void;
 
 beforeEach(() => {
-  [names, tags, refused, asked, written, reported] = [['a', 'b', 'c'], { team: 'b' }, [], [], [], []];
+  [noted, team] = [{ a: 'a', b: 'a', c: 'a' }, 'b'];
+  [refused, asked, uncertain, reported] = [[], [], [], []];
   onAsked = () => undefined;
 });
 
 const workers = setUpWorkers((taskQueue) => ({
   [taskQueue]: {
     readTagUpdate: async (_: ObjectRef, after: string): Promise<TagUpdate | null> => {
-      const rest = names.filter((name) => name > after);
-      const machines = rest.slice(0, 2).map(machineOf);
-      return { place: { provider: 'fake', ...scope }, tags, removedTags: ['old'], machines, hasMore: rest.length > 2 };
+      const due = Object.keys(noted).filter((name) => name > after && noted[name] !== team);
+      const machines = due.slice(0, 2).map((name) => ({
+        ...{ uid: `uid-of-${name}`, name, providerID: `fake:///${name}`, place: name === 'c' ? 1 : 0 },
+        ...(noted[name] !== undefined && { removedTags: ['old'] }),
+      }));
+      const places = [scope, elsewhere].map((place) => ({ provider: 'fake', ...place }));
+      return machines.length === 0 ? null : { tags: { team }, places, machines };
     },
-    writeVmTags: async (_: ObjectRef, given: TagUpdate['tags']) => {
-      if (JSON.stringify(given) !== JSON.stringify(tags)) return false;
-      written.push(given);
-      return true;
+    noteVmTags: async ({ name }: ObjectRef, given: TagUpdate['tags'], isCertain: boolean) => {
+      if (isCertain) noted[name] = given['team'];
+      else uncertain.push(name);
     },
     reportTagFailures: async (_: ObjectRef, count: number, message: string) => void reported.push([count, message]),
   },
@@ -44,7 +49,7 @@ const workers = setUpWorkers((taskQueue) => ({
       onAsked(request);
       asked.push(request);
       if (refused.includes(request.machine.name))
-        throw ApplicationFailure.create({ type: 'PermissionDenied', message: 'no' });
+        throw ApplicationFailure.create({ type: 'PermissionDenied', message: 'no', nonRetryable: true });
     },
   },
 }));
@@ -60,7 +65,7 @@ async function update(): Promise<TagUpdateResult> {
 const askedFor = () => asked.map(({ machine: { name }, tags: given }) => `${name} ${given['team']}`);
 
 describe('tagUpdate', () => {
-  it('asks for every Machine, some in each run, and notes the tags at the end', async () => {
+  it('asks for every Machine in its place, some in each run, and notes the tags on it', async () => {
     expect(await update()).toEqual({ failed: 0 });
 
     expect(asked).toContainEqual({
@@ -71,25 +76,41 @@ describe('tagUpdate', () => {
       removedTags: ['old'],
     });
     expect(askedFor().toSorted()).toEqual(['a b', 'b b', 'c b']);
-    expect(written).toEqual([{ team: 'b' }]);
+    expect(asked.find(({ machine }) => machine.name === 'c')).toMatchObject(elsewhere);
+    expect(noted).toEqual({ a: 'b', b: 'b', c: 'b' });
+    expect([uncertain, reported]).toEqual([[], []]);
   });
 
-  it('goes on after a refusal, reports how many there were, and notes nothing', async () => {
+  it('asks for no Machine that says nothing of its tags, and notes them', async () => {
+    noted = { a: undefined };
+
+    expect(await update()).toEqual({ failed: 0 });
+    expect([noted, asked]).toEqual([{ a: 'b' }, []]);
+  });
+
+  it('goes on after a refusal, notes that those VMs may have the tags, and reports how many there were', async () => {
     refused = ['a', 'c'];
 
     expect(await update()).toEqual({ failed: 2, message: 'a: no' });
-    expect(new Set(askedFor())).toEqual(new Set(['a b', 'b b', 'c b']));
+    expect(askedFor().toSorted()).toEqual(['a b', 'b b', 'c b']);
+    expect([noted, uncertain.toSorted()]).toEqual([{ a: 'a', b: 'b', c: 'a' }, ['a', 'c']]);
     expect(reported).toEqual([[2, 'a: no']]);
-    expect(written).toEqual([]);
   });
 
-  it.each(['a', 'c'])('starts over when the tags are edited while %s is asked for', async (name) => {
-    onAsked = ({ machine }) => {
-      if (machine.name === name) tags = { team: 'c' };
-    };
-    await update();
+  it('leaves the others to the next update after 20 failures', async () => {
+    noted = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`m${i + 10}`, 'a']));
+    refused = Object.keys(noted);
 
-    expect(askedFor().slice(-3).toSorted()).toEqual(['a c', 'b c', 'c c']);
-    expect(written).toEqual([{ team: 'c' }]);
+    expect(await update()).toMatchObject({ failed: 20 });
+    expect(asked).toHaveLength(20);
+  });
+
+  it.each(['a', 'c'])('gives tags that are edited while %s is asked for to all VMs', async (name) => {
+    onAsked = ({ machine }) => {
+      if (machine.name === name) team = 'c';
+    };
+    expect(await update()).toEqual({ failed: 0 });
+
+    expect(noted).toEqual({ a: 'c', b: 'c', c: 'c' });
   });
 });

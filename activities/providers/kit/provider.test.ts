@@ -96,6 +96,9 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
         return { items, ...(page === 'first' && { nextPage: 'two' }) };
       },
     },
+    async setTags({ send }) {
+      await send(() => note('tag'));
+    },
     volumeId: () => undefined,
   };
   const provider = createProvider(cloud, {
@@ -171,6 +174,14 @@ describe('ensureVm', () => {
       expect(await provider.ensureVm(creation, context)).toMatchObject({ providerID: 'fake:///a/a' });
       expect(left()).toEqual(['a']);
     }
+  });
+
+  it('says which tags of its class the VM has, and no others', async () => {
+    const { provider, put } = startFake();
+    put(vm('made-before', { tags: { ...tags, cluster: 'old', own: '1' } }));
+    const providerSpec = { tags: { cluster: 'a', added: '1' } };
+
+    expect(await provider.ensureVm({ ...creation, providerSpec }, context)).toMatchObject({ tags: { cluster: 'old' } });
   });
 
   it('creates a VM where the cloud still shows one that is gone', async () => {

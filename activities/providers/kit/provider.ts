@@ -216,11 +216,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   /** The VM, as `uninitialized` while its set-up is not done. A refusal of the set-up is its message: the VM exists. */
   async function finish(session: Own, spec: Spec, vm: CloudVm): Promise<Vm> {
-    const answer = toVm(vm);
+    const answer = { ...toVm(vm), ...(cloud.setTags && { tags: tagsOf(vm, spec.tags) }) };
     if (cloud.setUp === undefined || answer.state === 'failed') return answer;
     try {
-      const message = await cloud.setUp(session, spec, vm);
-      return message === undefined ? answer : { ...answer, state: 'uninitialized', message };
+      return (await cloud.setUp(session, spec, vm)) ? answer : { ...answer, state: 'uninitialized' };
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;
       return { ...answer, state: 'uninitialized', message: error.message };
@@ -377,6 +376,13 @@ function toVm(vm: CloudVm): Vm {
   const message =
     state === 'stopped' ? `the VM ${id} was stopped in the cloud` : `the VM ${id} was deleted in the cloud`;
   return { ...common, state: 'failed', message };
+}
+
+/** Those of the wanted tags that it has, with its values. */
+function tagsOf(vm: CloudVm, wanted: Tags): Record<string, string> {
+  return Object.fromEntries(
+    Object.keys(wanted).flatMap((key) => (vm.tags[key] === undefined ? [] : [[key, vm.tags[key]]])),
+  );
 }
 
 function toResource(item: CloudItem): CloudResource {

@@ -149,6 +149,14 @@ describe('RunInstances', () => {
 });
 
 describe('an instance', () => {
+  it('has another address than one that has just ended', async () => {
+    const ended = await run();
+    await terminate(ended.id);
+    await untilState(ended.id, 'terminated');
+
+    expect((await run()).instance?.PrivateIpAddress).not.toBe(ended.instance?.PrivateIpAddress);
+  });
+
   it('is pending, running, shutting down and terminated, and has its volume and interface until then', async () => {
     const { id, state, instance } = await run();
     expect(state).toBe('pending');

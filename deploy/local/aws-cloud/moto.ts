@@ -19,8 +19,7 @@ const settings = {
   MOTO_EC2_LOAD_DEFAULT_AMIS: 'false',
 };
 
-/** The server without a line in the log for each request. */
-const program = "import logging, moto.server; logging.getLogger('werkzeug').setLevel('ERROR'); moto.server.main()";
+const program = fileURLToPath(new URL('moto_server.py', import.meta.url));
 
 /** A Python that has moto. Makes it at the first call on a machine. */
 export function findPython(): Promise<string> {
@@ -37,7 +36,7 @@ interface CallOptions {
 export async function startMoto() {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}/`;
-  const args = ['-c', program, '-H', '127.0.0.1', '-p', String(port)];
+  const args = [program, '-H', '127.0.0.1', '-p', String(port)];
   const child = spawnGuarded('KILL', await findPython(), args, {
     stdio: ['ignore', 2, 2],
     env: { ...process.env, ...settings },

@@ -1,0 +1,140 @@
+/** Which Machines of a real API server have to be tagged, and what is noted on them. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { gardener } from '../api/gardener/index.ts';
+import { machineClasses, machines } from '../api/gardener/resources.ts';
+import type { ObjectRef } from '../api/model/ref.ts';
+import { names } from '../api/names.ts';
+import { verdictAnnotation } from '../api/verdict.ts';
+import { withVmTags } from '../api/vm-tags.ts';
+import { installCrds } from '../deploy/local/crds.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { secrets } from '../kube/core.ts';
+import { mergePatch } from '../kube/patch.ts';
+import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { createVmTagsActivities } from './vm-tags.ts';
+
+const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
+const tags = { team: 'b' };
+let client: KubeClient;
+let activities: ReturnType<typeof createVmTagsActivities>;
+let namespace: string;
+let ref: ObjectRef;
+
+beforeAll(async () => {
+  client = testClient();
+  await installCrds(testKubeconfig());
+  const events = { record: () => undefined, flush: async () => undefined };
+  activities = createVmTagsActivities({ control: client, events, defaults });
+});
+afterAll(() => client.close());
+
+beforeEach(async () => {
+  namespace = await newNamespace(client);
+  await client.create(secrets, { metadata: { namespace, name: 'pool' }, stringData: { userData: 'x' } });
+  const { metadata } = await client.create(machineClasses, {
+    metadata: { namespace, name: 'small' },
+    provider: 'simulated',
+    secretRef: { namespace, name: 'pool' },
+    providerSpec: { region: 'here' },
+  });
+  ref = { dialect: 'gardener', namespace, name: 'small', uid: metadata.uid };
+});
+
+const readSource = () => gardener.source.read((resource, key) => client.find(resource, key), ref, ref.name);
+
+/** Writes a verdict on the class as it is now. */
+async function judge(change: { problems?: string[]; version?: string; tags?: undefined } = {}): Promise<void> {
+  const { version } = await readSource();
+  const annotations = verdictAnnotation({ version, problems: [], tags, ...change });
+  await client.patch(machineClasses, ref, mergePatch({ metadata: { annotations } }));
+}
+
+interface MachineOptions {
+  readonly className?: string;
+  readonly providerID?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly finalizers?: string[];
+}
+
+async function newMachine(name: string, options: MachineOptions = {}): Promise<ObjectRef> {
+  const { className = 'small', providerID = `simulated:///here/${name}`, annotations = {}, finalizers } = options;
+  const { metadata } = await client.create(machines, {
+    metadata: { namespace, name, annotations, ...(finalizers && { finalizers }) },
+    spec: { class: { kind: 'MachineClass', name: className }, ...(providerID && { providerID }) },
+  });
+  return { dialect: 'gardener', namespace, name, uid: metadata.uid };
+}
+
+const noted = (of: Record<string, string | null>) => ({ annotations: withVmTags(of) });
+const notedOn = async (machine: ObjectRef) =>
+  (await client.get(machines, machine)).metadata.annotations?.[names.vmTags];
+
+describe('readTagUpdate', () => {
+  it('answers the Machines of the class with other tags and those that say nothing, and no others', async () => {
+    await newMachine('a-has-them', noted(tags));
+    await newMachine('b-other', noted({ team: 'a', old: '1' }));
+    await newMachine('c-unknown');
+    await newMachine('d-no-vm', { providerID: '' });
+    await newMachine('e-another-class', { className: 'large', ...noted({ team: 'a' }) });
+    const deleted = await newMachine('f-deleted', { ...noted({ team: 'a' }), finalizers: ['tests/stay'] });
+    await client.delete(machines, deleted);
+    await judge();
+
+    const update = await activities.readTagUpdate(ref, '');
+    expect(update).toMatchObject({
+      tags,
+      places: [{ provider: 'simulated', providerSpec: { region: 'here' } }],
+      machines: [
+        { name: 'b-other', providerID: 'simulated:///here/b-other', place: 0, removedTags: ['old'] },
+        { name: 'c-unknown', place: 0 },
+      ],
+    });
+    expect(update?.machines[1]).not.toHaveProperty('removedTags');
+    expect(await activities.readTagUpdate(ref, 'b-other')).toMatchObject({ machines: [{ name: 'c-unknown' }] });
+    expect(await activities.readTagUpdate(ref, 'c-unknown')).toBeNull();
+  });
+
+  it('answers the place where the VM was made, which the class may not describe any more', async () => {
+    const place = { provider: 'simulated', providerSpec: { region: 'there' }, credentials: [] };
+    await newMachine('a', { annotations: { ...withVmTags({ team: 'a' }), [names.places]: JSON.stringify([place]) } });
+    await newMachine('b', noted({ team: 'a' }));
+    await judge();
+
+    expect(await activities.readTagUpdate(ref, '')).toMatchObject({
+      places: [place, { providerSpec: { region: 'here' } }],
+      machines: [
+        { name: 'a', place: 0 },
+        { name: 'b', place: 1 },
+      ],
+    });
+  });
+
+  it.each([
+    ['is refused', { problems: ['no'] }],
+    ['has a verdict on another version', { version: 'another' }],
+    ['is of a provider that changes no tags', { tags: undefined }],
+  ])('answers none while the class %s', async (_, change) => {
+    await newMachine('a', noted({ team: 'a' }));
+    await judge(change);
+
+    expect(await activities.readTagUpdate(ref, '')).toBeNull();
+  });
+});
+
+describe('noteVmTags', () => {
+  it('says what the VM has for certain', async () => {
+    const machine = await newMachine('a', noted({ team: 'a', old: '1' }));
+    await activities.noteVmTags(machine, tags, false);
+    expect(await notedOn(machine)).toBe('{"team":null,"old":null}');
+
+    await activities.noteVmTags(machine, tags, true);
+    expect(await notedOn(machine)).toBe('{"team":"b"}');
+  });
+
+  it('says nothing on another Machine of the same name', async () => {
+    const machine = await newMachine('a');
+    await activities.noteVmTags({ ...machine, uid: 'another' }, tags, true);
+
+    expect(await notedOn(machine)).toBeUndefined();
+  });
+});
