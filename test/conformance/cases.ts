@@ -3,6 +3,7 @@ import { creationCases } from './cases/creation.ts';
 import { deletionCases } from './cases/deletion.ts';
 import { listCases } from './cases/lists.ts';
 import { refusalCases } from './cases/refusals.ts';
+import { tagCases } from './cases/tags.ts';
 
 /** All cases, in the order in which they run. */
-export const cases: readonly Case[] = [...creationCases, ...deletionCases, ...listCases, ...refusalCases];
+export const cases: readonly Case[] = [...creationCases, ...deletionCases, ...listCases, ...tagCases, ...refusalCases];

@@ -13,7 +13,7 @@ import type {
   VmDeletion,
 } from '../../api/provider.ts';
 import { Breach, check } from './breach.ts';
-import type { Calls, Outcome } from './calls.ts';
+import type { ActivityName, Calls, Outcome } from './calls.ts';
 import type { CloudThing, Counterpart } from './counterpart.ts';
 import type { Subject } from './subject.ts';
 import type { WorkerProcess } from './worker-process.ts';
@@ -176,10 +176,7 @@ export function createWorld({ subject, calls, cloud, worker }: WorldOptions) {
 }
 
 /** The answer of a call that has to succeed. */
-export function answerOf<N extends 'ensureVm' | 'deleteVm' | 'listVms' | 'validateClass'>(
-  name: N,
-  outcome: Outcome<N>,
-) {
+export function answerOf<N extends ActivityName>(name: N, outcome: Outcome<N>) {
   if (outcome.kind !== 'answered') throw new Breach(`${name} did not succeed: ${inShort(outcome)}`);
   return outcome.answer;
 }
@@ -189,7 +186,7 @@ export function idOf(providerID: string): string {
   return providerID.slice(providerID.lastIndexOf('/') + 1);
 }
 
-function inShort(outcome: Outcome<'ensureVm' | 'deleteVm' | 'listVms' | 'validateClass'>): string {
+function inShort(outcome: Outcome<ActivityName>): string {
   if (outcome.kind === 'refused') return `${outcome.failure.type}: ${outcome.failure.message}`;
   return outcome.kind === 'cancelled'
     ? 'it was cancelled'
