@@ -78,9 +78,15 @@ const anyPresent = fc
     managed: fc.boolean(),
     startingUp: fc.boolean(),
     interrupted: fc.boolean(),
+    outdated: fc.boolean(),
     conditions: anyConditions,
   })
-  .map(({ interrupted, ...part }) => ({ ...node, ...part, ...(interrupted && { interruption: 'the taint a' }) }));
+  .map(({ interrupted, outdated, ...part }) => ({
+    ...node,
+    ...part,
+    ...(interrupted && { interruption: 'the taint a' }),
+    ...(outdated && { outdated: true as const }),
+  }));
 const anyNode: fc.Arbitrary<NodeView> = fc.oneof(fc.constant(absent), fc.constant(unknown), anyPresent);
 
 function isInterrupted(view: NodeView): boolean {
@@ -94,10 +100,12 @@ function isInterrupted(view: NodeView): boolean {
 function written(seen: MachineSnapshot, view: NodeView): { machine: MachineSnapshot; node: NodeView } | null {
   if (!seen.managed) return { machine: { ...seen, managed: true }, node: view };
   const stage = stageByNode(seen, view);
-  const inStep = view.state !== 'present' || (view.managed && sameConditions(view.conditions, seen.conditions));
+  const inStep =
+    view.state !== 'present' || (view.managed && !view.outdated && sameConditions(view.conditions, seen.conditions));
   if (stage === seen.stage && inStep) return null;
   if (view.state !== 'present') return { machine: { ...seen, stage }, node: view };
-  return { machine: { ...seen, stage, conditions: view.conditions }, node: { ...view, managed: true } };
+  const { outdated: _, ...node } = view;
+  return { machine: { ...seen, stage, conditions: view.conditions }, node: { ...node, managed: true } };
 }
 
 describe('attention', () => {
@@ -114,6 +122,7 @@ describe('attention', () => {
     ['a vanished node', {}, absent, ['nodeMissing']],
     ['a deleted node', {}, { ...node, deleting: true }, ['nodeDeleting']],
     ['a node that lost our finalizer or back reference', {}, { ...node, managed: false }, ['nodeUnmanaged']],
+    ['a node that lacks something of the template', {}, { ...node, outdated: true }, ['nodeOutdated']],
     ['a new condition', {}, { ...node, conditions: { ...node.conditions, Other: 'True' } }, ['nodeConditions']],
     ['a condition that is gone', {}, { ...node, conditions: { Ready: 'True' } }, ['nodeConditions']],
     [

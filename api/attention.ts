@@ -14,6 +14,7 @@ export type Attention =
   | 'nodeMissing' // it should have a Node and there is none
   | 'nodeDeleting' // somebody deleted the Node
   | 'nodeUnmanaged' // our finalizer or the back reference is not on the Node
+  | 'nodeOutdated' // the Node does not have what the Machine wants it to have
   | 'nodeConditions' // the Node's conditions are not those in the Machine's status
   | 'nodeHealth'; // the Node's health says another stage
 
@@ -35,6 +36,7 @@ export function attention(machine: MachineSnapshot, node: NodeView): Attention[]
 
   if (node.deleting) found.push('nodeDeleting');
   if (!node.managed) found.push('nodeUnmanaged');
+  if (node.outdated) found.push('nodeOutdated');
   if (!sameConditions(node.conditions, machine.conditions)) found.push('nodeConditions');
   if (stageByNode(machine, node) !== machine.stage) found.push('nodeHealth');
   return found;

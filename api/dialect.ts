@@ -9,6 +9,7 @@ import type { RolloutProgress, UpdateStrategy } from './model/owner.ts';
 import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
 import type { SweptSource } from './model/sweep.ts';
+import type { NodePatch, TemplatedNode } from './node-template.ts';
 import type { KubeObject, ObjectKey, Resource } from './objects.ts';
 import type { OwnerDeployment, OwnerSet } from './owner/objects.ts';
 
@@ -68,6 +69,8 @@ export interface MachineDialect {
     machine: Pick<MachineSnapshot, 'hasPriority'>,
     identity: MachineIdentityChange,
   ): { readonly metadata?: object; readonly spec?: object };
+  /** Merge patch of the Machine's Node that gives it what the Machine says of it; undefined: it is so already. */
+  toNodePatch(machine: KubeObject, node: TemplatedNode): NodePatch | undefined;
 }
 
 /** The Machine that a report is about, as its workflow knows it. */

@@ -35,6 +35,10 @@ export const machineEvents = {
     when: 'The Node was not healthy before the creation timeout: the Machine has failed.',
   },
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time.' },
+  NodeTemplateRefused: {
+    type: 'Warning',
+    when: 'The API server refuses labels, annotations or taints of the node template. They are tried again every ten minutes.',
+  },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
   VmInterrupted: {

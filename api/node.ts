@@ -1,7 +1,9 @@
 /** What a Node means for the Machine that it belongs to. */
-import type { Marks } from './dialect.ts';
+import type { Dialect, Marks } from './dialect.ts';
 import type { ConditionStatuses, NodeSnapshot, NodeView } from './model/node.ts';
 import { names } from './names.ts';
+import type { TemplatedNode } from './node-template.ts';
+import type { KubeObject } from './objects.ts';
 import { vmOf } from './provider-id.ts';
 
 /** The parts of a Node that are read here. */
@@ -94,6 +96,18 @@ export function toNodeView(
 ): NodeView {
   if (node === undefined || isOfAnother(node, providerID)) return { state: 'absent' };
   return { state: 'present', ...toNodeSnapshot(marks, node, machineName) };
+}
+
+/** The same, and whether the Node has what its Machine wants it to have. */
+export function toNodeViewOf(
+  { marks, machine: { toNodePatch } }: Pick<Dialect, 'marks' | 'machine'>,
+  node: (NodeLike & TemplatedNode) | undefined,
+  machine: KubeObject,
+  providerID: string | undefined,
+): NodeView {
+  const view = toNodeView(marks, node, machine.metadata.name, providerID);
+  if (node === undefined || view.state !== 'present' || view.deleting) return view;
+  return toNodePatch(machine, node) === undefined ? view : { ...view, outdated: true };
 }
 
 /** Whether a Node says that it is the Node of another VM than the one with this provider ID. */

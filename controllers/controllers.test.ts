@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Dialect } from '../api/dialect.ts';
 import { gardener } from '../api/gardener/index.ts';
-import { finalizers, labels } from '../api/gardener/names.ts';
+import { annotations as annotationNames, finalizers, labels } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
@@ -119,6 +119,27 @@ describe('the controller of machines', () => {
 
     await seeMachine('Pending', {});
     expect(sent.slice(1)).toEqual([`signal ${id}`]);
+  });
+
+  it('signals a node that lacks what its Machine wants it to have, and not that it has got it', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    sent = [];
+    const wanted = { nodeTemplate: { metadata: { labels: { pool: 'a' } } } };
+    const newer = <T extends KubeObject>(object: T | undefined, change: object) => {
+      const { resourceVersion } = meta('any');
+      return { ...object, metadata: { ...object?.metadata, ...change, resourceVersion } } as unknown as T;
+    };
+    const [machine] = stores.machines.store.list();
+    stores.machines.put({ ...newer(machine, {}), spec: wanted } as KubeObject);
+    await controller.handle('n/m');
+    expect(sent).toEqual([`signal ${id}`]);
+
+    const [node] = stores.nodes.store.list();
+    const annotations = { [annotationNames.lastAppliedNodeTemplate]: JSON.stringify(wanted.nodeTemplate) };
+    stores.nodes.put(newer(node, { labels: { ...node?.metadata.labels, pool: 'a' }, annotations }));
+    await controller.handle('n/m');
+    expect(sent).toHaveLength(1);
   });
 
   it('signals a machine at rest whose finalizer was removed', async () => {

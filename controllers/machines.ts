@@ -3,7 +3,7 @@ import { attention } from '../api/attention.ts';
 import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
-import { toNodeView } from '../api/node.ts';
+import { toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/view.ts';
 import { workflowId } from '../api/workflow-id.ts';
@@ -19,6 +19,7 @@ interface Signalled {
   readonly desiredState: string;
   readonly managed: boolean;
   readonly node: string | undefined;
+  readonly isNodeOutdated: boolean;
   readonly sourceVersion: string | undefined;
   /** When it was signalled or started, ms since the epoch. */
   readonly sentAtMs: number;
@@ -45,7 +46,7 @@ export function createMachineController(context: MachineControllerContext) {
       ...dialect.machine.toSnapshot(machine, defaults),
       ...(deployment !== undefined && { deployment }),
     };
-    const node = viewNode(context, machine.metadata.name, snapshot);
+    const node = viewNode(context, machine, snapshot);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
     return { machine: snapshot, node, ...(version !== undefined && { sourceVersion: version }) };
   }
@@ -122,11 +123,11 @@ export function createMachineController(context: MachineControllerContext) {
 
 type Caches = Pick<ControllerContext, 'watches' | 'dialect'>;
 
-function viewNode({ watches, dialect }: Caches, machineName: string, machine: MachineSnapshot): NodeView {
-  const key = nodeKeyOf(dialect, machine);
+function viewNode({ watches, dialect }: Caches, machine: KubeObject, snapshot: MachineSnapshot): NodeView {
+  const key = nodeKeyOf(dialect, snapshot);
   if (key === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  return toNodeView(dialect.marks, watches.nodes.byIndex(byNode, key)[0], machineName, machine.providerID);
+  return toNodeViewOf(dialect, watches.nodes.byIndex(byNode, key)[0], machine, snapshot.providerID);
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */
@@ -159,6 +160,7 @@ function toSignalled(
     managed: machine.managed,
     // What becomes of the Node of a deleted machine is mostly the workflow's own work, and its drain watches the Node.
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
+    isNodeOutdated: node.state === 'present' && node.outdated === true,
     sourceVersion: version ?? before?.sourceVersion,
     sentAtMs: Date.now(),
   };
@@ -174,8 +176,8 @@ function nodeText(node: NodeView): string {
 function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
     before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
-  // Adding our finalizer is the workflow's own write. Removing it may be somebody else's.
-  return !isEqual || (before.managed && !now.managed);
+  // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody else's.
+  return !isEqual || (before.managed && !now.managed) || (!before.isNodeOutdated && now.isNodeOutdated);
 }
 
 /** Nothing was done for it yet: its workflow is started with what was seen, and needs no signal. */

@@ -138,7 +138,8 @@ export function startWatches(options: WatchOptions) {
 
 /** Only what decisions need of a Node: images and heartbeats of thousands would fill the memory. */
 function slim({ metadata, spec, status }: Node): Node {
-  const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, finalizers } = metadata;
+  const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations, finalizers } =
+    metadata;
   const conditions = status?.conditions?.map((condition) => ({ type: condition.type, status: condition.status })) ?? [];
   return {
     metadata: {
@@ -148,6 +149,7 @@ function slim({ metadata, spec, status }: Node): Node {
       creationTimestamp,
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
       ...(labels !== undefined && { labels }),
+      ...(annotations !== undefined && { annotations }),
       ...(finalizers !== undefined && { finalizers }),
     },
     spec: {

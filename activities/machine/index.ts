@@ -12,12 +12,13 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
-import { toNodeView } from '../../api/node.ts';
+import { toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
 import type { Vm } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import { withVmTags } from '../../api/vm-tags.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import type { Node } from '../../kube/core.ts';
 import { isConflict, isInvalid } from '../../kube/errors.ts';
 import type { EventRecorder } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -170,7 +171,8 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
-  const { viewNode, markNode, markInterrupted, isNodeTaken, removeNode, uncordonNode } = createNodeActivities(deps);
+  const { viewNode, markNode, updateNode, markInterrupted, isNodeTaken, removeNode, uncordonNode } =
+    createNodeActivities(deps);
 
   return {
     readSource,
@@ -183,8 +185,9 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {
-      const machine = snapshot(ref, await findMachine(ref));
-      return machine && { machine, node: await viewNode(ref, machine) };
+      const object = await findMachine(ref);
+      const machine = object && toSnapshot(ref, object);
+      return machine && { machine, node: await viewNode(ref, object, machine) };
     },
 
     /**
@@ -312,8 +315,9 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Marks the Node as ours and copies its conditions to the Machine's status, with what is reported unless the Node, as
-     * it is now, says that the Machine should be in another stage.
+     * Marks the Node as ours, gives it what the Machine wants it to have where it was seen `outdated`, and copies its
+     * conditions to the Machine's status, with what is reported unless the Node, as it is now, says that the Machine should
+     * be in another stage. What an API server refuses is an Event, and the Node stays `outdated`.
      */
     async syncNode(
       ref: ObjectRef,
@@ -321,12 +325,14 @@ export function createMachineActivities(deps: MachineDeps) {
       report: MachineReport,
       seenNode: NodeView,
     ): Promise<MachineReading | null> {
-      const node = await markNode(ref, seen, seenNode);
+      const node = await bringUpToDate(ref, await markNode(ref, seen, seenNode), seenNode);
       const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
       const machine = await writeStatus(ref, seen, agrees ? report : { stage: seen.stage }, conditions);
-      return machine === null ? null : { machine: toSnapshot(ref, machine), node: view };
+      if (machine === null) return null;
+      const snapshot = toSnapshot(ref, machine);
+      return { machine: snapshot, node: toNodeViewOf(dialectOf(ref.dialect), node, machine, snapshot.providerID) };
     },
 
     /** Deletes the Machine, because its Node was. */
@@ -345,6 +351,20 @@ export function createMachineActivities(deps: MachineDeps) {
       return true;
     },
   };
+
+  /** The Node with what its Machine wants it to have, where it was seen to lack it. */
+  async function bringUpToDate(ref: ObjectRef, node: Node | undefined, seen: NodeView): Promise<Node | undefined> {
+    if (node === undefined || seen.state !== 'present' || !seen.outdated) return node;
+    const machine = await findMachine(ref);
+    if (machine === null) return node;
+    try {
+      return await updateNode(ref, machine, node);
+    } catch (error) {
+      if (!isInvalid(error)) throw error;
+      recordEvent(ref, 'NodeTemplateRefused', `spec.nodeTemplate: ${error.message}`);
+      return node;
+    }
+  }
 
   /** The Machine without our finalizer if it is being deleted, or null. */
   async function removeFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<KubeObject | null> {

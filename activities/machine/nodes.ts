@@ -4,7 +4,8 @@ import type { MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { isOfAnother, toNodeSnapshot, toNodeView } from '../../api/node.ts';
+import { isOfAnother, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
+import type { KubeObject } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -17,10 +18,10 @@ import { localRequest } from '../local-request.ts';
 export function createNodeActivities({ target }: { readonly target: KubeClient }) {
   return {
     /** A Node that cannot be read is unknown. */
-    async viewNode(ref: ObjectRef, machine: MachineSnapshot): Promise<NodeView> {
+    async viewNode(ref: ObjectRef, machine: KubeObject, snapshot: MachineSnapshot): Promise<NodeView> {
       try {
-        const node = await findNode(ref, machine);
-        return toNodeView(dialectOf(ref.dialect).marks, node, ref.name, machine.providerID);
+        const node = await findNode(ref, snapshot);
+        return toNodeViewOf(dialectOf(ref.dialect), node, machine, snapshot.providerID);
       } catch {
         return { state: 'unknown' };
       }
@@ -32,6 +33,13 @@ export function createNodeActivities({ target }: { readonly target: KubeClient }
      */
     async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
       return (await markSeenNode(ref, seen)) ?? readAndMarkNode(ref, machine);
+    },
+
+    /** Gives a Node what its Machine wants it to have, and answers it. What others have put on it stays. */
+    async updateNode({ dialect }: ObjectRef, machine: KubeObject, { metadata }: Node): Promise<Node | undefined> {
+      const { toNodePatch } = dialectOf(dialect).machine;
+      const { name, uid } = metadata;
+      return update(target, nodes, { name, uid }, (live) => toNodePatch(machine, live), localRequest());
     },
 
     /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */

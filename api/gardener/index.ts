@@ -2,6 +2,7 @@
 import type { Dialect } from '../dialect.ts';
 import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
+import { toNodePatch } from './machine/node-template.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
@@ -30,6 +31,7 @@ export const gardener: Dialect = {
     toStatusPatch,
     toEventNote,
     toIdentityPatch,
+    toNodePatch,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
   owner: ownerDialect,

@@ -16,6 +16,8 @@ export interface NodeSnapshot {
   readonly startingUp: boolean;
   /** What on it says that its VM is about to be taken away, for people: `the taint <key>`. Left out: nothing does. */
   readonly interruption?: string;
+  /** It does not have what its Machine wants it to have. Left out: it has, or nobody has looked. */
+  readonly outdated?: true;
 }
 
 /**

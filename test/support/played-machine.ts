@@ -28,6 +28,8 @@ interface Cluster {
   withFinalizer: Partial<MachineSnapshot>;
   /** Whether the name of the node is that of another VM's. */
   isNodeTaken: boolean;
+  /** Whether the API server refuses what the Machine wants its Node to have. */
+  isTemplateRefused: boolean;
   /** Whether a drain ends by itself, how many have started, and the last request. */
   isDrainable: boolean;
   drains: number;
@@ -129,7 +131,7 @@ export function setUpMachine() {
     await workflow().signal(observedSignal, seen);
   }
 
-  const registerNode = (more: Pick<NodeSnapshot, 'interruption'> = {}) => {
+  const registerNode = (more: Pick<NodeSnapshot, 'interruption' | 'outdated'> = {}) => {
     cluster.node = {
       ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
       ...{ conditions: { Ready: 'True' }, startingUp: false },
@@ -138,7 +140,7 @@ export function setUpMachine() {
   };
 
   /** Lets the Node of the VM register, healthy. */
-  async function joinNode(more?: Pick<NodeSnapshot, 'interruption'>): Promise<void> {
+  async function joinNode(more?: Pick<NodeSnapshot, 'interruption' | 'outdated'>): Promise<void> {
     registerNode(more);
     await observe();
   }
@@ -221,6 +223,7 @@ function newCluster(): Cluster {
     },
     withFinalizer: { managed: true, finalizers: ['ours'] },
     isNodeTaken: false,
+    isTemplateRefused: false,
     isDrainable: true,
     drains: 0,
     before: () => undefined,
@@ -331,6 +334,8 @@ function playCluster(
     writeStatus: noted('writeStatus', (_ref, _known, report) => writeReport(report)),
     syncNode: noted('syncNode', (_ref, _seen, report) => {
       cluster.synced.push(report);
+      if (cluster.node.state === 'present' && !cluster.isTemplateRefused)
+        delete (cluster.node as { outdated?: true }).outdated;
       const { stage } = report;
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;

@@ -33,6 +33,14 @@ export function interruptedFacts({ name, interruption }: NodeSnapshot): Facts {
   };
 }
 
+/** Pause after the API server has refused what the Machine wants its Node to have. */
+const nodeRetryMs = 600_000;
+
+/** Whether the Node has to be brought up to date now. */
+export function isOutdated({ node, nodeRetryAtMs = 0 }: MachineState): boolean {
+  return node.state === 'present' && node.outdated === true && Date.now() >= nodeRetryAtMs;
+}
+
 /** Whether somebody deleted the Node. */
 export function isNodeDeleted({ node, replacedNodeUid }: MachineState): boolean {
   return node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
@@ -54,7 +62,7 @@ export async function nameNode(state: MachineState): Promise<void> {
 }
 
 /**
- * Marks the Node as ours, copies its conditions to the Machine and reports `facts`. Answers whether these were written:
+ * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers whether these were written:
  * they are not when the Node, read in the same step, says that another stage is right by now.
  */
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
@@ -62,9 +70,11 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
   const dated = withTime(state, facts);
   const seen = await untilAnswered(state, 'synchronising the node', () =>
-    kubernetes.syncNode(state.ref, machine, dated, state.node),
+    kubernetesSteps.syncNode(state.ref, machine, dated, state.node),
   );
+  const wasOutdated = isOutdated(state);
   state.node = seen.node;
+  if (wasOutdated && isOutdated(state)) state.nodeRetryAtMs = Date.now() + nodeRetryMs;
   setMachine(state, seen.machine);
   showSearchAttributes(state);
   return seen.machine.stage === facts.stage;

@@ -82,6 +82,8 @@ const machine: Dialect['machine'] = {
   toIdentityPatch: (_, { providerID, nodeName }) => ({
     spec: { providerID, ...(nodeName !== undefined && { nodeName }) },
   }),
+
+  toNodePatch: () => undefined,
 };
 
 const secretOf = ({ metadata, spec }: FleetMachine) =>

@@ -1,6 +1,14 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
-import { interruptedFacts, isJoinable, nameNode, removeUserData, syncNode, unhealthyConditions } from '../node.ts';
+import {
+  interruptedFacts,
+  isJoinable,
+  isOutdated,
+  nameNode,
+  removeUserData,
+  syncNode,
+  unhealthyConditions,
+} from '../node.ts';
 import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { show, showWait } from '../progress.ts';
 import type { Refusal } from '../report.ts';
@@ -17,7 +25,7 @@ export async function join(state: MachineState): Promise<PhaseOutcome> {
     return again;
   }
   if (isJoinable(state)) return takeNode(state);
-  if (hasNewConditions(state)) {
+  if (hasNewConditions(state) || isOutdated(state)) {
     await syncNode(state, { stage: state.machine.stage });
     return again;
   }

@@ -3,7 +3,7 @@ import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { interruptedFacts, syncNode, unhealthyConditions } from '../node.ts';
+import { interruptedFacts, isOutdated, syncNode, unhealthyConditions } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
 import type { Facts } from '../report.ts';
@@ -17,10 +17,14 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
   await markInterruption(state);
   const { machine, node } = state;
   const stage = stageByNode(machine, node);
-  const isInStep = node.state !== 'present' || (node.managed && sameConditions(node.conditions, machine.conditions));
+  const isInStep =
+    node.state !== 'present' ||
+    (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
   if (stage === machine.stage && isInStep) {
     showWait(state, watching(state, stage));
-    return waitFor(state.shortRunAtMs === undefined ? undefined : state.shortRunAtMs - Date.now());
+    const nodeRetryAtMs = node.state === 'present' && node.outdated ? state.nodeRetryAtMs : undefined;
+    const nextMs = Math.min(state.shortRunAtMs ?? Infinity, nodeRetryAtMs ?? Infinity);
+    return waitFor(nextMs === Infinity ? undefined : nextMs - Date.now());
   }
   show(state, watching(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));

@@ -1,0 +1,147 @@
+/** What a Machine wants its Node to have, also after the Node has joined. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { annotations, labels, taints } from '../../api/gardener/names.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { NodeTemplate } from '../../api/gardener/schema/common.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { events, type Node, nodes } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { update } from '../../kube/update.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+describe('the template of a Node', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation();
+    millwright.recordAs('node-template');
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  async function running(name: string, nodeTemplate?: NodeTemplate): Promise<ObjectRef> {
+    const spec = { class: { kind: 'MachineClass', name: 'small' }, ...(nodeTemplate && { nodeTemplate }) };
+    const ref = await millwright.createMachine(name, spec);
+    await millwright.untilPhase(ref, 'Running');
+    return ref;
+  }
+
+  /** Changes the template of a Machine: null removes a field. */
+  async function edit(ref: ObjectRef, nodeTemplate: object): Promise<void> {
+    await millwright.control.patch(machines, ref, mergePatch({ spec: { nodeTemplate } }));
+  }
+
+  /** Changes a Node as somebody else does. */
+  async function change({ name }: ObjectRef, by: (node: Node) => object): Promise<void> {
+    const { uid } = (await nodeOf({ name })).metadata;
+    await update(millwright.target, nodes, { name, uid }, by);
+  }
+
+  // Nodes have the names of their machines.
+  const nodeOf = ({ name }: Pick<ObjectRef, 'name'>) => millwright.target.get(nodes, { name });
+  const taintsOf = ({ spec }: Node) =>
+    (spec?.taints ?? []).map(({ key, value = '', effect }) => `${key}=${value}:${effect}`);
+
+  async function untilNode(ref: ObjectRef, what: string, check: (node: Node) => boolean): Promise<Node> {
+    const found = async () => {
+      const node = await nodeOf(ref);
+      return check(node) ? node : undefined;
+    };
+    return until(`the Node ${what}`, found, { describe: () => millwright.story() });
+  }
+
+  it('[mcm 38] [mcm 39] adds, changes and removes labels and annotations, and leaves those of others', async () => {
+    const ref = await running('template-1', {
+      metadata: { labels: { pool: 'a', old: '1' }, annotations: { note: 'a' } },
+    });
+    const joined = await untilNode(ref, 'has the labels', ({ metadata }) => metadata.labels?.['pool'] === 'a');
+    expect(joined.metadata).toMatchObject({
+      labels: { [labels.machineName]: ref.name, pool: 'a', old: '1' },
+      annotations: { note: 'a' },
+    });
+
+    await change(ref, () => ({ metadata: { labels: { theirs: '1' }, annotations: { theirs: '1' } } }));
+    await edit(ref, {
+      metadata: { labels: { pool: 'b', old: null, added: '1' }, annotations: { note: null, more: 'b' } },
+    });
+    const edited = await untilNode(ref, 'has what was edited', ({ metadata }) => metadata.labels?.['pool'] === 'b');
+    expect(edited.metadata).toMatchObject({
+      labels: { [labels.machineName]: ref.name, added: '1', theirs: '1' },
+      annotations: { more: 'b', theirs: '1' },
+    });
+    expect(edited.metadata.labels).not.toHaveProperty('old');
+    expect(edited.metadata.annotations).not.toHaveProperty('note');
+    expect(JSON.parse(edited.metadata.annotations?.[annotations.lastAppliedNodeTemplate] ?? '')).toMatchObject({
+      metadata: { labels: { pool: 'b', added: '1' } },
+    });
+
+    await change(ref, () => ({ metadata: { labels: { pool: 'theirs', added: null, [labels.machineName]: null } } }));
+    const restored = await untilNode(ref, 'has them again', ({ metadata }) => metadata.labels?.['pool'] === 'b');
+    await untilNode(ref, 'names its Machine again', (node) => node.metadata.labels?.[labels.machineName] === ref.name);
+    expect(restored.metadata.labels).toMatchObject({ added: '1', theirs: '1' });
+  }, 120_000);
+
+  it('[mcm 40] adds, changes and removes taints by key and effect, and leaves those of others', async () => {
+    const gpu = { key: 'gpu', value: 'a', effect: 'NoSchedule' };
+    const ref = await running('template-2', { spec: { taints: [gpu, { key: 'gpu', effect: 'NoExecute' }] } });
+    const joined = await untilNode(ref, 'has the taints', (node) => taintsOf(node).includes('gpu=a:NoSchedule'));
+    expect(taintsOf(joined)).toEqual(expect.arrayContaining(['gpu=a:NoSchedule', 'gpu=:NoExecute']));
+
+    const theirs = { key: 'theirs', effect: 'NoSchedule' };
+    await change(ref, ({ spec }) => ({ spec: { taints: [...(spec?.taints ?? []), theirs] } }));
+    await edit(ref, {
+      spec: {
+        taints: [
+          { ...gpu, value: 'b' },
+          { key: 'added', effect: 'PreferNoSchedule' },
+        ],
+      },
+    });
+    const edited = await untilNode(ref, 'has what was edited', (node) => taintsOf(node).includes('gpu=b:NoSchedule'));
+    expect(taintsOf(edited).toSorted()).toEqual(['added=:PreferNoSchedule', 'gpu=b:NoSchedule', 'theirs=:NoSchedule']);
+
+    await edit(ref, { spec: null });
+    const removed = await untilNode(ref, 'has lost them', (node) => !taintsOf(node).includes('gpu=b:NoSchedule'));
+    expect(taintsOf(removed)).toEqual(['theirs=:NoSchedule']);
+  }, 120_000);
+
+  it('is applied before the Node is healthy, so that no pod gets there first', async () => {
+    const { key, effect } = taints.criticalComponentsNotReady;
+    const ref = await millwright.createMachine('template-3', {
+      class: { kind: 'MachineClass', name: 'small' },
+      nodeTemplate: { metadata: { labels: { pool: 'a' } }, spec: { taints: [{ key, effect }] } },
+    });
+    // The taint keeps the Machine from being Running.
+    await until('the Node has the label', async () => {
+      const node = await millwright.target.find(nodes, { name: ref.name });
+      return node?.metadata.labels?.['pool'] === 'a' && taintsOf(node).includes(`${key}=:${effect}`);
+    });
+    await edit(ref, { spec: null });
+    await millwright.untilPhase(ref, 'Running');
+  }, 120_000);
+
+  it('that the API server refuses is an Event, stops nothing else, and changes nothing', async () => {
+    const ref = await running('template-4');
+    await edit(ref, { metadata: { labels: { pool: 'not a label value' } } });
+    await until(
+      'an Event says why',
+      async () => {
+        const { items } = await millwright.control.list(events, { namespace: ref.namespace });
+        return items.some(
+          ({ regarding, reason, note }) =>
+            regarding?.uid === ref.uid && reason === 'NodeTemplateRefused' && note?.includes('not a label value'),
+        );
+      },
+      { describe: () => millwright.story() },
+    );
+    expect((await nodeOf(ref)).metadata.labels).not.toHaveProperty('pool');
+
+    await edit(ref, { metadata: { labels: { pool: null } } });
+    await millwright.control.delete(machines, ref);
+    await until('the Machine is gone', async () => {
+      return (await millwright.control.find(machines, ref)) === undefined;
+    });
+  }, 120_000);
+});
