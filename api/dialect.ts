@@ -179,6 +179,11 @@ export interface ProgressCondition {
 export interface TemplateDialect {
   /** The part of spec.template.spec that makes different machines: a change of it is a rollout. */
   identityOf(spec: object | undefined): object;
+  /**
+   * The part of the spec of a machine, or of a template, that machines get while they exist: what `identityOf` leaves out.
+   * @param machine with what it says itself in place of the template
+   */
+  settingsOf(spec: object | undefined, machine?: KubeObject): object;
   /** What is wrong with spec.template.spec, with the field and the fix. */
   problemOf(spec: object | undefined): string | undefined;
   /** Annotations and spec of a new machine of a set. */

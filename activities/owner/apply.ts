@@ -1,10 +1,12 @@
 /** Applies a plan for an owner of machines: creates, scales and deletes sets and machines. */
-import type { Candidate, OwnerPlan, PlannedCreation } from '../../api/model/owner.ts';
+import type { Candidate, MachineBehind, OwnerPlan, PlannedCreation } from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
+import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
+import { settingsOfMachine, settingsOfSet } from '../../api/owner/settings.ts';
 import { templateHash, templatesEqual } from '../../api/owner/template.ts';
 import { controllerOf } from '../../api/owner/view.ts';
 import { isAlreadyExists } from '../../kube/errors.ts';
@@ -43,6 +45,7 @@ async function runStep(step: Step, failures: Failures): Promise<void> {
 
   const scaled = await changeSets(step, owner, failures);
   await inBatches(step, plan.remove, (candidate) => deleteMachine(step, candidate, failures));
+  await inBatches(step, plan.settings ?? [], (machine, set) => updateMachine(step, machine, set));
   for (const set of plan.releaseSets) {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);
   }
@@ -115,11 +118,15 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
   const key = { namespace: ref.namespace, name, uid: planned.uid };
   const { generation: before } = planned;
   let isAsPlanned = false;
+  let isScaled = false;
+  const settingsNow = (set: OwnerSet) =>
+    scale?.settings && deployment !== undefined ? settingsOfSet(api, deployment, set) : undefined;
   const changed = await update(deps.control, sets, key, (set) => {
     const recorded = recordedCreation(set)?.id;
     const isContinued = creation === undefined || recorded === creation.continues;
     isAsPlanned = set.metadata.generation === before && isContinued;
     if (!isAsPlanned) return undefined;
+    isScaled = scale !== undefined && scale.replicas !== (set.spec?.replicas ?? 0);
     const isCompleted = recorded !== undefined && recorded === scale?.completed;
     const annotations = {
       ...(scale !== undefined &&
@@ -128,11 +135,17 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
       ...(isCompleted && { [names.creating]: null }),
       ...(creation !== undefined && { [names.creating]: encodeCreation(creation) }),
     };
-    return { metadata: { annotations }, ...(scale !== undefined && { spec: { replicas: scale.replicas } }) };
+    const settings = settingsNow(set);
+    return {
+      metadata: { annotations: { ...settings?.metadata.annotations, ...annotations } },
+      ...(scale !== undefined && { spec: { ...settings?.spec, replicas: scale.replicas } }),
+    };
   });
   const { generation = before } = changed?.metadata ?? {};
+  if (changed !== undefined && isAsPlanned) expectKept(`machine set ${name}`, settingsNow(changed));
   if (!isAsPlanned || generation === before || deployment === undefined) return;
   scaled.set(name, generation);
+  if (!isScaled) return;
   const note = `Scaled machine set ${name} to ${scale?.replicas}`;
   recordOn(deps.events, deployments, deployment, 'ScalingMachineSet', note);
 }
@@ -151,6 +164,21 @@ async function createMachine(
     // An earlier attempt created it. Or it is somebody else's: then the next plan creates one more, under a new name.
     if (!isAlreadyExists(error)) throw error;
   }
+}
+
+/** Gives a machine what the template of its set says by now. */
+async function updateMachine({ deps, api, ref }: Step, { name, uid }: MachineBehind, set: OwnerSet): Promise<void> {
+  const key = { namespace: ref.namespace, name, uid };
+  const isOwn = (machine: KubeObject) => controllerOf(machine) === set.metadata.uid;
+  const change = (machine: KubeObject) => (isOwn(machine) ? settingsOfMachine(api, set, machine) : undefined);
+  const updated = await update(deps.control, api.kinds.machine, key, change);
+  if (updated !== undefined && isOwn(updated)) expectKept(`machine ${name}`, settingsOfMachine(api, set, updated));
+}
+
+/** A CRD that drops fields would have the step repeated without end. */
+function expectKept(what: string, left: object | undefined): void {
+  if (left === undefined) return;
+  throw new Error(`the API server does not keep what was written to ${what}: ${JSON.stringify(left)}. Update the CRDs`);
 }
 
 /**

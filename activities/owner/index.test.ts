@@ -247,11 +247,12 @@ describe('a deployment whose template changes', () => {
   it('[mcm 71] rolls over for another class name, label or annotation, and for no other nodeTemplate or timeout', async () => {
     const ref = await newDeployment();
     await rollOver(ref);
-    const before = [await own(), (await sets()).map(({ metadata }) => metadata.uid)];
+    const uids = async () => [await own(), await sets()].map((all) => all.map(({ metadata }) => metadata.uid));
+    const before = await uids();
     const nodeTemplate = { metadata: { labels: { added: 'yes' } } };
     await change(ref, { template: { spec: { nodeTemplate, drainTimeout: '1h' } } });
     await rollOver(ref);
-    expect([await own(), (await sets()).map(({ metadata }) => metadata.uid)]).toEqual(before);
+    expect(await uids()).toEqual(before);
 
     for (const changed of [
       { metadata: { labels: { added: 'yes' } } },

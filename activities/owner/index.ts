@@ -4,7 +4,7 @@ import type { OwnerApi } from '../../api/dialect.ts';
 import type { LastSeen, OwnerPlan, OwnerReading, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
-import { toCandidates } from '../../api/owner/candidates.ts';
+import { machinesBehind, toCandidates } from '../../api/owner/candidates.ts';
 import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
@@ -101,10 +101,12 @@ export async function snapshotOwner(
     owner.set === undefined
       ? toDeploymentView(api, owner.deployment, sets, machines)
       : toLoneSetView(api, owner.set, machines);
+  const behind = machinesBehind(api, view, own, machines, maxCandidates);
   return {
     view,
     candidates: toCandidates(api, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
+    ...(behind.length > 0 && { machinesBehind: behind }),
     reader: reader.id,
   };
 }

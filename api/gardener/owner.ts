@@ -16,14 +16,23 @@ import {
   preserveValues,
   priorities,
 } from './names.ts';
-import type { LastOperation } from './schema/common.ts';
+import { type LastOperation, machineConfiguration } from './schema/common.ts';
 import type { Machine, MachineSpec } from './schema/machine.ts';
 import type { MachineDeploymentStrategy } from './schema/machine-deployment.ts';
+
+/** Fields of the spec of a machine that follow its template. */
+const liveFields: readonly string[] = ['nodeTemplate', ...Object.keys(machineConfiguration)];
 
 const template: TemplateDialect = {
   /** nodeTemplate, the timeouts and other knobs, and class.kind change no machine that exists. */
   identityOf(spec: MachineSpec = {}) {
     return { class: { apiGroup: spec.class?.apiGroup, name: spec.class?.name }, providerID: spec.providerID };
+  },
+  /** A machine that was made with another creation timeout by an annotation keeps that. */
+  settingsOf(spec: MachineSpec = {}, machine?: KubeObject) {
+    const creationTimeout = machine?.metadata.annotations?.[annotations.effectiveCreationTimeout];
+    const settings = Object.fromEntries(Object.entries(spec).filter(([field]) => liveFields.includes(field)));
+    return { ...settings, ...(creationTimeout !== undefined && { creationTimeout }) };
   },
   problemOf(spec: MachineSpec = {}) {
     const { kind, name } = spec.class ?? {};

@@ -45,6 +45,10 @@ export interface SetView {
   readonly unmarked?: number;
   /** Machines that were deleted because they had Failed, and still exist. */
   readonly replacing: number;
+  /** The set of the current template lacks annotations, fields or settings of its deployment; left out otherwise. */
+  readonly isBehind?: true;
+  /** Machines that lack settings of the template, see `machinesBehind`; left out where there are none. */
+  readonly machinesBehind?: number;
 }
 
 /** How the rollout of a deployment goes, as its status says. An API of machines has its own words for it. */
@@ -108,6 +112,14 @@ export interface Candidate {
   readonly failed: boolean;
 }
 
+/** A machine that lacks settings which the template of its set has by now. */
+export interface MachineBehind {
+  readonly name: string;
+  readonly uid: string;
+  /** Name of its MachineSet. */
+  readonly set: string;
+}
+
 /**
  * An owner as read by quorum, with at most 100 machines that may be deleted: Failed ones first, then the excess of each
  * set in the order of deletion.
@@ -116,6 +128,8 @@ export interface OwnerSnapshot {
   readonly view: OwnerView;
   readonly candidates: readonly Candidate[];
   readonly pendingCreations: readonly PendingCreation[];
+  /** At most 100; left out where there are none. */
+  readonly machinesBehind?: readonly MachineBehind[];
 }
 
 /** What a run knows of what an owner has, for its next reading. */
@@ -170,6 +184,8 @@ export interface OwnerPlan {
   readonly create: readonly PlannedCreation[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
+  /** Machines that get the settings of their template; left out where there are none. */
+  readonly settings?: readonly MachineBehind[];
   /** Deleted sets without machines: remove our finalizer. */
   readonly releaseSets: readonly { readonly name: string; readonly uid: string }[];
   /** The machines of a deleted owner are gone: delete its sets, and remove our finalizer from all. */
@@ -194,6 +210,8 @@ export interface PlannedScale {
   readonly announcedReplicas?: number;
   /** Id of a creation that is over: its record is removed. */
   readonly completed?: string;
+  /** It gets what its deployment says by now; left out otherwise. */
+  readonly settings?: true;
 }
 
 /** Machines to create in a set, by name: a repeated step creates the same machines. */

@@ -1,10 +1,12 @@
-/** Which machines of an owner may be deleted next: pure. */
+/** Which machines of an owner a step may delete or change next: pure. */
 import type { OwnerApi } from '../dialect.ts';
-import type { Candidate, OwnerView } from '../model/owner.ts';
+import type { Candidate, MachineBehind, OwnerView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { byDeletionOrder, isActive, isAvailable, isStarting, isToBeReplaced } from './machines.ts';
+import type { OwnerSet } from './objects.ts';
 import { excessOf, hasExcess } from './replicas.ts';
 import { isRolloutSuspended } from './set-counts.ts';
+import { isBehind } from './settings.ts';
 import { groupByController } from './view.ts';
 
 /**
@@ -34,6 +36,26 @@ export function toCandidates(
     .toSorted((a, b) => a.rank - b.rank)
     .slice(0, limit)
     .map(({ candidate }) => candidate);
+}
+
+/** At most `limit` machines of the owner's sets that lack what the templates of these say by now. */
+export function machinesBehind(
+  api: OwnerApi,
+  view: OwnerView,
+  sets: readonly OwnerSet[],
+  machines: readonly KubeObject[],
+  limit: number,
+): MachineBehind[] {
+  const behind = view.sets.filter(({ machinesBehind: count = 0 }) => count > 0);
+  if (behind.length === 0) return [];
+  const bySet = groupByController(machines);
+  return behind
+    .flatMap(({ uid, name }) => {
+      const set = sets.find(({ metadata }) => metadata.uid === uid);
+      const own = (bySet.get(uid) ?? []).filter((machine) => set !== undefined && isBehind(api, set, machine));
+      return own.map(({ metadata }) => ({ set: name, name: metadata.name, uid: metadata.uid }));
+    })
+    .slice(0, limit);
 }
 
 type Order = (a: KubeObject, b: KubeObject) => number;

@@ -17,6 +17,8 @@ const needTexts = {
   replicas: 'scale to spec.replicas',
   /** A Failed machine has to be replaced. */
   failed: 'replace Failed machines',
+  /** A set or machines lack settings that the template has by now. */
+  settings: 'hand down the settings of the template',
   /** A generation, a problem or annotations are not recorded yet. */
   status: 'update the status',
   /** The rollout of the current template is not complete, or the status does not say that it is paused. */
@@ -46,6 +48,7 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     template: !owner.paused && !staying.some((set) => set.isNew),
     replicas: staying.some(isOff),
     failed: staying.some((set) => set.failed > 0),
+    settings: staying.some((set) => set.isBehind || set.machinesBehind !== undefined),
     status: [owner, ...staying].some((object) => object.outdated.length > 0),
     progress: owner.kind === 'MachineDeployment' && isRolling(owner),
   };

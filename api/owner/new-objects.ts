@@ -12,7 +12,7 @@ export function toNewMachineSet(
   others: readonly OwnerSet[],
   { name, hash, replicas }: { name: string; hash: string; replicas: number },
 ) {
-  const { keys, copiedSpecFields } = api.owner;
+  const { keys } = api.owner;
   const { metadata, spec } = deployment;
   const hashed = { [keys.templateHash]: hash };
   const template = spec?.template;
@@ -36,14 +36,20 @@ export function toNewMachineSet(
         ...template,
         metadata: { ...template?.metadata, labels: { ...template?.metadata?.labels, ...hashed } },
       },
-      ...Object.fromEntries(Object.entries(spec ?? {}).filter(([field]) => copiedSpecFields.includes(field))),
+      ...copiedFields(api, spec),
     },
   };
 }
 
-function copiedAnnotations({ owner }: OwnerApi, { annotations = {} }: ObjectMeta): Record<string, string> {
+/** Annotations of a deployment that its sets get. */
+export function copiedAnnotations({ owner }: OwnerApi, { annotations = {} }: ObjectMeta): Record<string, string> {
   const excluded = new Set([...owner.annotationsNotCopied, ...Object.values(owner.keys)]);
   return Object.fromEntries(Object.entries(annotations).filter(([key]) => !excluded.has(key)));
+}
+
+/** Fields of a deployment's spec that its sets get, besides replicas, selector and template; of a set's those that it has. */
+export function copiedFields({ owner }: OwnerApi, spec: object = {}): object {
+  return Object.fromEntries(Object.entries(spec).filter(([field]) => owner.copiedSpecFields.includes(field)));
 }
 
 /**

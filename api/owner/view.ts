@@ -12,6 +12,7 @@ import { invalidSpec, problemOfDeployment, problemOfSet, reportedProblem } from 
 import { isNewest, withRevision } from './revision.ts';
 import { replicasToAnnounce } from './rolling.ts';
 import { hasOldMachines } from './set-counts.ts';
+import { isBehind, settingsOfSet } from './settings.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
 
 interface Owned {
@@ -54,6 +55,9 @@ export function toDeploymentView(
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
       ...toSetView(api, set, machinesOf(set)),
+      ...(set === newSet &&
+        spec?.paused !== true &&
+        settingsOfSet(api, deployment, set) && { isBehind: true as const }),
       isNew: set === newSet,
       closed: api.owner.isClosed(set, deployment),
     })),
@@ -171,6 +175,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
   const active = own.filter((machine) => isActive(api, machine));
   const marked = active.filter((machine) => isMarked(api, machine) && !isToBeReplaced(api, machine));
   const available = active.filter((machine) => isAvailable(api, machine));
+  const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const announcedReplicas = Number.parseInt(set.metadata.annotations?.[api.owner.keys.desiredReplicas] ?? '', 10);
   return {
     name: set.metadata.name,
@@ -187,6 +192,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
       unmarked: available.filter((machine) => !marked.includes(machine)).length,
     }),
     ...(announcedReplicas >= 0 && { announcedReplicas }),
+    ...(behind > 0 && { machinesBehind: behind }),
   };
 }
 

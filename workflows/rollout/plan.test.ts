@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Candidate, OwnerPlan, OwnerSnapshot, OwnerView, SetView } from '../../api/model/owner.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
-import { isEmpty, maxPerStep, planOwner } from './plan.ts';
+import { isEmpty, isWorthAStep, maxPerStep, planOwner } from './plan.ts';
 
 describe('planOwner', () => {
   const set: SetView = {
@@ -55,6 +55,25 @@ describe('planOwner', () => {
   function candidate(name: string, traits: Partial<Candidate> = {}): Candidate {
     return { name, uid: name, resourceVersion: '1', set: 'pool-1', failed: false, ...traits };
   }
+
+  describe('of settings that the template has by now', () => {
+    const behind = [{ set: 'pool-1', name: 'm', uid: 'u' }];
+
+    it('gives them to the set first, with the replicas that it has', () => {
+      const view = { ...owner, sets: [{ ...set, isBehind: true as const }] };
+
+      expect(ownerNeeds(view)).toEqual(['settings']);
+      expect(planFor(view).scale).toEqual([{ set: 'pool-1', replicas: 3, settings: true }]);
+    });
+
+    it('gives them to the machines that were read, and is worth a step for those that a watcher has seen', () => {
+      const view = { ...owner, sets: [{ ...set, machinesBehind: 1 }] };
+      const plan = planOwner({ view, candidates: [], pendingCreations: [], machinesBehind: behind }, (name) => name);
+
+      expect(ownerNeeds(view)).toEqual(['settings']);
+      expect([plan.settings, isEmpty(plan), isWorthAStep(view)]).toEqual([behind, false, true]);
+    });
+  });
 
   const created = (plan: OwnerPlan) => plan.create.flatMap(({ names: machines }) => machines);
   const removed = (plan: OwnerPlan) => plan.remove.map(({ name }) => name);

@@ -32,7 +32,7 @@ export type NewName = (prefix: string) => string;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, pendingCreations }: OwnerSnapshot,
+  { view, candidates, pendingCreations, machinesBehind }: OwnerSnapshot,
   newName: NewName,
   isLate = false,
 ): OwnerPlan {
@@ -48,6 +48,7 @@ export function planOwner(
     scale: planScale(view, desired, pendingCreations),
     create: planCreation(view, desired, pendingCreations, newName),
     remove: planRemoval(view, candidates),
+    ...(machinesBehind && machinesBehind.length > 0 && { settings: machinesBehind }),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
   };
@@ -72,8 +73,8 @@ function emptyPlan(view: OwnerView, desired: ReadonlyMap<string, number>): Owner
 
 /** Whether a plan changes nothing. */
 export function isEmpty(plan: OwnerPlan): boolean {
-  const { addFinalizers, createSet, scale, create, remove, releaseSets, release, report } = plan;
-  const isIdle = scale.length + create.length + remove.length + releaseSets.length === 0;
+  const { addFinalizers, createSet, scale, create, remove, settings = [], releaseSets, release, report } = plan;
+  const isIdle = scale.length + create.length + remove.length + settings.length + releaseSets.length === 0;
   return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
 }
 
@@ -85,7 +86,8 @@ export function isEmpty(plan: OwnerPlan): boolean {
  */
 export function isWorthAStep(view: OwnerView, isLate = false): boolean {
   const plan = planOwner({ view, candidates: [], pendingCreations: [] }, (prefix) => prefix, isLate);
-  return hasExcess(view) || ownerNeeds(view).length === 0 || !isEmpty(plan);
+  const areBehind = view.sets.some(({ machinesBehind = 0, deleting }) => machinesBehind > 0 && !deleting);
+  return hasExcess(view) || areBehind || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
 
 function newSetFor({ template }: OwnerView) {
@@ -98,16 +100,18 @@ function planScale(
   pendingCreations: readonly PendingCreation[],
 ): PlannedScale[] {
   const announced = replicasToAnnounce(view);
-  const isOff = (set: SetView) => desired.get(set.name) !== set.replicas || set.outdated.includes('annotations');
+  const isOff = (set: SetView) =>
+    desired.get(set.name) !== set.replicas || set.outdated.includes('annotations') || set.isBehind === true;
   return view.sets
     .filter((set) => !set.deleting && isOff(set))
-    .map(({ name, isNew }) => {
+    .map(({ name, isNew, isBehind }) => {
       const completed = pendingCreations.find(({ set, missing }) => set === name && missing.length === 0);
       return {
         set: name,
         replicas: desired.get(name) ?? 0,
         ...(isNew && announced !== view.replicas && { announcedReplicas: announced }),
         ...(completed !== undefined && { completed: completed.id }),
+        ...(isBehind && { settings: true as const }),
       };
     });
 }

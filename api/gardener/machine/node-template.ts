@@ -1,5 +1,4 @@
 /** The node template of a Machine, as MCM gives it to the Node. */
-import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { mergeTemplate, type NodePatch, type NodeTemplate, type TemplatedNode } from '../../node-template.ts';
 import { annotations, labels } from '../names.ts';
@@ -39,7 +38,8 @@ export function toNodePatch({ spec }: Machine, node: TemplatedNode): NodePatch |
   const noted = parse(node.metadata.annotations?.[annotations.lastAppliedNodeTemplate]);
   const applied = Template.safeParse(noted).data ?? Template.parse({});
   const patch = mergeTemplate(node, applied, wanted);
-  if (patch === undefined && isDeepStrictEqual(applied, wanted)) return undefined;
+  const isNoted = mergeTemplate({ metadata: applied, spec: applied }, applied, wanted) === undefined;
+  if (patch === undefined && isNoted) return undefined;
   const note = { [annotations.lastAppliedNodeTemplate]: JSON.stringify(spec?.nodeTemplate ?? {}) };
   return { ...patch, metadata: { ...patch?.metadata, annotations: { ...patch?.metadata?.annotations, ...note } } };
 }

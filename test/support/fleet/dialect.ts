@@ -136,6 +136,7 @@ const owner: OwnerDialect = {
   setConditions: 'conditions',
   template: {
     identityOf: (spec: FleetMachineSpec) => sourceOf(spec),
+    settingsOf: () => ({}),
     problemOf: (spec?: FleetMachineSpec) =>
       spec?.provider === undefined
         ? 'spec.template.spec.provider is missing: set it to the name of a provider'
