@@ -37,7 +37,7 @@ export const machineEvents = {
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time.' },
   NodeTemplateRefused: {
     type: 'Warning',
-    when: 'The API server refuses labels, annotations or taints of the node template. They are tried again every ten minutes.',
+    when: 'The API server refuses labels, annotations or taints of the node template. They are tried again with growing pauses of up to ten minutes.',
   },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },

@@ -121,25 +121,36 @@ describe('the controller of machines', () => {
     expect(sent.slice(1)).toEqual([`signal ${id}`]);
   });
 
-  it('signals a node that lacks what its Machine wants it to have, and not that it has got it', async () => {
+  it('signals a node that lacks what its Machine wants it to have, each edit anew, and not that it has got it', async () => {
     await seeMachine('Running');
     await seeNode('True');
     sent = [];
-    const wanted = { nodeTemplate: { metadata: { labels: { pool: 'a' } } } };
-    const newer = <T extends KubeObject>(object: T | undefined, change: object) => {
+    const newer = <T extends KubeObject>(object: T | undefined, change: object): T => {
       const { resourceVersion } = meta('any');
       return { ...object, metadata: { ...object?.metadata, ...change, resourceVersion } } as unknown as T;
     };
-    const [machine] = stores.machines.store.list();
-    stores.machines.put({ ...newer(machine, {}), spec: wanted } as KubeObject);
-    await controller.handle('n/m');
-    expect(sent).toEqual([`signal ${id}`]);
+    const templateOf = (pool: string) => ({ metadata: { labels: { pool } } });
+    for (const [generation, pool] of [
+      [2, 'a'],
+      [3, 'b'],
+    ] as const) {
+      const [machine] = stores.machines.store.list();
+      stores.machines.put({
+        ...newer(machine, { generation }),
+        spec: { nodeTemplate: templateOf(pool) },
+      } as KubeObject);
+      await controller.handle('n/m');
+    }
+    expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
 
-    const [node] = stores.nodes.store.list();
-    const annotations = { [annotationNames.lastAppliedNodeTemplate]: JSON.stringify(wanted.nodeTemplate) };
-    stores.nodes.put(newer(node, { labels: { ...node?.metadata.labels, pool: 'a' }, annotations }));
-    await controller.handle('n/m');
-    expect(sent).toHaveLength(1);
+    // The first edit has reached the Node, and then the second.
+    for (const pool of ['a', 'b']) {
+      const [node] = stores.nodes.store.list();
+      const annotations = { [annotationNames.lastAppliedNodeTemplate]: JSON.stringify(templateOf(pool)) };
+      stores.nodes.put(newer(node, { labels: { ...node?.metadata.labels, pool }, annotations }));
+      await controller.handle('n/m');
+    }
+    expect(sent).toHaveLength(3);
   });
 
   it('signals a machine at rest whose finalizer was removed', async () => {

@@ -19,7 +19,8 @@ interface Signalled {
   readonly desiredState: string;
   readonly managed: boolean;
   readonly node: string | undefined;
-  readonly isNodeOutdated: boolean;
+  /** Text that differs for another spec of the Machine or another version of a Node that is outdated; undefined: it is not. */
+  readonly outdated: string | undefined;
   readonly sourceVersion: string | undefined;
   /** When it was signalled or started, ms since the epoch. */
   readonly sentAtMs: number;
@@ -69,7 +70,7 @@ export function createMachineController(context: MachineControllerContext) {
       if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
       return;
     }
-    const now = toSignalled(seen, before);
+    const now = toSignalled(machine, seen, before);
     const isUnchanged = before !== undefined && !isChanged(before, now);
     if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen);
     else if (!isUnchanged) await signalMachine(installation, ref, seen);
@@ -151,6 +152,7 @@ function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machin
 }
 
 function toSignalled(
+  { metadata }: KubeObject,
   { machine, node, sourceVersion: version }: MachineObservation,
   before: Signalled | undefined,
 ): Signalled {
@@ -160,7 +162,7 @@ function toSignalled(
     managed: machine.managed,
     // What becomes of the Node of a deleted machine is mostly the workflow's own work, and its drain watches the Node.
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
-    isNodeOutdated: node.state === 'present' && node.outdated === true,
+    outdated: node.state === 'present' && node.outdated ? `${metadata.generation} ${node.resourceVersion}` : undefined,
     sourceVersion: version ?? before?.sourceVersion,
     sentAtMs: Date.now(),
   };
@@ -176,8 +178,9 @@ function nodeText(node: NodeView): string {
 function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
     before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
+  const isOutdatedAnew = now.outdated !== undefined && now.outdated !== before.outdated;
   // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody else's.
-  return !isEqual || (before.managed && !now.managed) || (!before.isNodeOutdated && now.isNodeOutdated);
+  return !isEqual || (before.managed && !now.managed) || isOutdatedAnew;
 }
 
 /** Nothing was done for it yet: its workflow is started with what was seen, and needs no signal. */

@@ -45,6 +45,12 @@ export interface MachineReading {
   readonly node: NodeView;
 }
 
+/** The same after a write. */
+export interface SyncedNode extends MachineReading {
+  /** The API server refuses what the Machine wants its Node to have; left out otherwise. */
+  readonly isTemplateRefused?: true;
+}
+
 /** What was found and written before the first call of a cloud. */
 export interface Beginning {
   readonly reading: SourceSnapshot;
@@ -324,15 +330,22 @@ export function createMachineActivities(deps: MachineDeps) {
       seen: MachineSnapshot,
       report: MachineReport,
       seenNode: NodeView,
-    ): Promise<MachineReading | null> {
-      const node = await bringUpToDate(ref, await markNode(ref, seen, seenNode), seenNode);
+    ): Promise<SyncedNode | null> {
+      const marked = await markNode(ref, seen, seenNode);
+      const isOutdated = seenNode.state === 'present' && seenNode.outdated === true;
+      const updated = marked !== undefined && isOutdated ? await tryToUpdateNode(ref, marked) : { node: marked };
+      const { node } = updated;
       const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
       const machine = await writeStatus(ref, seen, agrees ? report : { stage: seen.stage }, conditions);
       if (machine === null) return null;
-      const snapshot = toSnapshot(ref, machine);
-      return { machine: snapshot, node: toNodeViewOf(dialectOf(ref.dialect), node, machine, snapshot.providerID) };
+      const after = toSnapshot(ref, machine);
+      return {
+        ...updated,
+        machine: after,
+        node: toNodeViewOf(dialectOf(ref.dialect), node, machine, after.providerID),
+      };
     },
 
     /** Deletes the Machine, because its Node was. */
@@ -352,17 +365,19 @@ export function createMachineActivities(deps: MachineDeps) {
     },
   };
 
-  /** The Node with what its Machine wants it to have, where it was seen to lack it. */
-  async function bringUpToDate(ref: ObjectRef, node: Node | undefined, seen: NodeView): Promise<Node | undefined> {
-    if (node === undefined || seen.state !== 'present' || !seen.outdated) return node;
+  /** Gives a Node what its Machine wants it to have, unless the API server refuses that. */
+  async function tryToUpdateNode(
+    ref: ObjectRef,
+    node: Node,
+  ): Promise<{ readonly node: Node | undefined; readonly isTemplateRefused?: true }> {
     const machine = await findMachine(ref);
-    if (machine === null) return node;
+    if (machine === null) return { node };
     try {
-      return await updateNode(ref, machine, node);
+      return { node: await updateNode(ref, machine, node) };
     } catch (error) {
       if (!isInvalid(error)) throw error;
       recordEvent(ref, 'NodeTemplateRefused', `spec.nodeTemplate: ${error.message}`);
-      return node;
+      return { node, isTemplateRefused: true };
     }
   }
 

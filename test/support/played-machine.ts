@@ -339,7 +339,9 @@ function playCluster(
       const { stage } = report;
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;
-      return { machine: touch({ stage, phase: phaseOf(stage), conditions }), node };
+      const { isTemplateRefused } = cluster;
+      const reading = { machine: touch({ stage, phase: phaseOf(stage), conditions }), node };
+      return { ...reading, ...(isTemplateRefused && { isTemplateRefused }) };
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),

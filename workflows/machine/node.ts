@@ -33,12 +33,9 @@ export function interruptedFacts({ name, interruption }: NodeSnapshot): Facts {
   };
 }
 
-/** Pause after the API server has refused what the Machine wants its Node to have. */
-const nodeRetryMs = 600_000;
-
 /** Whether the Node has to be brought up to date now. */
-export function isOutdated({ node, nodeRetryAtMs = 0 }: MachineState): boolean {
-  return node.state === 'present' && node.outdated === true && Date.now() >= nodeRetryAtMs;
+export function isOutdated({ node, isTemplateRefused = false }: MachineState): boolean {
+  return node.state === 'present' && node.outdated === true && !isTemplateRefused;
 }
 
 /** Whether somebody deleted the Node. */
@@ -72,9 +69,8 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   const seen = await untilAnswered(state, 'synchronising the node', () =>
     kubernetesSteps.syncNode(state.ref, machine, dated, state.node),
   );
-  const wasOutdated = isOutdated(state);
   state.node = seen.node;
-  if (wasOutdated && isOutdated(state)) state.nodeRetryAtMs = Date.now() + nodeRetryMs;
+  state.isTemplateRefused = seen.isTemplateRefused === true;
   setMachine(state, seen.machine);
   showSearchAttributes(state);
   return seen.machine.stage === facts.stage;

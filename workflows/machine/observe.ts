@@ -73,7 +73,9 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
   applyNode(state, seen.node);
   if (seen.sourceVersion !== undefined) state.sourceVersion = seen.sourceVersion;
   if (!state.wasRead) state.stale = true; // somebody was faster, perhaps an earlier run
-  if (state.stale || relevantState(state) !== before) notifyChange(state);
+  const isRetry = state.isTemplateRefused === true && state.node.state === 'present' && state.node.outdated === true;
+  if (isRetry) state.isTemplateRefused = false;
+  if (state.stale || isRetry || relevantState(state) !== before) notifyChange(state);
 }
 
 /** What ends a wait when it changes, as text to compare. During the deletion only the Node's existence matters. */

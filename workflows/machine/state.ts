@@ -77,8 +77,8 @@ export interface MachineState extends PersistedState {
   blockedBy?: string;
   /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
   interruption?: Interruption;
-  /** When the Node is brought up to date again, after that was refused, ms since the epoch. */
-  nodeRetryAtMs?: number;
+  /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */
+  isTemplateRefused?: boolean;
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */

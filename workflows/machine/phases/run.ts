@@ -22,9 +22,7 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
   if (stage === machine.stage && isInStep) {
     showWait(state, watching(state, stage));
-    const nodeRetryAtMs = node.state === 'present' && node.outdated ? state.nodeRetryAtMs : undefined;
-    const nextMs = Math.min(state.shortRunAtMs ?? Infinity, nodeRetryAtMs ?? Infinity);
-    return waitFor(nextMs === Infinity ? undefined : nextMs - Date.now());
+    return waitFor(state.shortRunAtMs === undefined ? undefined : state.shortRunAtMs - Date.now());
   }
   show(state, watching(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
