@@ -37,6 +37,8 @@ export interface Kinds {
 export interface Marks {
   /** Finalizer on Machines, their owners and their sources. */
   readonly finalizer: string;
+  /** Finalizer on Secrets that source objects refer to. Left out: they get none. */
+  readonly secretFinalizer?: string;
   /** Finalizer on the Node of a Machine. */
   readonly nodeFinalizer: string;
   /** Label on a Node: name of its Machine. */

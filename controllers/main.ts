@@ -12,6 +12,7 @@ import { createMachineController } from './machines.ts';
 import { createOwnerController } from './owners.ts';
 import { createQueue } from './queue.ts';
 import { createInterruptionScheduleController, createSweepScheduleController } from './schedules.ts';
+import { createSecretController } from './secrets.ts';
 import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
@@ -23,6 +24,7 @@ const controllers = [
   createOwnerController,
   createCountsController,
   createSourceController,
+  createSecretController,
   createSourceCheckController,
   createSweepScheduleController,
   createInterruptionScheduleController,

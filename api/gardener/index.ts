@@ -20,6 +20,7 @@ export const gardener: Dialect = {
   kinds: { machine: machines, set: machineSets, deployment: machineDeployments, source: machineClasses },
   marks: {
     finalizer: finalizers.machine,
+    secretFinalizer: finalizers.secret,
     nodeFinalizer: finalizers.node,
     nodeMachineLabel: labels.machineName,
     startupTaints: [taints.criticalComponentsNotReady.key],

@@ -272,7 +272,8 @@ describe('machines at rest', () => {
       const annotated = mergePatch({ metadata: { annotations: { 'example.com/note': 'changed' } } });
       await control.patch(machines, machineKey(noted ?? ''), annotated);
       await control.patch(machineClasses, machineKey('small'), annotated);
-      await control.patch(machineDeployments, machineKey('rest'), annotated);
+      const setName = resting[0]?.metadata.ownerReferences?.[0]?.name ?? '';
+      await control.patch(machineSets, machineKey(setName), annotated);
       await report(beaten ?? '', 'MemoryPressure', 'False');
       // what is:
       for (const [index, { make }] of changes.entries()) await make(changed[index]?.metadata.name ?? '');

@@ -103,7 +103,9 @@ describe('a class is checked before a Machine names it', () => {
     await untilJudged('rotated');
     await millwright.untilPhase(ref, 'Running');
 
+    // It stays as long as its class names it, unless somebody takes our finalizer off.
     await control.delete(secrets, key);
+    await control.patch(secrets, key, mergePatch({ metadata: { finalizers: null } }));
     await untilJudged('rotated', /Secret ".*\/rotated" does not exist/, /key token: .*which does not exist/);
     await millwright.putSecret('rotated', plainSecret);
     await untilJudged('rotated');
