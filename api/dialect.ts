@@ -71,8 +71,11 @@ export interface MachineDialect {
     machine: Pick<MachineSnapshot, 'hasPriority'>,
     identity: MachineIdentityChange,
   ): { readonly metadata?: object; readonly spec?: object };
-  /** Merge patch of the Machine's Node that gives it what the Machine says of it; undefined: it is so already. */
-  toNodePatch(machine: KubeObject, node: TemplatedNode): NodePatch | undefined;
+  /**
+   * Merge patch of the Machine's Node that gives it what the Machine and its source object say of it; undefined: it is so
+   * already. Without the source its part stays as it is.
+   */
+  toNodePatch(machine: KubeObject, node: TemplatedNode, source?: KubeObject): NodePatch | undefined;
 }
 
 /** The Machine that a report is about, as its workflow knows it. */

@@ -21,12 +21,17 @@ export interface NodeTemplate {
 export interface TemplatedNode {
   readonly metadata: { readonly labels?: Map; readonly annotations?: Map };
   readonly spec?: { readonly taints?: readonly Taint[] };
+  readonly status?: { readonly capacity?: Map };
 }
 
-/** A merge patch of a Node. Its taints are a whole list, so it has to be sent with a resourceVersion. */
+/**
+ * A merge patch of a Node. Its taints are a whole list, so it has to be sent with a resourceVersion; `status` is for the
+ * subresource of that name.
+ */
 export interface NodePatch {
   readonly metadata?: { readonly labels?: Change; readonly annotations?: Change };
   readonly spec?: { readonly taints: readonly Taint[] };
+  readonly status?: { readonly capacity: Change };
 }
 
 type Change = Readonly<Record<string, string | null>>;
@@ -46,7 +51,8 @@ export function mergeTemplate(node: TemplatedNode, applied: NodeTemplate, wanted
   };
 }
 
-function mergeMap(live: Map = {}, applied: Map, wanted: Map): Change | undefined {
+/** The same for one map. */
+export function mergeMap(live: Map = {}, applied: Map, wanted: Map): Change | undefined {
   const removed = Object.keys(applied).filter((key) => wanted[key] === undefined && live[key] !== undefined);
   const set = Object.entries(wanted).filter(([key, value]) => live[key] !== value);
   if (removed.length === 0 && set.length === 0) return undefined;

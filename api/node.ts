@@ -98,16 +98,17 @@ export function toNodeView(
   return { state: 'present', ...toNodeSnapshot(marks, node, machineName) };
 }
 
-/** The same, and whether the Node has what its Machine wants it to have. */
+/** The same, and whether the Node has what its Machine, and the source object if it is given, want it to have. */
 export function toNodeViewOf(
   { marks, machine: { toNodePatch } }: Pick<Dialect, 'marks' | 'machine'>,
   node: (NodeLike & TemplatedNode) | undefined,
   machine: KubeObject,
   providerID: string | undefined,
+  source?: KubeObject,
 ): NodeView {
   const view = toNodeView(marks, node, machine.metadata.name, providerID);
   if (node === undefined || view.state !== 'present' || view.deleting) return view;
-  return toNodePatch(machine, node) === undefined ? view : { ...view, outdated: true };
+  return toNodePatch(machine, node, source) === undefined ? view : { ...view, outdated: true };
 }
 
 /** Whether a Node says that it is the Node of another VM than the one with this provider ID. */

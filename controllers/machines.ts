@@ -128,7 +128,9 @@ function viewNode({ watches, dialect }: Caches, machine: KubeObject, snapshot: M
   const key = nodeKeyOf(dialect, snapshot);
   if (key === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  return toNodeViewOf(dialect, watches.nodes.byIndex(byNode, key)[0], machine, snapshot.providerID);
+  const { namespace } = machine.metadata;
+  const source = watches.sources.get({ namespace, name: dialect.source.nameOf(machine) ?? '' });
+  return toNodeViewOf(dialect, watches.nodes.byIndex(byNode, key)[0], machine, snapshot.providerID, source);
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */

@@ -156,6 +156,6 @@ function slim({ metadata, spec, status }: Node): Node {
       ...(spec?.taints !== undefined && { taints: spec.taints }),
       ...(spec?.providerID !== undefined && { providerID: spec.providerID }),
     },
-    status: { conditions },
+    status: { conditions, ...(status?.capacity !== undefined && { capacity: status.capacity }) },
   };
 }

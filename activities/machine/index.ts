@@ -177,7 +177,7 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
-  const { viewNode, markNode, updateNode, markInterrupted, isNodeTaken, removeNode, uncordonNode } =
+  const { viewNode, markNode, markAndUpdateNode, markInterrupted, isNodeTaken, removeNode, uncordonNode } =
     createNodeActivities(deps);
 
   return {
@@ -331,10 +331,9 @@ export function createMachineActivities(deps: MachineDeps) {
       report: MachineReport,
       seenNode: NodeView,
     ): Promise<SyncedNode | null> {
-      const marked = await markNode(ref, seen, seenNode);
       const isOutdated = seenNode.state === 'present' && seenNode.outdated === true;
-      const updated = marked !== undefined && isOutdated ? await tryToUpdateNode(ref, marked) : { node: marked };
-      const { node } = updated;
+      const marked = isOutdated ? await tryToUpdateNode(ref, seen) : { node: await markNode(ref, seen, seenNode) };
+      const { node } = marked;
       const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
@@ -342,7 +341,7 @@ export function createMachineActivities(deps: MachineDeps) {
       if (machine === null) return null;
       const after = toSnapshot(ref, machine);
       return {
-        ...updated,
+        ...marked,
         machine: after,
         node: toNodeViewOf(dialectOf(ref.dialect), node, machine, after.providerID),
       };
@@ -365,19 +364,22 @@ export function createMachineActivities(deps: MachineDeps) {
     },
   };
 
-  /** Gives a Node what its Machine wants it to have, unless the API server refuses that. */
+  /** Marks the Node of a machine and gives it what the Machine wants it to have, unless the API server refuses that. */
   async function tryToUpdateNode(
     ref: ObjectRef,
-    node: Node,
+    seen: MachineSnapshot,
   ): Promise<{ readonly node: Node | undefined; readonly isTemplateRefused?: true }> {
+    const { kinds, source } = dialectOf(ref.dialect);
     const machine = await findMachine(ref);
-    if (machine === null) return { node };
+    if (machine === null) return { node: undefined };
+    const key = { namespace: ref.namespace, name: source.nameOf(machine) ?? '' };
+    const sourceObject = kinds.source && (await control.find(kinds.source, key, localRequest()));
     try {
-      return { node: await updateNode(ref, machine, node) };
+      return { node: await markAndUpdateNode(ref, seen, machine, sourceObject) };
     } catch (error) {
       if (!isInvalid(error)) throw error;
       recordEvent(ref, 'NodeTemplateRefused', `spec.nodeTemplate: ${error.message}`);
-      return { node, isTemplateRefused: true };
+      return { node: await markNode(ref, seen, { state: 'unknown' }), isTemplateRefused: true };
     }
   }
 

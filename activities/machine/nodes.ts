@@ -35,11 +35,36 @@ export function createNodeActivities({ target }: { readonly target: KubeClient }
       return (await markSeenNode(ref, seen)) ?? readAndMarkNode(ref, machine);
     },
 
-    /** Gives a Node what its Machine wants it to have, and answers it. What others have put on it stays. */
-    async updateNode({ dialect }: ObjectRef, machine: KubeObject, { metadata }: Node): Promise<Node | undefined> {
-      const { toNodePatch } = dialectOf(dialect).machine;
-      const { name, uid } = metadata;
-      return update(target, nodes, { name, uid }, (live) => toNodePatch(machine, live), localRequest());
+    /**
+     * The same, with what its Machine and the source object of that want it to have. What others have put on it stays. All of
+     * the metadata is one write: watchers see no state in between.
+     */
+    async markAndUpdateNode(
+      ref: ObjectRef,
+      snapshot: MachineSnapshot,
+      machine: KubeObject,
+      source: KubeObject | undefined,
+    ): Promise<Node | undefined> {
+      const { marks, machine: of } = dialectOf(ref.dialect);
+      const node = await findNode(ref, snapshot);
+      if (node === undefined || isOfAnother(node, snapshot.providerID)) return undefined;
+      if (node.metadata.deletionTimestamp !== undefined) return node;
+      const key = { name: node.metadata.name, uid: node.metadata.uid };
+      // First the status: an annotation says what was written there.
+      const capacity = of.toNodePatch(machine, node, source)?.status;
+      const inStatus = { ...localRequest(), subresource: 'status' } as const;
+      if (capacity !== undefined) await update(target, nodes, key, () => ({ status: capacity }), inStatus);
+      const change = (live: Node) => {
+        const patch = of.toNodePatch(machine, live, source);
+        const isMarked = toNodeSnapshot(marks, live, ref.name).managed;
+        if (isMarked && patch === undefined) return undefined;
+        const { metadata = {}, spec } = patch ?? {};
+        const others = (live.metadata.finalizers ?? []).filter((each) => each !== marks.nodeFinalizer);
+        const labels = { ...metadata.labels, [marks.nodeMachineLabel]: ref.name };
+        const marked = isMarked ? metadata : { ...metadata, labels, finalizers: [...others, marks.nodeFinalizer] };
+        return { metadata: marked, ...(spec && { spec }) };
+      };
+      return update(target, nodes, key, change, localRequest());
     },
 
     /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */

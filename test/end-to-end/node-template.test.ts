@@ -1,7 +1,7 @@
 /** What a Machine wants its Node to have, also after the Node has joined. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels, taints } from '../../api/gardener/names.ts';
-import { machines } from '../../api/gardener/resources.ts';
+import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { NodeTemplate } from '../../api/gardener/schema/common.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { events, type Node, nodes } from '../../kube/core.ts';
@@ -105,6 +105,35 @@ describe('the template of a Node', () => {
     await edit(ref, { spec: null });
     const removed = await untilNode(ref, 'has lost them', (node) => !taintsOf(node).includes('gpu=b:NoSchedule'));
     expect(taintsOf(removed)).toEqual(['theirs=:NoSchedule']);
+  }, 120_000);
+
+  it('[mcm 41] of a class has virtual capacity, which comes and goes on Nodes that exist', async () => {
+    const { control, namespace } = millwright;
+    const ref = await running('template-5');
+    const capacityOf = (node: Node, resource: string) => node.status?.capacity?.[resource];
+    const others = (await nodeOf(ref)).status?.capacity ?? {};
+    const capacity = { cpu: 4, gpu: 0, memory: '8Gi' };
+    const nodeTemplate = { capacity, instanceType: 'small', region: 'here', zone: 'here-a' };
+    const editClass = async (virtualCapacity: object | null) => {
+      const change = mergePatch({ nodeTemplate: { ...nodeTemplate, virtualCapacity } });
+      await control.patch(machineClasses, { namespace, name: 'small' }, change);
+    };
+
+    await editClass({ 'example.com/vgpu': 2 });
+    const added = await untilNode(ref, 'has it', (node) => capacityOf(node, 'example.com/vgpu') === '2');
+    expect(added.status?.capacity).toEqual({ ...others, 'example.com/vgpu': '2' });
+    await editClass({ 'example.com/vgpu': 3 });
+    await untilNode(ref, 'has more', (node) => capacityOf(node, 'example.com/vgpu') === '3');
+    const later = await running('template-6');
+    await untilNode(later, 'has it as well', (node) => capacityOf(node, 'example.com/vgpu') === '3');
+
+    await editClass(null);
+    for (const each of [ref, later]) {
+      const isNoted = ({ metadata }: Node) =>
+        metadata.annotations?.[annotations.lastAppliedVirtualCapacity] !== undefined;
+      const left = await untilNode(each, 'has lost it', (node) => !isNoted(node));
+      expect(left.status?.capacity).toEqual(others);
+    }
   }, 120_000);
 
   it('is applied before the Node is healthy, so that no pod gets there first', async () => {

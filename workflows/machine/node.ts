@@ -3,7 +3,7 @@ import { isHealthy } from '../../api/attention.ts';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
-import { setMachine } from './observe.ts';
+import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
 import { type Facts, withTime } from './report.ts';
 import type { MachineState } from './state.ts';
@@ -59,17 +59,24 @@ export async function nameNode(state: MachineState): Promise<void> {
 }
 
 /**
- * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers whether these were written:
- * they are not when the Node, read in the same step, says that another stage is right by now.
+ * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers whether
+ * these were written: they are not when the Node, read in the same step, says that another stage is right by now.
  */
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
   const nodeName = nodeNameOf(state);
   const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
   const dated = withTime(state, facts);
-  const seen = await untilAnswered(state, 'synchronising the node', () =>
-    kubernetesSteps.syncNode(state.ref, machine, dated, state.node),
-  );
-  state.node = seen.node;
+  let wasOutdated = false;
+  const seen = await untilAnswered(state, 'synchronising the node', () => {
+    const { node } = state;
+    if (node.state !== 'present') return kubernetesSteps.syncNode(state.ref, machine, dated, node);
+    const { outdated = false, ...rest } = node;
+    wasOutdated ||= outdated;
+    state.node = rest; // what a watcher says from here on may be news to the step
+    const given = wasOutdated ? ({ ...state.node, outdated: true } as const) : state.node;
+    return kubernetesSteps.syncNode(state.ref, machine, dated, given);
+  });
+  putNode(state, seen.node);
   state.isTemplateRefused = seen.isTemplateRefused === true;
   setMachine(state, seen.machine);
   showSearchAttributes(state);

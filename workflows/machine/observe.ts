@@ -60,6 +60,13 @@ export function putMachine(state: MachineState, machine: MachineSnapshot): void 
   state.creation = withName(state.creation, machine.providerID !== undefined);
 }
 
+/** What is known of the Node from now on. One that a watcher has seen outdated is so until it is brought up to date. */
+export function putNode(state: MachineState, node: NodeView): void {
+  const { node: before } = state;
+  const isSame = before.state === 'present' && node.state === 'present' && before.uid === node.uid;
+  state.node = isSame && before.outdated ? { ...node, outdated: true } : node;
+}
+
 /**
  * Takes the parts of an observation that are newer than what is known. Watchers repeat what they saw, in case a signal was
  * lost: a repetition is no change and ends no wait.

@@ -11,7 +11,7 @@ import type { MachineReading } from '../../activities/machine/index.ts';
 import { isNewer, type ObjectRef } from '../../api/model/ref.ts';
 import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { kubernetes } from './kubernetes.ts';
-import { putMachine } from './observe.ts';
+import { putMachine, putNode } from './observe.ts';
 import { hasJoined, isPastCreation } from './outcome.ts';
 import { recoverCreation } from './phases/creation.ts';
 import { forgetError, restoreProgress, show } from './progress.ts';
@@ -107,7 +107,7 @@ export async function refresh(state: MachineState): Promise<void> {
   if (wasRestored || seen.node.state === 'unknown') state.outageEndMs = Date.now();
   if (wasRestored) delete state.placeVersion;
   if (seen.machine.deletingSince === undefined) Object.assign(state, { forceDeletion: false, skipDrain: false });
-  state.node = seen.node;
+  putNode(state, seen.node);
   putMachine(state, seen.machine);
   if (!state.wasRead) await recover(state);
   state.onChange?.();

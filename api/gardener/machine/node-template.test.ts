@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { TemplatedNode } from '../../node-template.ts';
 import { annotations } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
+import type { MachineClass } from '../schema/machine-class.ts';
 import { toNodePatch } from './node-template.ts';
 
 const lastApplied = annotations.lastAppliedNodeTemplate;
@@ -52,6 +53,58 @@ describe('toNodePatch', () => {
 
     expect(toNodePatch(machine({ metadata: { labels: own } }), node(undefined))?.metadata?.labels).toEqual({
       pool: 'a',
+    });
+  });
+});
+
+describe('the virtual capacity of a class', () => {
+  const lastCapacity = annotations.lastAppliedVirtualCapacity;
+  const machineClass = (virtualCapacity?: object) => ({ nodeTemplate: { virtualCapacity } }) as unknown as MachineClass;
+  const has = (capacity: Record<string, string>, noted?: string): TemplatedNode => ({
+    metadata: { annotations: noted === undefined ? {} : { [lastCapacity]: noted } },
+    status: { capacity },
+  });
+
+  it.each<[string, TemplatedNode, object | undefined, object | undefined]>([
+    [
+      'is written with a note',
+      has({ cpu: '4' }),
+      { 'example.com/vgpu': 2 },
+      {
+        metadata: { annotations: { [lastCapacity]: '{"example.com/vgpu":"2"}' } },
+        status: { capacity: { 'example.com/vgpu': '2' } },
+      },
+    ],
+    [
+      'is not written twice',
+      has({ 'example.com/vgpu': '2' }, '{"example.com/vgpu":"2"}'),
+      { 'example.com/vgpu': '2' },
+      undefined,
+    ],
+    [
+      'goes with its note',
+      has({ cpu: '4', 'example.com/vgpu': '2' }, '{"example.com/vgpu":"2"}'),
+      undefined,
+      { metadata: { annotations: { [lastCapacity]: null } }, status: { capacity: { 'example.com/vgpu': null } } },
+    ],
+    ['leaves that of others', has({ 'example.com/theirs': '1' }), undefined, undefined],
+  ])('%s', (_, before, virtualCapacity, patch) => {
+    expect(toNodePatch(machine(), before, machineClass(virtualCapacity))).toEqual(patch);
+  });
+
+  it('stays as it is while the class is not known', () => {
+    expect(toNodePatch(machine(), has({ 'example.com/vgpu': '2' }, '{"example.com/vgpu":"2"}'))).toBeUndefined();
+  });
+
+  it('goes together with the template', () => {
+    const patch = toNodePatch(machine(template), node(undefined), machineClass({ 'example.com/vgpu': 2 }));
+
+    expect(patch).toMatchObject({
+      metadata: {
+        labels: { pool: 'a' },
+        annotations: { [lastApplied]: JSON.stringify(template), [lastCapacity]: expect.any(String) },
+      },
+      status: { capacity: { 'example.com/vgpu': '2' } },
     });
   });
 });

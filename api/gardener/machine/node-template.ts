@@ -1,8 +1,9 @@
 /** The node template of a Machine, as MCM gives it to the Node. */
 import { z } from 'zod';
-import { mergeTemplate, type NodePatch, type NodeTemplate, type TemplatedNode } from '../../node-template.ts';
+import { mergeMap, mergeTemplate, type NodePatch, type NodeTemplate, type TemplatedNode } from '../../node-template.ts';
 import { annotations, labels } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
+import type { MachineClass } from '../schema/machine-class.ts';
 
 /** Keys that Millwright writes itself: in a template they are ignored. */
 const ownKeys: readonly string[] = [
@@ -29,11 +30,38 @@ const Template = z
     return { labels: ofNode, annotations: own, taints: template?.spec?.taints ?? [] };
   });
 
+/** Quantities as texts. */
+const Quantities = z.record(z.string(), z.union([z.string(), z.number()]).transform(String));
+
+/** What a Machine and its class want its Node to have: see `ofTemplate` and `ofCapacity`. */
+export function toNodePatch(machine: Machine, node: TemplatedNode, source?: MachineClass): NodePatch | undefined {
+  const [template, capacity] = [ofTemplate(machine, node), source && ofCapacity(source, node)];
+  if (template === undefined || capacity === undefined) return template ?? capacity;
+  const annotations = { ...template.metadata?.annotations, ...capacity.metadata?.annotations };
+  return { ...template, ...capacity, metadata: { ...template.metadata, annotations } };
+}
+
+/**
+ * Merge patch that writes the virtual capacity of a class to the Node, with the annotation in which MCM and Millwright find
+ * what was written last; undefined: it is so already.
+ */
+function ofCapacity({ nodeTemplate }: MachineClass, node: TemplatedNode): NodePatch | undefined {
+  const note = node.metadata.annotations?.[annotations.lastAppliedVirtualCapacity];
+  const wanted = Quantities.parse(nodeTemplate?.virtualCapacity ?? {});
+  const applied = Quantities.safeParse(parse(note)).data ?? {};
+  const capacity = mergeMap(node.status?.capacity, applied, wanted);
+  const isNoted = mergeMap(applied, applied, wanted) === undefined;
+  if (capacity === undefined && isNoted) return undefined;
+  const isEmpty = Object.keys(wanted).length === 0;
+  const noted = { [annotations.lastAppliedVirtualCapacity]: isEmpty ? null : JSON.stringify(wanted) };
+  return { metadata: { annotations: noted }, ...(capacity && { status: { capacity } }) };
+}
+
 /**
  * Merge patch that gives a Node what the template of its Machine says, with the annotation in which MCM and Millwright find
  * what was applied last; undefined: it is so already. An annotation that cannot be read says nothing.
  */
-export function toNodePatch({ spec }: Machine, node: TemplatedNode): NodePatch | undefined {
+function ofTemplate({ spec }: Machine, node: TemplatedNode): NodePatch | undefined {
   const wanted = Template.parse(spec?.nodeTemplate);
   const noted = parse(node.metadata.annotations?.[annotations.lastAppliedNodeTemplate]);
   const applied = Template.safeParse(noted).data ?? Template.parse({});

@@ -4,6 +4,7 @@ import type { MachineStage } from '../../../api/model/machine.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { interruptedFacts, isOutdated, syncNode, unhealthyConditions } from '../node.ts';
+import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
 import type { Facts } from '../report.ts';
@@ -38,7 +39,10 @@ async function markInterruption(state: MachineState): Promise<void> {
   if (!isOfIt || node.interruption !== undefined) return;
   const doing = 'marking the node: the cloud is about to take its VM away';
   show(state, { doing });
-  state.node = await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, machine, interruption.reason));
+  putNode(
+    state,
+    await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, machine, interruption.reason)),
+  );
 }
 
 function watching(state: MachineState, stage: MachineStage): Activity {
