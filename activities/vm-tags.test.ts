@@ -54,14 +54,18 @@ interface MachineOptions {
   readonly providerID?: string;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly finalizers?: string[];
+  readonly phase?: string;
 }
 
 async function newMachine(name: string, options: MachineOptions = {}): Promise<ObjectRef> {
   const { className = 'small', providerID = `simulated:///here/${name}`, annotations = {}, finalizers } = options;
+  const { phase = 'Running' } = options;
   const { metadata } = await client.create(machines, {
     metadata: { namespace, name, annotations, ...(finalizers && { finalizers }) },
     spec: { class: { kind: 'MachineClass', name: className }, ...(providerID && { providerID }) },
   });
+  const status = mergePatch({ status: { currentStatus: { phase } } });
+  await client.patch(machines, { namespace, name }, status, { subresource: 'status' });
   return { dialect: 'gardener', namespace, name, uid: metadata.uid };
 }
 
@@ -75,6 +79,7 @@ describe('readTagUpdate', () => {
     await newMachine('b-other', noted({ team: 'a', old: '1' }));
     await newMachine('c-unknown');
     await newMachine('d-no-vm', { providerID: '' });
+    await newMachine('d-not-joined', { ...noted({ team: 'a' }), phase: 'Pending' });
     await newMachine('e-another-class', { className: 'large', ...noted({ team: 'a' }) });
     const deleted = await newMachine('f-deleted', { ...noted({ team: 'a' }), finalizers: ['tests/stay'] });
     await client.delete(machines, deleted);
@@ -88,6 +93,7 @@ describe('readTagUpdate', () => {
         { name: 'b-other', providerID: 'simulated:///here/b-other', place: 0, removedTags: ['old'] },
         { name: 'c-unknown', place: 0 },
       ],
+      last: 'c-unknown',
     });
     expect(update?.machines[1]).not.toHaveProperty('removedTags');
     expect(await activities.readTagUpdate(ref, 'b-other')).toMatchObject({ machines: [{ name: 'c-unknown' }] });
@@ -109,6 +115,24 @@ describe('readTagUpdate', () => {
     });
   });
 
+  it('answers those last that an earlier update may have failed on, and says where nobody knows the place', async () => {
+    await newMachine('a', noted({ team: null }));
+    await newMachine('b', { annotations: { ...withVmTags({ team: 'a' }), [names.places]: '[' } });
+    await judge();
+
+    expect(await activities.readTagUpdate(ref, '')).toMatchObject({
+      machines: [{ name: 'b', place: -1, problem: expect.stringContaining(names.places) }, { name: 'a' }],
+      last: 'b',
+    });
+  });
+
+  it('answers none for a class that was made anew', async () => {
+    await newMachine('a', noted({ team: 'a' }));
+    await judge();
+
+    expect(await activities.readTagUpdate({ ...ref, uid: 'another' }, '')).toBeNull();
+  });
+
   it.each([
     ['is refused', { problems: ['no'] }],
     ['has a verdict on another version', { version: 'another' }],
@@ -122,19 +146,35 @@ describe('readTagUpdate', () => {
 });
 
 describe('noteVmTags', () => {
+  const before = '{"old":"1","team":"a"}';
+  const seenOf = ({ name }: ObjectRef) => ({ providerID: `simulated:///here/${name}`, noted: before });
+
   it('says what the VM has for certain', async () => {
     const machine = await newMachine('a', noted({ team: 'a', old: '1' }));
-    await activities.noteVmTags(machine, tags, false);
-    expect(await notedOn(machine)).toBe('{"team":null,"old":null}');
+    const uncertain = '{"old":null,"team":null}';
+    expect(await activities.noteVmTags(machine, seenOf(machine), tags, false)).toBe(uncertain);
+    expect(await notedOn(machine)).toBe(uncertain);
 
-    await activities.noteVmTags(machine, tags, true);
+    const seen = { ...seenOf(machine), noted: uncertain };
+    expect(await activities.noteVmTags(machine, seen, tags, true)).toBe('{"team":"b"}');
     expect(await notedOn(machine)).toBe('{"team":"b"}');
   });
 
-  it('says nothing on another Machine of the same name', async () => {
-    const machine = await newMachine('a');
-    await activities.noteVmTags({ ...machine, uid: 'another' }, tags, true);
+  it.each([
+    ['names another VM', { providerID: 'simulated:///here/another', noted: before }],
+    ['says something else', { providerID: 'simulated:///here/a', noted: '{}' }],
+    ['says something by now', { providerID: 'simulated:///here/a' }],
+  ])('writes nothing on a Machine that %s', async (_, seen) => {
+    const machine = await newMachine('a', noted({ team: 'a', old: '1' }));
 
-    expect(await notedOn(machine)).toBeUndefined();
+    expect(await activities.noteVmTags(machine, seen, tags, true)).toBeNull();
+    expect(await notedOn(machine)).toBe(before);
+  });
+
+  it('writes nothing on another Machine of the same name', async () => {
+    const machine = await newMachine('a', noted({ team: 'a', old: '1' }));
+
+    expect(await activities.noteVmTags({ ...machine, uid: 'another' }, seenOf(machine), tags, true)).toBeNull();
+    expect(await notedOn(machine)).toBe(before);
   });
 });

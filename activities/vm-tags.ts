@@ -6,7 +6,7 @@ import type { ObjectRef } from '../api/model/ref.ts';
 import type { Place } from '../api/model/source.ts';
 import { type KubeObject, referenceTo } from '../api/objects.ts';
 import { verdictOf } from '../api/verdict.ts';
-import { tagsToRemove, withUncertainVmTags, withVmTags } from '../api/vm-tags.ts';
+import { isTagged, toTagChange, vmTagsOf, withUncertainVmTags, withVmTags } from '../api/vm-tags.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
@@ -27,8 +27,12 @@ export interface MachineToTag {
   readonly uid: string;
   readonly name: string;
   readonly providerID: string;
-  /** Which of `places` its VM is in. */
+  /** Which of `places` its VM is in; -1 where nobody can say. */
   readonly place: number;
+  /** Why nobody can say where its VM is. */
+  readonly problem?: string;
+  /** What the Machine says of the tags of its VM. */
+  readonly noted?: string;
   /** Keys. Left out where nobody has noted which tags its VM has: it is taken to have them all. */
   readonly removedTags?: readonly string[];
 }
@@ -37,8 +41,10 @@ export interface MachineToTag {
 export interface TagUpdate {
   readonly tags: Readonly<Record<string, string>>;
   readonly places: readonly Place[];
-  /** In the order of their names. */
+  /** Those that an earlier update may have failed on come last. */
   readonly machines: readonly MachineToTag[];
+  /** The last of their names. */
+  readonly last: string;
 }
 
 /** Machines of one answer: the histories of their updates are as long as a run should have. */
@@ -48,7 +54,7 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
   return {
     /**
      * The next Machines of an accepted source whose VMs do not have its tags, of those whose names come after `after`. null:
-     * there are none.
+     * there are none, or the source is gone.
      */
     async readTagUpdate(ref: ObjectRef, after: string): Promise<TagUpdate | null> {
       const { kinds, machine, source } = dialectOf(ref.dialect);
@@ -56,35 +62,40 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
       const find: typeof control.find = (resource, key) => control.find(resource, key, localRequest());
       if (kinds.source === undefined) return null;
       const object = await find(kinds.source, { namespace, name });
-      const verdict = object && verdictOf(object);
+      const verdict = object?.metadata.uid === ref.uid ? verdictOf(object) : undefined;
       const reading = await source.read(find, ref, name);
       if (verdict?.tags === undefined || verdict.problems.length > 0 || verdict.version !== reading.version)
         return null;
       const { tags } = verdict;
 
-      const { items } = await control.list(kinds.machine, { namespace });
+      const { items } = await control.list(kinds.machine, { namespace, ...localRequest() });
       const places: Place[] = [];
       const machines: MachineToTag[] = [];
       const known = new Map<string, number>();
+      const changeOf = toTagChange(tags);
       const own = items.filter((each) => source.nameOf(each) === name && each.metadata.name > after);
       for (const each of own.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))) {
         const snapshot = machine.toSnapshot(each, defaults);
-        const { providerID, deletingSince } = snapshot;
-        const removedTags = tagsToRemove(each, tags);
-        if (providerID === undefined || deletingSince !== undefined || removedTags === undefined) continue;
-        const place = placesOf(each, snapshot, reading, kinds.source.kind).places.at(-1);
-        if (place === undefined) continue;
-        const { uid, name: own } = each.metadata;
+        const { providerID } = snapshot;
+        const change = changeOf(each);
+        if (providerID === undefined || !isTagged(snapshot) || change === undefined) continue;
+        const { places: found, problem } = placesOf(each, snapshot, reading, kinds.source.kind);
+        const place = found.at(-1);
+        const { uid, name: machineName } = each.metadata;
+        const noted = vmTagsOf(each);
         machines.push({
-          uid,
-          name: own,
-          providerID,
-          place: indexOf(place),
-          ...(removedTags !== 'unknown' && { removedTags }),
+          ...{ uid, name: machineName, providerID, place: place === undefined ? -1 : indexOf(place) },
+          ...(place === undefined && { problem: problem ?? 'nothing says where its VM was made' }),
+          ...(noted !== undefined && { noted }),
+          ...(change.removed !== undefined && { removedTags: change.removed }),
         });
         if (machines.length === machinesAtOnce) break;
       }
-      return machines.length === 0 ? null : { tags, places, machines };
+      const last = machines.at(-1)?.name;
+      if (last === undefined) return null;
+      const isUncertain = ({ noted = '' }: MachineToTag) => noted.includes(':null');
+      const inOrder = machines.toSorted((a, b) => Number(isUncertain(a)) - Number(isUncertain(b)));
+      return { tags, places, machines: inOrder, last };
 
       function indexOf(place: Place): number {
         const text = JSON.stringify(place);
@@ -95,13 +106,25 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
     },
 
     /**
-     * Notes on a Machine that its VM has these tags of its source.
+     * Notes on a Machine that its VM has these tags of its source. Answers what it says then; null: it names another VM or
+     * says something else than was `seen`, and nothing was written.
      * @param isCertain false: some parts of the VM may not have them, or may still have others
      */
-    async noteVmTags(ref: ObjectRef, tags: TagUpdate['tags'], isCertain: boolean): Promise<void> {
-      const annotations = (live: KubeObject) => (isCertain ? withVmTags(tags) : withUncertainVmTags(live, tags));
-      const change = (live: KubeObject) => ({ metadata: { annotations: annotations(live) } });
-      await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest());
+    async noteVmTags(
+      ref: ObjectRef,
+      seen: Pick<MachineToTag, 'providerID' | 'noted'>,
+      tags: TagUpdate['tags'],
+      isCertain: boolean,
+    ): Promise<string | null> {
+      const { kinds, machine } = dialectOf(ref.dialect);
+      let isAsSeen = false;
+      const change = (live: KubeObject) => {
+        isAsSeen = machine.toSnapshot(live, defaults).providerID === seen.providerID && vmTagsOf(live) === seen.noted;
+        const annotations = isCertain ? withVmTags(tags) : withUncertainVmTags(live, tags);
+        return isAsSeen ? { metadata: { annotations } } : undefined;
+      };
+      const written = await update(control, kinds.machine, ref, change, localRequest());
+      return (isAsSeen && written && vmTagsOf(written)) || null;
     },
 
     /** Records an Event on a source: some of its VMs do not have its tags. */
@@ -112,7 +135,7 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
         regarding: referenceTo(kinds.source ?? kinds.machine, ref),
         type: sourceEvents[reason].type,
         reason,
-        note: `${count} of its VMs do not have its tags: ${message}`,
+        note: `at least ${count} of its VMs do not have its tags: ${message}`,
         action: 'Tag',
       });
     },

@@ -159,7 +159,8 @@ describe('a source', () => {
         annotations,
         ...deleting,
       };
-      const machine = { metadata, spec: { class: { kind: 'MachineClass', name: 'small' }, providerID } };
+      const spec = { class: { kind: 'MachineClass', name: 'small' }, providerID };
+      const machine = { metadata, spec, status: { currentStatus: { phase: 'Running' } } };
       machines.put(machine as unknown as KubeObject);
     }
 

@@ -5,7 +5,7 @@
 
 import type { KubeObject } from '../api/objects.ts';
 import { verdictOf } from '../api/verdict.ts';
-import { tagsToRemove } from '../api/vm-tags.ts';
+import { isTagged, toTagChange } from '../api/vm-tags.ts';
 import { startSourceCheck, startTagUpdate } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { refOf } from './objects.ts';
@@ -41,17 +41,12 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     if (!isAccepted)
       return { object, version, start: () => startSourceCheck(installation, refOf(dialect, object), version) };
     const { tags } = verdict;
-    if (tags === undefined || !watches.machines.byIndex(bySource, name).some((each) => hasOtherTags(each, tags))) {
-      return undefined;
-    }
+    if (tags === undefined) return undefined;
+    const changeOf = toTagChange(tags);
+    const isDue = (each: KubeObject) => changeOf(each) !== undefined && isTagged(machine.toSnapshot(each, defaults));
+    if (!watches.machines.byIndex(bySource, name).some(isDue)) return undefined;
     const start = () => startTagUpdate(installation, refOf(dialect, object));
     return { object, version: `${version} ${JSON.stringify(tags)}`, start };
-  }
-
-  /** Whether the tags of a Machine's VM have to be changed, or noted. */
-  function hasOtherTags(each: KubeObject, tags: Readonly<Record<string, string>>): boolean {
-    if (each.metadata.deletionTimestamp !== undefined || tagsToRemove(each, tags) === undefined) return false;
-    return machine.toSnapshot(each, defaults).providerID !== undefined;
   }
 
   async function handle(name: string): Promise<void> {

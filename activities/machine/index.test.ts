@@ -287,7 +287,7 @@ describe('storeIdentity', () => {
     ['as it was seen', false],
     ['that was changed meanwhile', true],
   ])(
-    'notes the tags of the VM in the same write, on a Machine %s, until that VM is forgotten',
+    'notes the tags of the VM with its identity, on a Machine %s, until that VM is forgotten',
     async (_, isChanged) => {
       const machine = await newMachine();
       const ref = refOf(machine);

@@ -35,11 +35,12 @@ export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, st
   return { [names.places]: JSON.stringify(places) };
 }
 
-/** The annotation once there may be a VM in this place as well; undefined where it says so already. */
+/** The annotation once there may be a VM in this place as well, which is then the last; undefined where it says so already. */
 export function withPlace(machine: KubeObject, place: Place): Readonly<Record<string, string>> | undefined {
-  const { places } = readAnnotation(machine);
-  const isKnown = places?.some((known) => isSamePlace(known, place)) === true;
-  return isKnown ? undefined : onlyPlaces([...(places ?? []), place]);
+  const { places = [] } = readAnnotation(machine);
+  const last = places.at(-1);
+  if (last !== undefined && isSamePlace(last, place)) return undefined;
+  return onlyPlaces([...places.filter((known) => !isSamePlace(known, place)), place]);
 }
 
 /** The annotation with more names of Nodes that go with the Machine. */

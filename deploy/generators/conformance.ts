@@ -10,7 +10,7 @@ export function conformanceDoc(): string {
 What \`npm run conformance\` checks of a provider, in this order. [Writing a provider](../providers.md#conformance) says how
 to run it. **Needs**: the worker has to be one that the suite starts (\`--worker\`); the cloud, or a fault of it, has to be
 under the suite's control (\`--all\`). All others run against any
-worker, through Temporal; the suite only writes Secrets to the cluster. \`volumeIds\`, \`updateVm\` and
+worker, through Temporal; the suite only writes Secrets to the cluster. \`volumeIds\` and
 \`listInterruptions\` have no case.
 
 | case | what the contract says | needs | section |

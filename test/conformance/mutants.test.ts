@@ -20,6 +20,9 @@ import { type CaseResult, runCases } from './run-cases.ts';
 import { createSubject, type Subject } from './subject.ts';
 import { createWorld } from './world.ts';
 
+/** No provider that waits too little is saved by a slow machine. */
+const lateMs = 30_000;
+
 let control: KubeClient;
 let namespace: string;
 let cloud: Counterpart;
@@ -32,7 +35,7 @@ beforeAll(async () => {
   const server = { address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'), namespace: 'default', tls: false } as const;
   control = testClient();
   namespace = await newNamespace(control);
-  cloud = await startSimulatedCounterpart();
+  cloud = await startSimulatedCounterpart(lateMs);
   connection = await connectClient(server);
   native = await connectWorkers(server, recordingLogger());
   const credentials = { namespace, name: 'credentials' };

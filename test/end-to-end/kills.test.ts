@@ -133,7 +133,7 @@ function describeKills(replicas: number): void {
     return work === 'creation' ? vmsEver : vmsEver - vmsNow;
   }
 
-  /** What is there of machines: in the cluster, in the cloud, in Temporal. The class keeps its finalizer until it is deleted. */
+  /** What is there of machines: in the cluster, in the cloud, in Temporal. The class and its Secret keep theirs. */
   async function leftoversOf(millwright: Installation): Promise<string[]> {
     const { control, cloud, namespace, temporal } = millwright;
     const objects = [
@@ -142,7 +142,10 @@ function describeKills(replicas: number): void {
       ...(await control.list(machineSets, { namespace })).items,
       ...(await control.list(machineDeployments, { namespace })).items,
     ];
-    const others = [...(await control.list(secrets, { namespace })).items, ...(await control.list(nodes)).items];
+    const ofMachines = (await control.list(secrets, { namespace })).items.filter(
+      ({ metadata }) => metadata.name !== 'pool',
+    );
+    const others = [...ofMachines, ...(await control.list(nodes)).items];
     const ours: readonly string[] = Object.values(finalizers);
     const finalized = others.filter(({ metadata }) => metadata.finalizers?.some((each) => ours.includes(each)));
     return [

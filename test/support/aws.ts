@@ -41,11 +41,14 @@ export const image =
   '<imagesSet><item><imageId>ami-1</imageId><rootDeviceName>/dev/xvda</rootDeviceName></item></imagesSet>';
 
 /** An instance as RunInstances and DescribeInstances show it. `more`: further XML. */
-export function instance(id: string, { state = 'running', tags = {}, more = '' } = {}): string {
+export function instance(
+  id: string,
+  { state = 'running', tags = {}, more = '', launchTime = '2026-01-01T00:00:00Z' } = {},
+): string {
   return (
     `<item><instanceId>${id}</instanceId><instanceState><name>${state}</name></instanceState>` +
     `<privateDnsName>ip-10-0-0-1.ec2.internal</privateDnsName><privateIpAddress>10.0.0.1</privateIpAddress>` +
-    `<launchTime>2026-01-01T00:00:00Z</launchTime>${tagSet(tags)}${more}</item>`
+    `<launchTime>${launchTime}</launchTime>${tagSet(tags)}${more}</item>`
   );
 }
 

@@ -19,6 +19,9 @@ export function readVm(answer: unknown): Vm | Failure {
       return unusable('ensureVm', field, vm[field], 'a non-empty string');
     }
   }
+  if (vm.tags !== undefined && !isMapOfTexts(vm.tags)) {
+    return unusable('ensureVm', 'tags', vm.tags, 'a map of strings');
+  }
   return vm as Vm;
 }
 

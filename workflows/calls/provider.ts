@@ -1,4 +1,5 @@
 /** Calls to the provider of a machine, which is any worker that polls its task queue. */
+import type { Duration } from '@temporalio/common';
 import { proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { Place } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
@@ -18,14 +19,19 @@ export interface CloudCallOptions {
   readonly priorityKey?: number;
   /** Default: 4, within seconds. */
   readonly maximumAttempts?: number;
+  /** How long a call may wait for a worker. Default: 1 minute. */
+  readonly scheduleToStartTimeout?: Duration;
 }
 
 /** Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. */
-export function cloudActivities(provider: string, { priorityKey, maximumAttempts = 4 }: CloudCallOptions = {}) {
+export function cloudActivities(
+  provider: string,
+  { priorityKey, maximumAttempts = 4, scheduleToStartTimeout = '1 minute' }: CloudCallOptions = {},
+) {
   return proxyActivities<Required<ProviderActivities>>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
     startToCloseTimeout: '5 minutes',
-    scheduleToStartTimeout: '1 minute',
+    scheduleToStartTimeout,
     heartbeatTimeout: '10 seconds',
     retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts },
     // The SDK's default, TRY_CANCEL, would go on to delete while the create call still runs.
@@ -99,7 +105,8 @@ export async function updateVm(
 ): Promise<Failure | undefined> {
   try {
     const request = { ...place, ...change, removedTags: [...change.removedTags], credentials: [...credentials] };
-    await cloudActivities(provider, { priorityKey: 5 }).updateVm(request);
+    // It comes after everything that machines wait for.
+    await cloudActivities(provider, { priorityKey: 5, scheduleToStartTimeout: '10 minutes' }).updateVm(request);
     return undefined;
   } catch (error) {
     if (!isActivityFailure(error)) throw error;

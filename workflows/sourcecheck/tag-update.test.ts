@@ -12,18 +12,20 @@ const ref: ObjectRef = { dialect: 'gardener', namespace: 'n', name: 'small', uid
 const scope = { providerSpec: { size: 'huge' }, credentials: [{ namespace: 'n', name: 'pool' }] };
 const elsewhere = { providerSpec: { size: 'tiny' }, credentials: [] };
 
-/** Tags that the Machines say their VMs have, by name; undefined: nothing. */
-let noted: Record<string, string | undefined>;
+/** What the Machines say of the tag `team` of their VMs, by name; null: uncertain, undefined: nothing. */
+let noted: Record<string, string | null | undefined>;
 let team: string;
 let refused: string[];
+/** Machines on which nothing can be noted for certain. */
+let unwritable: string[];
 let asked: UpdateVmRequest[];
-let uncertain: string[];
+let notes: string[];
 let reported: [number, string][];
 let onAsked: (request: UpdateVmRequest) => void;
 
 beforeEach(() => {
   [noted, team] = [{ a: 'a', b: 'a', c: 'a' }, 'b'];
-  [refused, asked, uncertain, reported] = [[], [], [], []];
+  [refused, unwritable, asked, notes, reported] = [[], [], [], [], []];
   onAsked = () => undefined;
 });
 
@@ -31,16 +33,27 @@ const workers = setUpWorkers((taskQueue) => ({
   [taskQueue]: {
     readTagUpdate: async (_: ObjectRef, after: string): Promise<TagUpdate | null> => {
       const due = Object.keys(noted).filter((name) => name > after && noted[name] !== team);
-      const machines = due.slice(0, 2).map((name) => ({
-        ...{ uid: `uid-of-${name}`, name, providerID: `fake:///${name}`, place: name === 'c' ? 1 : 0 },
-        ...(noted[name] !== undefined && { removedTags: ['old'] }),
+      const machines = due.slice(0, 50).map((name) => ({
+        ...{ uid: `uid-of-${name}`, name, providerID: `fake:///${name}` },
+        ...(name === 'lost' ? { place: -1, problem: 'nobody knows its place' } : { place: name === 'c' ? 1 : 0 }),
+        ...(noted[name] !== undefined && { noted: String(noted[name]), removedTags: ['old'] }),
       }));
       const places = [scope, elsewhere].map((place) => ({ provider: 'fake', ...place }));
-      return machines.length === 0 ? null : { tags: { team }, places, machines };
+      const last = machines.at(-1)?.name;
+      return last === undefined ? null : { tags: { team }, places, machines, last };
     },
-    noteVmTags: async ({ name }: ObjectRef, given: TagUpdate['tags'], isCertain: boolean) => {
-      if (isCertain) noted[name] = given['team'];
-      else uncertain.push(name);
+    noteVmTags: async (
+      { name }: ObjectRef,
+      seen: { noted?: string },
+      given: TagUpdate['tags'],
+      isCertain: boolean,
+    ): Promise<string | null> => {
+      if (unwritable.includes(name)) throw ApplicationFailure.nonRetryable('it is held', 'Internal');
+      const now = noted[name] === undefined ? undefined : String(noted[name]);
+      if (seen.noted !== now) return null;
+      notes.push(`${name} ${isCertain ? given['team'] : '?'}`);
+      noted[name] = isCertain ? given['team'] : null;
+      return String(noted[name]);
     },
     reportTagFailures: async (_: ObjectRef, count: number, message: string) => void reported.push([count, message]),
   },
@@ -65,7 +78,7 @@ async function update(): Promise<TagUpdateResult> {
 const askedFor = () => asked.map(({ machine: { name }, tags: given }) => `${name} ${given['team']}`);
 
 describe('tagUpdate', () => {
-  it('asks for every Machine in its place, some in each run, and notes the tags on it', async () => {
+  it('asks for every Machine in its place, and says on it before and afterwards what is known', async () => {
     expect(await update()).toEqual({ failed: 0 });
 
     expect(asked).toContainEqual({
@@ -78,7 +91,8 @@ describe('tagUpdate', () => {
     expect(askedFor().toSorted()).toEqual(['a b', 'b b', 'c b']);
     expect(asked.find(({ machine }) => machine.name === 'c')).toMatchObject(elsewhere);
     expect(noted).toEqual({ a: 'b', b: 'b', c: 'b' });
-    expect([uncertain, reported]).toEqual([[], []]);
+    expect(notes.filter((note) => note.startsWith('a '))).toEqual(['a ?', 'a b']);
+    expect(reported).toEqual([]);
   });
 
   it('asks for no Machine that says nothing of its tags, and notes them', async () => {
@@ -88,21 +102,33 @@ describe('tagUpdate', () => {
     expect([noted, asked]).toEqual([{ a: 'b' }, []]);
   });
 
-  it('goes on after a refusal, notes that those VMs may have the tags, and reports how many there were', async () => {
+  it('goes on after a refusal, leaves those VMs uncertain, and reports how many there were', async () => {
     refused = ['a', 'c'];
 
-    expect(await update()).toEqual({ failed: 2, message: 'a: no' });
+    expect(await update()).toMatchObject({ failed: 2 });
     expect(askedFor().toSorted()).toEqual(['a b', 'b b', 'c b']);
-    expect([noted, uncertain.toSorted()]).toEqual([{ a: 'a', b: 'b', c: 'a' }, ['a', 'c']]);
-    expect(reported).toEqual([[2, 'a: no']]);
+    expect(noted).toEqual({ a: null, b: 'b', c: null });
+    expect(reported).toEqual([[2, expect.stringMatching(/^[ac]: no$/)]]);
   });
 
-  it('leaves the others to the next update after 20 failures', async () => {
-    noted = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`m${i + 10}`, 'a']));
-    refused = Object.keys(noted);
+  it('goes on where nothing can be noted, or nobody knows the place, and reports that', async () => {
+    noted = { a: 'a', b: 'a', lost: undefined };
+    unwritable = ['a'];
 
-    expect(await update()).toMatchObject({ failed: 20 });
-    expect(asked).toHaveLength(20);
+    expect(await update()).toMatchObject({ failed: 2 });
+    expect([noted, askedFor()]).toEqual([{ a: 'a', b: 'b', lost: undefined }, ['b b']]);
+    expect(reported).toEqual([[2, expect.stringMatching(/^(a: it is held|lost: nobody knows its place)$/)]]);
+  });
+
+  it('asks no more in a place after 20 failures, and goes on in others', async () => {
+    noted = Object.fromEntries([...Array.from({ length: 60 }, (_, i) => [`b${i + 10}`, 'a']), ['c', 'a']]);
+    refused = Object.keys(noted).filter((name) => name !== 'c' && name < 'b60');
+
+    await update();
+    const names = asked.map(({ machine }) => machine.name);
+    expect(names.filter((name) => name < 'b60').length).toBeLessThan(50); // 20, and those under way at the same time
+    expect(names).toEqual(expect.arrayContaining(['b60', 'b69', 'c'])); // they are in another run
+    expect(noted['c']).toBe('b');
   });
 
   it.each(['a', 'c'])('gives tags that are edited while %s is asked for to all VMs', async (name) => {
@@ -112,5 +138,12 @@ describe('tagUpdate', () => {
     expect(await update()).toEqual({ failed: 0 });
 
     expect(noted).toEqual({ a: 'c', b: 'c', c: 'c' });
+  });
+
+  it('ends where others undo what it notes', async () => {
+    onAsked = ({ machine }) => setTimeout(() => (noted[machine.name] = 'theirs'), 50);
+
+    expect(await update()).toEqual({ failed: 0 });
+    expect(askedFor().toSorted()).toEqual(['a b', 'b b', 'c b']);
   });
 });

@@ -243,9 +243,14 @@ describe('set-up after creation', () => {
     });
   });
 
-  it('answers uninitialized, with nothing to complain of, while an interface is not there yet', async () => {
+  it('answers uninitialized while an interface is not there yet, with the reason only of an instance that is not new', async () => {
     ec2.answer({ DescribeInstances: vm, DescribeNetworkInterfaces: nics(nic('eni-0', 0)) });
 
+    const message = 'EC2 shows 1 of 2 network interfaces';
+    expect(await provider.ensureVm(creation(spec), call())).toMatchObject({ state: 'uninitialized', message });
+
+    const launched = reservations(instance('i-1', { tags: own, launchTime: new Date().toISOString() }));
+    ec2.answer({ DescribeInstances: launched, DescribeNetworkInterfaces: nics(nic('eni-0', 0)) });
     const answer = await provider.ensureVm(creation(spec), call());
     expect(answer.state).toBe('uninitialized');
     expect(answer).not.toHaveProperty('message');

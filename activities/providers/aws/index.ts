@@ -114,7 +114,7 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   async setUp(session, spec, vm) {
     const needsCheckOff = spec.srcAndDstChecksEnabled === false;
     const needsPrefixes = spec.networkInterfaces.some(({ ipv6PrefixCount }) => ipv6PrefixCount);
-    if (!needsCheckOff && !needsPrefixes) return true;
+    if (!needsCheckOff && !needsPrefixes) return undefined;
     const filters = [{ Name: 'attachment.instance-id', Values: [vm.id] }];
     const { NetworkInterfaces: nics = [] } = await call(
       session,
@@ -131,7 +131,9 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
         await call(session, new AssignIpv6AddressesCommand({ NetworkInterfaceId, Ipv6PrefixCount }));
       }
     }
-    return nics.length >= spec.networkInterfaces.length;
+    return nics.length < spec.networkInterfaces.length
+      ? `EC2 shows ${nics.length} of ${spec.networkInterfaces.length} network interfaces`
+      : undefined;
   },
   async setTags(session, items, change) {
     const tags = Object.fromEntries(Object.entries(change.tags).filter(([key]) => key !== 'Name'));

@@ -145,9 +145,9 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
   /**
    * What has to be done once the VM exists. Called with every look at the VM until its Node has joined, so it looks before
-   * it acts. Answers whether all is done: `false` where the cloud does not show yet what there is to do.
+   * it acts. Answers what the cloud does not show yet, in words for people; undefined when all is done.
    */
-  setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<boolean>;
+  setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
   /** Sets tags and removes others. Asks for nothing where that is so already. */
   setTags?(session: Session<Client>, items: readonly CloudItem[], change: TagChange): Promise<void>;
   /** For a cloud that takes VMs away again, as spot VMs. */

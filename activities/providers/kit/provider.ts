@@ -219,7 +219,11 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const answer = { ...toVm(vm), ...(cloud.setTags && { tags: tagsOf(vm, spec.tags) }) };
     if (cloud.setUp === undefined || answer.state === 'failed') return answer;
     try {
-      return (await cloud.setUp(session, spec, vm)) ? answer : { ...answer, state: 'uninitialized' };
+      const message = await cloud.setUp(session, spec, vm);
+      if (message === undefined) return answer;
+      // What a new VM has may be listed late: that is no reason to complain.
+      const isNew = Date.now() < Date.parse(vm.createdAt) + settleMs;
+      return { ...answer, state: 'uninitialized', ...(!isNew && { message }) };
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;
       return { ...answer, state: 'uninitialized', message: error.message };

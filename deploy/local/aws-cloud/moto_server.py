@@ -18,6 +18,10 @@ def take_least_recent(subnet, instance):
     except StopIteration:
         if not freed.get(subnet):
             raise
+        while freed[subnet] and freed[subnet][0] in subnet._subnet_ips:
+            freed[subnet].popleft()  # somebody has asked for this one
+        if not freed[subnet]:
+            raise
         subnet._unused_ips.add(freed[subnet].popleft())
         return take(subnet, instance)
 

@@ -11,7 +11,8 @@ const key = 'millwright-conformance';
 export const tagCases: readonly Case[] = [
   {
     title: 'change tags',
-    promise: 'updateVm sets and removes tags of what belongs to the Machine, leaves all others, and needs no VM.',
+    promise:
+      'updateVm sets, changes and removes tags of what belongs to the Machine, leaves all others, and needs no VM.',
     section: 'updateVm',
     needs: [],
     async run(world) {
@@ -20,26 +21,33 @@ export const tagCases: readonly Case[] = [
       const { tags } = verdict;
       if (tags === undefined) throw new NotRun('validateClass answers no tags: the provider changes none');
       const [machine, other] = [world.newMachine(), world.newMachine()];
-      const { providerID } = await world.ensure(machine);
+      const { providerID, tags: given = tags } = await world.ensure(machine);
+      check(isDeepStrictEqual(given, tags), `ensureVm answers the tags ${JSON.stringify(given)}`);
       await world.ensure(other);
+      await world.existing(); // without the cloud under control: once everything has to be listed
       const own = new Set([machine.uid, other.uid]);
       const before = await tagsNow(world, own);
+      const vms = [...before.keys()].filter((name) => name.startsWith('vm ')).length;
+      check(vms === 2, `listVms has ${vms} of 2 VMs`);
       const change = async (request: Pick<UpdateVmRequest, 'tags' | 'removedTags'> & Partial<UpdateVmRequest>) => {
         const call = await calls.start('updateVm', { ...scope, machine, ...request });
         answerOf('updateVm', await call.outcome());
       };
-      const expect = (found: Tagged, isAdded: (uid: string | undefined) => boolean) => {
+      const expect = (found: Tagged, value?: string) => {
         for (const [name, { uid, tags: had }] of before) {
-          const wanted = { uid, tags: { ...had, ...(isAdded(uid) && { [key]: 'a' }) } };
+          const isChanged = value !== undefined && uid === machine.uid;
+          const wanted = { uid, tags: { ...had, ...(isChanged && { [key]: value }) } };
           const has = found.get(name);
           check(isDeepStrictEqual(has, wanted), `${name} has ${JSON.stringify(has)}, not ${JSON.stringify(wanted)}`);
         }
       };
 
-      await change({ providerID, tags: { ...tags, [key]: 'a' }, removedTags: [] });
-      expect(await tagsNow(world, own), (uid) => uid === machine.uid);
+      for (const value of ['a', 'b']) {
+        await change({ providerID, tags: { ...tags, [key]: value }, removedTags: [] });
+        expect(await tagsNow(world, own), value);
+      }
       await change({ tags, removedTags: [key] });
-      expect(await tagsNow(world, own), () => false);
+      expect(await tagsNow(world, own));
       await change({ machine: world.newMachine(), tags, removedTags: [key] });
     },
   },

@@ -11,11 +11,13 @@ import type { CloudFault, Counterpart, FaultKind, Owner } from '../counterpart.t
 type SimulatedFault = Parameters<SimulatedCloud['setFaults']>[0];
 
 /** Less than `settleSeconds` of the provider, which is 2, ms. */
-const lateMs = 1_500;
+const lessThanSettled = 1_500;
 const timeoutMs = 10_000;
 
+type Faults = { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K }>) => SimulatedFault[] };
+
 /** How the simulated cloud shows each fault of the suite. */
-const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K }>) => SimulatedFault[] } = {
+const faultsWith = (lateMs: number): Faults => ({
   lostAnswer: () => [
     { kind: 'lostAnswer', effect: 'done', operation: 'create', times: 1 },
     { kind: 'invisible', ms: lateMs },
@@ -28,10 +30,11 @@ const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K
   missingPermission: () => [{ kind: 'forbidden' }],
   throttled: ({ times }) => [{ kind: 'throttle', retryAfterSeconds: 1, times }],
   askedToWait: ({ retryAfterSeconds }) => [{ kind: 'throttle', retryAfterSeconds }],
-};
+});
 
-/** Starts a simulated cloud for the suite. */
-export async function startSimulatedCounterpart(): Promise<Counterpart> {
+/** Starts a simulated cloud for the suite. @param lateMs how late it lists VMs where that is the fault */
+export async function startSimulatedCounterpart(lateMs = lessThanSettled): Promise<Counterpart> {
+  const faults = faultsWith(lateMs);
   const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-cloud-'));
   const token = `canary-token-${randomUUID()}`;
   const cloud = await startSimulatedCloud({ dir, tokens: [token], bootMs: 200, deleteMs: 500 });

@@ -175,7 +175,7 @@ async function storeIdentity(state: MachineState, attempt: Attempt, vm: Vm, fact
     ...(nodeName !== undefined && { nodeName }),
   };
   const dated = facts && withTime(state, facts);
-  const step = () => kubernetesSteps.storeIdentity(state.ref, machine, identity, dated, vm.tags);
+  const step = () => kubernetesSteps.storeIdentity(state.ref, machine, identity, dated, isNamed ? undefined : vm.tags);
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
   } catch (error) {
