@@ -21,7 +21,7 @@ import { createSubject, type Subject } from './subject.ts';
 import { createWorld } from './world.ts';
 
 /** No provider that waits too little is saved by a slow machine. */
-const lateMs = 30_000;
+const lateMs = 10_000;
 
 let control: KubeClient;
 let namespace: string;
