@@ -4,7 +4,13 @@
  *
  * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
  */
-import type { MachineLimits, MachineReport, MachineSnapshot, MachineStage } from './model/machine.ts';
+import type {
+  MachineLimits,
+  MachineReport,
+  MachineSnapshot,
+  MachineStage,
+  ReplacementRequest,
+} from './model/machine.ts';
 import type { RolloutProgress, UpdateStrategy } from './model/owner.ts';
 import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
@@ -203,6 +209,8 @@ export interface OwnedMachineDialect {
   hasVm(machine: KubeObject): boolean;
   /** What the machine says of its last operation, on one line, and the code if it was refused. */
   operationOf(machine: KubeObject): { readonly code?: string; readonly text: string };
+  /** What an unhealthy machine asks of its owner; undefined: nothing. */
+  requestOf(machine: KubeObject): ReplacementRequest | undefined;
   /** Whether a failed machine is kept instead of replaced. */
   isPreserved(machine: KubeObject, nowMs: number): boolean;
   /** Whether the autoscaler or a person wants the machine deleted before others of its set. */

@@ -40,6 +40,10 @@ export const machineEvents = {
     when: 'The API server refuses labels, annotations or taints of the node template. They are tried again with growing pauses of up to ten minutes.',
   },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
+  HealthTimeout: {
+    type: 'Warning',
+    when: 'The Node was unhealthy for longer than the health timeout, and the machine may be replaced: the Machine has failed.',
+  },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
   VmInterrupted: {
     type: 'Warning',
@@ -89,11 +93,24 @@ export const sourceEvents = {
 /** Reason of an Event on a source of machines. */
 export type SourceEvent = keyof typeof sourceEvents;
 
+/** On the owners of machines. */
+const replacementEvents = {
+  ReplacingMachine: {
+    type: 'Normal',
+    when: 'A Machine was unhealthy for longer than its health timeout and is replaced. The note says since when.',
+  },
+  ReplacementHeld: {
+    type: 'Warning',
+    when: 'Too many Nodes of a zone or of the cluster are unhealthy together: no unhealthy Machine is replaced meanwhile.',
+  },
+} as const satisfies Record<string, EventMeaning>;
+
 /** Reasons of Events on a MachineSet. */
 export const setEvents = {
   SuccessfulCreate: { type: 'Normal', when: 'A Machine was created.' },
   FailedCreate: { type: 'Warning', when: 'The API server refused a Machine.' },
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
+  ...replacementEvents,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
@@ -104,6 +121,7 @@ export const deploymentEvents = {
     type: 'Warning',
     when: 'The rollout has made no progress for progressDeadlineSeconds. The note names the machines that it waits for, and why.',
   },
+  ...replacementEvents,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 

@@ -20,6 +20,10 @@ export const names = {
   replacedVm: `${prefix}replaced-vm`,
   /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
   replaced: `${prefix}replaced`,
+  /** Annotation on an unhealthy Machine whose owner has decided to replace it: when it asked for that. Void with another time. */
+  replace: `${prefix}replace`,
+  /** Annotation on a Machine that was made in place of an unhealthy one: name of that one. */
+  replaces: `${prefix}replaces`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */

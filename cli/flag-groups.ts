@@ -25,6 +25,7 @@ export const controllersFlags = [
   'installation',
   ...temporalFlags,
   'machineCreationTimeout',
+  'machineHealthTimeout',
   'machineDrainTimeout',
   'machineMaxEvictRetries',
   'nodeConditions',
@@ -39,7 +40,12 @@ export const electionFlags = [
 ] as const;
 
 /** What only the leading controllers need. */
-export const leaderFlags = [...electionFlags, 'machineSafetyOrphanVmsPeriod', 'interruptionCheckPeriod'] as const;
+export const leaderFlags = [
+  ...electionFlags,
+  'machineSafetyOrphanVmsPeriod',
+  'machineSafetyApiserverStatuscheckTimeout',
+  'interruptionCheckPeriod',
+] as const;
 
 /** Workers. */
 export const workersFlags = [
@@ -49,6 +55,8 @@ export const workersFlags = [
   'maxCachedWorkflows',
   'fastWorkflowSandbox',
   'bootstrapTokenAuthExtraGroups',
+  'maxHealthReplacements',
+  'outageShare',
   'orphanConfirmAfter',
   'orphanMinimumAge',
   'orphanBrakeCount',

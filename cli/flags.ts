@@ -156,6 +156,41 @@ export const flags = {
       'How long a Machine may take until its Node is healthy, counted from when its workflow first saw the Machine or from the end of the last outage. After that the Machine is Failed.',
     schema: duration,
   },
+  machineHealthTimeout: {
+    value: 'duration',
+    default: '10m',
+    description:
+      'How long the Node of a Machine may be unhealthy, without an outage of its API server in between, until the Machine may be replaced.',
+    schema: duration,
+  },
+  maxHealthReplacements: {
+    value: 'number|percent',
+    default: '1',
+    description:
+      'How many Machines of a MachineDeployment, or of a MachineSet without one, are replaced at once because they were unhealthy for longer than their health timeout: a number, or a percentage of the replicas such as 10%, which is 1 at least. 0: none.',
+    schema: z.string().transform((given, context) => {
+      const [, digits, sign] = /^(\d{1,6})(%?)$/.exec(given) ?? [];
+      const number = Number(digits);
+      if (digits === undefined || (sign && number > 100)) {
+        return refuse(context, 'give a whole number such as 1, or a percentage such as 10%');
+      }
+      return sign ? { percent: number } : { count: number };
+    }),
+  },
+  outageShare: {
+    value: 'percent',
+    default: '55',
+    description:
+      'While more than this percentage of the Nodes in a zone or in the whole cluster are unhealthy, and at least 3 of them, that is an outage: no unhealthy Machine is replaced. 100: that is never so.',
+    schema: wholeNumber(0, 100),
+  },
+  machineSafetyApiserverStatuscheckTimeout: {
+    value: 'duration',
+    default: '30s',
+    description:
+      'How long the API server of the Nodes may not answer until that counts as an outage: the health timeouts start again after it.',
+    schema: duration,
+  },
   machineDrainTimeout: {
     value: 'duration',
     default: '2h',

@@ -5,7 +5,7 @@ import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
 import { toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
-import { controllerOf } from '../api/owner/view.ts';
+import { controllerOf } from '../api/owner/ownership.ts';
 import { workflowId } from '../api/workflow-id.ts';
 import { signalMachine, startWorkflow } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
@@ -22,6 +22,8 @@ interface Signalled {
   /** Text that differs for another spec of the Machine or another version of a Node that is outdated; undefined: it is not. */
   readonly outdated: string | undefined;
   readonly sourceVersion: string | undefined;
+  /** When it asked to be replaced; undefined where it does not, or its Node cannot be seen. */
+  readonly asks: string | undefined;
   /** When it was signalled or started, ms since the epoch. */
   readonly sentAtMs: number;
 }
@@ -49,7 +51,13 @@ export function createMachineController(context: MachineControllerContext) {
     };
     const node = viewNode(context, machine, snapshot);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
-    return { machine: snapshot, node, ...(version !== undefined && { sourceVersion: version }) };
+    const isAsking = snapshot.request !== undefined && node.state !== 'unknown';
+    return {
+      machine: snapshot,
+      node,
+      ...(version !== undefined && { sourceVersion: version }),
+      ...(isAsking && { watchedMs: Math.round(watches.nodes.answersForMs) }),
+    };
   }
 
   function forget(key: string): void {
@@ -155,7 +163,7 @@ function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machin
 
 function toSignalled(
   { metadata }: KubeObject,
-  { machine, node, sourceVersion: version }: MachineObservation,
+  { machine, node, sourceVersion: version, watchedMs }: MachineObservation,
   before: Signalled | undefined,
 ): Signalled {
   return {
@@ -166,6 +174,7 @@ function toSignalled(
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
     outdated: node.state === 'present' && node.outdated ? `${metadata.generation} ${node.resourceVersion}` : undefined,
     sourceVersion: version ?? before?.sourceVersion,
+    asks: watchedMs === undefined ? undefined : machine.request?.askedAt,
     sentAtMs: Date.now(),
   };
 }
@@ -180,9 +189,10 @@ function nodeText(node: NodeView): string {
 function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
     before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
+  const isAsking = now.asks !== undefined && now.asks !== before.asks;
   const isOutdatedAnew = now.outdated !== undefined && now.outdated !== before.outdated;
   // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody else's.
-  return !isEqual || (before.managed && !now.managed) || isOutdatedAnew;
+  return !isEqual || (before.managed && !now.managed) || isAsking || isOutdatedAnew;
 }
 
 /** Nothing was done for it yet: its workflow is started with what was seen, and needs no signal. */

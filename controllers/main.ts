@@ -44,6 +44,8 @@ export interface ControllersOptions {
   readonly sweepPeriodSeconds: number;
   /** How often clouds are asked for VMs that they are about to take away, where they may take any; 0: never. */
   readonly interruptionPeriodSeconds: number;
+  /** How long the API server of the Nodes may not answer until that is an outage, ms. Default: 30 000. */
+  readonly outageMs?: number;
   /** Resolves when this process is the one that acts. Until then caches are filled, and nothing is written or sent. */
   readonly leading: Promise<void>;
   readonly logger: Logger;

@@ -3,7 +3,7 @@
 import type { Dialect } from '../api/dialect.ts';
 import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
-import { controllerOf } from '../api/owner/view.ts';
+import { controllerOf } from '../api/owner/ownership.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, secrets } from '../kube/core.ts';
@@ -23,6 +23,8 @@ export interface WatchOptions {
   readonly namespace: string;
   readonly dialect: Dialect;
   readonly defaults: MachineLimits;
+  /** How long the API server of the Nodes may not answer until that is an outage. */
+  readonly outageMs?: number;
   readonly logger: Logger;
   readonly onChange: (kind: Kind, change: Change) => void;
   /** Called after each full list. `isRestored`: the server was restored from a backup. */
@@ -80,7 +82,7 @@ function listOf(value: string | undefined): string[] {
 
 /** Watches the namespace's machine objects and, without their contents, its Secrets; and the target's Nodes. */
 export function startWatches(options: WatchOptions) {
-  const { control, target, namespace, dialect, defaults, logger, onChange, onListed } = options;
+  const { control, target, namespace, dialect, defaults, outageMs, logger, onChange, onListed } = options;
   const { kinds } = dialect;
   const indexes = indexesOf(dialect, defaults);
 
@@ -105,6 +107,7 @@ export function startWatches(options: WatchOptions) {
     client: target,
     resource: nodes,
     indexes: indexes.nodes,
+    ...(outageMs !== undefined && { outageMs }),
     transform: slim,
     onEvent: report('nodes'),
     logger,

@@ -11,6 +11,8 @@ export interface ReflectorOptions<T extends KubeObject> extends Selection {
   readonly client: KubeClient;
   readonly resource: Resource<T>;
   readonly indexes?: Indexes<T>;
+  /** How long the API server may not answer until `answersForMs` of the store starts again. Default: 30 000. */
+  readonly outageMs?: number;
   /** Slims an object before it is stored. Has to keep name, namespace, uid and resourceVersion; must not throw. */
   readonly transform?: (object: T) => T;
   /** Called after the store has changed, in order. What it throws is logged and changes nothing; it is not awaited. */
@@ -50,7 +52,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   const { client, resource, onEvent, logger, transform = (object: T) => object } = options;
   const { namespace, labelSelector, fieldSelector, metadataOnly } = options;
   const selection: Selection = { namespace, labelSelector, fieldSelector, metadataOnly };
-  const { store, put, remove, retain, setSynced, setReachable } = createStore<T>(options.indexes);
+  const { store, put, remove, retain, setSynced, setReachable } = createStore<T>(options.indexes, options.outageMs);
   const context = { cluster: client.server, resource: resource.plural };
   const stopping = new AbortController();
   const { signal } = stopping;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { KubeObject } from '../api/objects.ts';
@@ -19,6 +20,21 @@ describe('a store', () => {
     expect(put(second)).toEqual([{ kind: 'updated', object: second, previous: first }]);
     expect(remove(object('a', '1', '12'))).toMatchObject([{ kind: 'deleted', previous: second }]);
     expect(remove(second)).toEqual([]);
+  });
+
+  it('knows since when the server has answered without an outage', async () => {
+    for (const outageMs of [0, Number.POSITIVE_INFINITY]) {
+      const { store, setReachable } = createStore<KubeObject>({}, outageMs);
+      expect(store.answersForMs).toBe(0);
+      setReachable(true);
+      await sleep(20);
+      const before = store.answersForMs;
+      setReachable(false);
+      expect(store.answersForMs).toBe(0);
+      setReachable(true);
+      const isOutage = outageMs === 0;
+      expect(store.answersForMs < before).toBe(isOutage);
+    }
   });
 
   it('reports an object that was created again under its name as deleted and added', () => {

@@ -21,6 +21,11 @@ export interface Store<T extends KubeObject> {
    * an absent object may exist. A connection that dies silently is noticed after 150 s.
    */
   readonly reachable: boolean;
+  /**
+   * How long the API server has answered without an outage, ms: without a time of at least `outageMs` in which it did not.
+   * 0 while it does not answer.
+   */
+  readonly answersForMs: number;
   readonly size: number;
   get(key: ObjectKey): T | undefined;
   list(): T[];
@@ -50,12 +55,15 @@ function keyOf({ namespace = '', name }: ObjectKey): string {
   return `${namespace}/${name}`;
 }
 
-/** An empty store that is neither synced nor reachable. */
-export function createStore<T extends KubeObject>(indexes: Indexes<T> = {}): MutableStore<T> {
+/** An empty store that is neither synced nor reachable. @param outageMs see `answersForMs` */
+export function createStore<T extends KubeObject>(indexes: Indexes<T> = {}, outageMs = 30_000): MutableStore<T> {
   const objects = new Map<string, T>();
   const indexed = new Map(Object.keys(indexes).map((index) => [index, new Map<string, Set<string>>()]));
   let synced = false;
   let reachable = false;
+  /** Times of performance.now(). */
+  let lostAtMs = Number.NEGATIVE_INFINITY;
+  let answersSinceMs = 0;
 
   function keysOf(index: string, value: string): ReadonlySet<string> {
     const byValue = indexed.get(index);
@@ -104,6 +112,9 @@ export function createStore<T extends KubeObject>(indexes: Indexes<T> = {}): Mut
       get reachable() {
         return reachable;
       },
+      get answersForMs() {
+        return reachable ? performance.now() - answersSinceMs : 0;
+      },
       get size() {
         return objects.size;
       },
@@ -116,7 +127,11 @@ export function createStore<T extends KubeObject>(indexes: Indexes<T> = {}): Mut
       synced = true;
     },
     setReachable(value) {
+      if (value === reachable) return;
       reachable = value;
+      const now = performance.now();
+      if (!value) lostAtMs = now;
+      else if (now >= lostAtMs + outageMs) answersSinceMs = now;
     },
     put(object) {
       const key = keyOf(object.metadata);

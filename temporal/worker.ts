@@ -7,6 +7,7 @@ import { createFailedRunActivities, type FailedRunDeps } from '../activities/fai
 import { createInterruptionActivities } from '../activities/interruptions.ts';
 import { createDrainActivities } from '../activities/machine/drain.ts';
 import { createMachineActivities } from '../activities/machine/index.ts';
+import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
 import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
@@ -18,6 +19,7 @@ import { createVmTagsActivities } from '../activities/vm-tags.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { SweepLimits } from '../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../api/names.ts';
+import type { MostReplacing } from '../api/owner/health.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
@@ -59,6 +61,10 @@ export interface WorkersOptions {
   readonly defaultCredentials?: boolean;
   /** Called with each rate at which requests are sent to a cloud. */
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
+  /** How many unhealthy machines of an owner may be replaced at once. */
+  readonly mostReplacing: MostReplacing;
+  /** Above this share of unhealthy Nodes, in percent, no unhealthy machine is replaced. */
+  readonly outagePercent: number;
   /** Asked before each attempt of an activity. */
   readonly refusal: Refusal;
   readonly logger: Logger;
@@ -141,8 +147,10 @@ async function createInstallationWorker(
   events: EventRecorder,
   { sinks }: RestoreDetection,
 ): Promise<Worker> {
-  const { connection, namespace, installation } = options;
+  const { connection, namespace, installation, target, defaults, outagePercent } = options;
   const client = new Client({ connection, namespace });
+  const { nodeConditions } = defaults;
+  const findOutage = createOutageFinder({ target, nodeConditions, percent: outagePercent });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...everyWorker(options),
     connection,
@@ -152,8 +160,8 @@ async function createInstallationWorker(
     workflowBundle: await loadWorkflowBundle(),
     sinks,
     activities: {
-      ...createMachineActivities({ ...options, events }),
-      ...createOwnerActivities({ ...options, events }),
+      ...createMachineActivities({ ...options, events, findOutage }),
+      ...createOwnerActivities({ ...options, events, findOutage }),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createVerdictActivities({ ...options, events }),
       ...createInterruptionActivities(options),

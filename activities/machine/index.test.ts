@@ -52,6 +52,7 @@ function createActivities(control: KubeClient, target = client): MachineActiviti
     control,
     target,
     events: { record: (event) => events.push(event), flush: async () => undefined },
+    findOutage: async () => undefined,
     defaults,
     bootstrapTokenExtraGroups: '',
   });

@@ -25,6 +25,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { withoutFinalizer } from '../finalizer.ts';
 import { localRequest } from '../local-request.ts';
+import type { FindOutage } from '../outage.ts';
 import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
 import { createSourceActivities } from './source.ts';
@@ -35,6 +36,7 @@ export interface MachineDeps extends UserDataDeps {
   readonly target: KubeClient;
   readonly events: EventRecorder;
   readonly defaults: MachineLimits;
+  readonly findOutage: FindOutage;
 }
 
 export type MachineActivities = ReturnType<typeof createMachineActivities>;
@@ -177,7 +179,7 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
-  const { viewNode, markNode, markAndUpdateNode, markInterrupted, isNodeTaken, removeNode, uncordonNode } =
+  const { viewNode, markNode, markAndUpdateNode, markInterrupted, viewOutage, isNodeTaken, removeNode, uncordonNode } =
     createNodeActivities(deps);
 
   return {
@@ -185,6 +187,7 @@ export function createMachineActivities(deps: MachineDeps) {
     ensureUserData,
     removeUserData,
     markInterrupted,
+    viewOutage,
     isNodeTaken,
     removeNode,
     uncordonNode,

@@ -13,9 +13,15 @@ import { isConflict, isInvalid } from '../../kube/errors.ts';
 import { strategicMergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { localRequest } from '../local-request.ts';
+import type { FindOutage } from '../outage.ts';
 
-/** @param deps `target` holds the Nodes. */
-export function createNodeActivities({ target }: { readonly target: KubeClient }) {
+export interface NodeDeps {
+  /** Holds the Nodes. */
+  readonly target: KubeClient;
+  readonly findOutage: FindOutage;
+}
+
+export function createNodeActivities({ target, findOutage }: NodeDeps) {
   return {
     /** A Node that cannot be read is unknown. */
     async viewNode(ref: ObjectRef, machine: KubeObject, snapshot: MachineSnapshot): Promise<NodeView> {
@@ -65,6 +71,11 @@ export function createNodeActivities({ target }: { readonly target: KubeClient }
         return { metadata: marked, ...(spec && { spec }) };
       };
       return update(target, nodes, key, change, localRequest());
+    },
+
+    /** What is out around a machine, for people; null: nothing. */
+    async viewOutage(ref: ObjectRef, machine: MachineSnapshot): Promise<{ readonly outage: string | null }> {
+      return { outage: (await findOutage(await findNode(ref, machine))) ?? null };
     },
 
     /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */

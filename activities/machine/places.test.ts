@@ -30,6 +30,7 @@ describe('the places of a Machine', () => {
       control: client,
       target: client,
       events: { record: () => undefined, flush: async () => undefined },
+      findOutage: async () => undefined,
       defaults,
       bootstrapTokenExtraGroups: '',
     });

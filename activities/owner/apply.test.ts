@@ -6,8 +6,8 @@ import { machineDeployments, machineSets, machines } from '../../api/gardener/re
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
-import { controllerOf } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';

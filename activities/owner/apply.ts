@@ -6,15 +6,16 @@ import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import { settingsOfMachine, settingsOfSet } from '../../api/owner/settings.ts';
 import { templateHash, templatesEqual } from '../../api/owner/template.ts';
-import { controllerOf } from '../../api/owner/view.ts';
 import { isAlreadyExists } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
+import { beginReplacements } from './replacements.ts';
 import { type Failures, noteFailure, recordOn, report, reportFailures } from './report.ts';
-import { inBatches, type Owner, ownSets, readAsPlanned, type Step } from './step.ts';
+import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult } from './step.ts';
 
 /**
  * Runs a step that was planned. One that was thought lost may still run beside the next one: the plan fixes the names of
@@ -22,10 +23,10 @@ import { inBatches, type Owner, ownSets, readAsPlanned, type Step } from './step
  * after its plan was made: what was planned for another generation of the owner, or for a set that has other replicas by
  * now, is left to the next reading. When it throws, no request is running.
  */
-export async function applyPlan(step: Step): Promise<void> {
+export async function applyPlan(step: Step): Promise<StepResult> {
   const failures: Failures = new Map();
   try {
-    await runStep(step, failures);
+    return await runStep(step, failures);
   } catch (error) {
     // The first error says why machines are missing; an error while reporting it does not.
     await reportFailures(step, failures).catch(() => undefined);
@@ -33,7 +34,7 @@ export async function applyPlan(step: Step): Promise<void> {
   }
 }
 
-async function runStep(step: Step, failures: Failures): Promise<void> {
+async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   const { deps, api, sets, ref, plan } = step;
   let owner = await readAsPlanned(step);
   if (owner !== undefined && plan.addFinalizers) {
@@ -41,16 +42,22 @@ async function runStep(step: Step, failures: Failures): Promise<void> {
     // Read again: an owner that was deleted before it had our finalizer has no workflow any more.
     owner = await readAsPlanned(step);
   }
-  if (owner === undefined) return;
+  if (owner === undefined) return {};
 
+  const replaced: string[] = [];
   const scaled = await changeSets(step, owner, failures);
-  await inBatches(step, plan.remove, (candidate) => deleteMachine(step, candidate, failures));
+  await inBatches(step, plan.remove, async (candidate) => {
+    const isDeleted = await deleteMachine(step, candidate, failures);
+    if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
+  });
   await inBatches(step, plan.settings ?? [], (machine, set) => updateMachine(step, machine, set));
   for (const set of plan.releaseSets) {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);
   }
   if (plan.release) await release(step);
   if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
+  const outage = await beginReplacements(step, owner);
+  return { ...(outage !== undefined && { outage }), ...(replaced.length > 0 && { replaced }) };
 }
 
 /** Creates and changes sets, and creates machines in them. Returns the new generations of scaled sets, by name. */
@@ -68,8 +75,8 @@ async function changeSets(step: Step, owner: Owner, failures: Failures): Promise
 async function createMachines(step: Step, creation: PlannedCreation, failures: Failures): Promise<void> {
   const wanted = creation.names.map((name) => ({ set: creation.set, name }));
   await inBatches(step, wanted, async ({ name }, set, owner) => {
-    if (isRecorded(creation, set))
-      await noteFailure(failures, set.metadata.name, 'FailedCreate', () => createMachine(step, name, set, owner));
+    const create = () => createMachine(step, { name, replaces: creation.replaces?.[name] }, set, owner);
+    if (isRecorded(creation, set)) await noteFailure(failures, set.metadata.name, 'FailedCreate', create);
   });
 }
 
@@ -152,13 +159,13 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
 
 async function createMachine(
   { deps, api, sets }: Step,
-  name: string,
+  { name, replaces }: { readonly name: string; readonly replaces: string | undefined },
   set: OwnerSet,
   { deployment }: Owner,
 ): Promise<void> {
   if (set.metadata.deletionTimestamp !== undefined || api.owner.isClosed(set, deployment)) return;
   try {
-    await deps.control.create(api.kinds.machine, toNewMachine(api, set, name));
+    await deps.control.create(api.kinds.machine, toNewMachine(api, set, name, replaces));
     recordOn(deps.events, sets, set, 'SuccessfulCreate', `Created machine ${name}`);
   } catch (error) {
     // An earlier attempt created it. Or it is somebody else's: then the next plan creates one more, under a new name.
@@ -184,16 +191,20 @@ function expectKept(what: string, left: object | undefined): void {
 /**
  * The annotation `replaced` is written after the deletion was accepted: written first, it would count for a later deletion
  * with another cause if this one failed. Where it is lost, the replacement waits until the machine is gone.
+ * Answers whether this call has deleted the machine.
  */
-async function deleteMachine({ deps, api, ref }: Step, candidate: Candidate, failures: Failures): Promise<void> {
+async function deleteMachine({ deps, api, ref }: Step, candidate: Candidate, failures: Failures): Promise<boolean> {
   const { control } = deps;
   const { name, uid, resourceVersion, failed } = candidate;
   const key = { namespace: ref.namespace, name };
+  let isDeleted = false;
   const request = async () => {
     await control.delete(api.kinds.machine, key, { preconditions: { uid, resourceVersion } });
+    isDeleted = true;
     if (!failed) return;
     const metadata = { uid, annotations: { [names.replaced]: 'true' } };
     await control.patch(api.kinds.machine, key, mergePatch({ metadata }));
   };
   await noteFailure(failures, candidate.set, 'FailedDelete', () => ignoreGoneOrChanged(request));
+  return isDeleted;
 }

@@ -1,6 +1,6 @@
 /** Our finalizer on owners of machines and on their sets: added first, removed last. */
 import type { KubeObject, Resource } from '../../api/objects.ts';
-import { controllerOf } from '../../api/owner/view.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { type OwnerContext, ownSets } from './step.ts';

@@ -6,13 +6,15 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { machinesBehind, toCandidates } from '../../api/owner/candidates.ts';
 import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
+import { readHealth } from '../../api/owner/health.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
-import { controllerOf, toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
+import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
 import { createOwnedReader, type OwnedReader } from './owned.ts';
-import { contextOf, type OwnerContext, type OwnerDeps, type OwnerKind, readOwner } from './step.ts';
+import { contextOf, type OwnerContext, type OwnerDeps, type OwnerKind, readOwner, type StepResult } from './step.ts';
 
 export type { OwnerDeps, OwnerKind };
 export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
@@ -61,8 +63,8 @@ export function createOwnerActivities(deps: OwnerDeps) {
     },
 
     /** Runs a step that was planned, see `applyPlan`. */
-    async actOnOwner(ref: ObjectRef, kind: OwnerKind, plan: OwnerPlan): Promise<void> {
-      await applyPlan({ ...contextOf(deps, ref, kind), plan, signal: currentCall().signal });
+    actOnOwner(ref: ObjectRef, kind: OwnerKind, plan: OwnerPlan): Promise<StepResult> {
+      return applyPlan({ ...contextOf(deps, ref, kind), plan, signal: currentCall().signal });
     },
   };
 }
@@ -102,11 +104,14 @@ export async function snapshotOwner(
       ? toDeploymentView(api, owner.deployment, sets, machines)
       : toLoneSetView(api, owner.set, machines);
   const behind = machinesBehind(api, view, own, machines, maxCandidates);
+  const ofSets = machines.filter((machine) => own.some(({ metadata }) => metadata.uid === controllerOf(machine)));
+  const health = readHealth(api, view, ofSets, context.deps.mostReplacing, maxCandidates);
   return {
     view,
     candidates: toCandidates(api, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
     ...(behind.length > 0 && { machinesBehind: behind }),
+    ...(health !== undefined && { health }),
     reader: reader.id,
   };
 }

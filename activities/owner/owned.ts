@@ -1,7 +1,7 @@
 /** What an owner of machines owns, read by quorum, at a cost that depends on what it owns and not on its neighbours. */
 import { randomUUID } from 'node:crypto';
 import type { KubeObject, Resource } from '../../api/objects.ts';
-import { controllerOf } from '../../api/owner/view.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { StatusError } from '../../kube/errors.ts';
 

@@ -1,13 +1,18 @@
 /** One step of an owner of machines: what it works with, and whether what it was planned for still holds. */
+
 import type { OwnerApi } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
+import type { MachineLimits } from '../../api/model/machine.ts';
 import type { OwnerPlan, OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
+import type { MostReplacing } from '../../api/owner/health.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
-import { controllerOf, isLone, isOrphaning } from '../../api/owner/view.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
+import { isLone, isOrphaning } from '../../api/owner/view.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecorder } from '../../kube/events.ts';
+import type { FindOutage } from '../outage.ts';
 
 export interface OwnerDeps {
   /** Cluster of deployments, sets and machines. */
@@ -15,6 +20,11 @@ export interface OwnerDeps {
   /** Cluster of the nodes. */
   readonly target: KubeClient;
   readonly events: EventRecorder;
+  /** How many unhealthy machines of an owner may be replaced at once. */
+  readonly mostReplacing: MostReplacing;
+  readonly findOutage: FindOutage;
+  /** What holds for machines whose spec says nothing. */
+  readonly defaults: MachineLimits;
 }
 
 export type OwnerKind = OwnerView['kind'];
@@ -33,6 +43,14 @@ export interface OwnerContext {
 export type Owner =
   | { readonly deployment: OwnerDeployment; readonly set?: undefined }
   | { readonly deployment?: undefined; readonly set: OwnerSet };
+
+/** What a step has found, for the next one. */
+export interface StepResult {
+  /** Why unhealthy machines are not replaced: how many Nodes are unhealthy together. */
+  readonly outage?: string;
+  /** Names of the machines of replacements that it has deleted; left out where there are none. */
+  readonly replaced?: readonly string[];
+}
 
 export interface Step extends OwnerContext {
   readonly plan: OwnerPlan;

@@ -6,7 +6,7 @@ import type { OwnedMachineDialect, OwnerDialect, ProgressCondition, TemplateDial
 import type { RolloutProgress } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
-import { stageOf } from './machine/snapshot.ts';
+import { requestOf, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
@@ -67,6 +67,7 @@ const ofMachines: OwnedMachineDialect = {
     const code = codeOf(operation);
     return { ...(code !== undefined && { code }), text: operationText(operation) };
   },
+  requestOf,
   /** Preserved until a time to come, or asked for by annotation. */
   isPreserved({ metadata, status }: Machine, nowMs) {
     if (status?.currentStatus?.preserveExpiryTime != null) return expiryMsOf({ status }) > nowMs;

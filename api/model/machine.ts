@@ -11,6 +11,8 @@ export interface MachineLimits {
   readonly drainSeconds: number;
   /** How often an eviction that a budget refuses is tried again before the pod is deleted. */
   readonly maxEvictRetries: number;
+  /** From when its Node is unhealthy, or from the end of the last outage, until it may be replaced. Left out: never. */
+  readonly healthSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
 }
@@ -44,6 +46,12 @@ export interface MachineSnapshot {
   readonly lastKnownState?: string;
   /** How far it is. Decisions are made from this alone. */
   readonly stage: MachineStage;
+  /** When it came into this stage, RFC 3339 in whole seconds, on Temporal's clock if a workflow has reported it. */
+  readonly stageSince?: string;
+  /** Only while it is unhealthy and asks to be replaced. */
+  readonly request?: ReplacementRequest;
+  /** No MachineSet owns it: nobody replaces it. Left out otherwise. */
+  readonly alone?: true;
   /** Its API's own word for how far it is: for people, in `describe`, the search attribute and the CLI. */
   readonly phase: string;
   /** Name of the object that its VM is made from; or else text that differs when the inline source was changed. */
@@ -58,6 +66,14 @@ export interface MachineSnapshot {
   readonly replacedVm?: string;
 }
 
+/** A machine was unhealthy for longer than its health timeout and asks to be replaced. Times are those of its status. */
+export interface ReplacementRequest {
+  readonly askedAt: string;
+  readonly unhealthySince: string;
+  /** Its owner has decided so: the annotation `replace` names `askedAt`. */
+  readonly isGranted: boolean;
+}
+
 /** What a watcher saw of one machine: the payload of the `observed` signal. */
 export interface MachineObservation {
   readonly machine: MachineSnapshot;
@@ -67,6 +83,11 @@ export interface MachineObservation {
    * change of a source wakes no machine at rest.
    */
   readonly sourceVersion?: string;
+  /**
+   * How long the Nodes have been watched without an outage, ms. Only while the Machine asks to be replaced and its Node can
+   * be seen.
+   */
+  readonly watchedMs?: number;
 }
 
 /**
@@ -74,8 +95,8 @@ export interface MachineObservation {
  * its own writes.
  */
 export function desiredState(machine: MachineSnapshot): string {
-  const { uid, deletingSince, source, problem, forceDeletion, limits } = machine;
-  return JSON.stringify([uid, deletingSince, source, problem, forceDeletion, limits]);
+  const { uid, deletingSince, source, problem, forceDeletion, limits, request } = machine;
+  return JSON.stringify([uid, deletingSince, source, problem, forceDeletion, limits, request?.isGranted === true]);
 }
 
 /** How far a Machine is, whatever its API calls that. */

@@ -96,10 +96,31 @@ export interface OwnerView {
   readonly progress?: RolloutProgress;
   /** Seconds without progress after which a rollout has failed. Left out: never. */
   readonly progressDeadlineSeconds?: number;
+  /** Left out where no machine is unhealthy for longer than its health timeout, and none is being replaced because of that. */
+  readonly health?: OwnerHealth;
   /** Name and template hash that the set of the current template has or would get. */
   readonly template: { readonly setName: string; readonly hash: string };
   /** Oldest first. */
   readonly sets: readonly SetView[];
+}
+
+/** The unhealthy machines of an owner. */
+export interface OwnerHealth {
+  /** Machines that ask to be replaced. */
+  readonly asking: number;
+  /** Replacements under way: from the decision until the unhealthy machine is gone and the one in its place is available. */
+  readonly replacing: number;
+}
+
+/** A machine that asks its owner to be replaced. */
+export interface Asking {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Name of its MachineSet. */
+  readonly set: string;
+  /** As in its status, RFC 3339. */
+  readonly askedAt: string;
 }
 
 /** A machine that may be deleted. */
@@ -110,6 +131,8 @@ export interface Candidate {
   /** Name of its MachineSet. */
   readonly set: string;
   readonly failed: boolean;
+  /** It is replaced because it was unhealthy, or was made in place of such a machine and has failed; left out otherwise. */
+  readonly isOfReplacement?: true;
 }
 
 /** A machine that lacks settings which the template of its set has by now. */
@@ -130,6 +153,18 @@ export interface OwnerSnapshot {
   readonly pendingCreations: readonly PendingCreation[];
   /** At most 100; left out where there are none. */
   readonly machinesBehind?: readonly MachineBehind[];
+  /** Left out where the view has no `health`. */
+  readonly health?: HealthReading;
+}
+
+/** The unhealthy machines of an owner by name. */
+export interface HealthReading {
+  /** How many replacements may be under way at once. */
+  readonly most: number;
+  /** Machines that ask to be replaced, the longest unhealthy first, at most 100. Without those of sets that may get no other. */
+  readonly asking: readonly Asking[];
+  /** Names of machines that are being replaced, and in whose place none was made yet. */
+  readonly unfilled: readonly string[];
 }
 
 /** What a run knows of what an owner has, for its next reading. */
@@ -184,6 +219,8 @@ export interface OwnerPlan {
   readonly create: readonly PlannedCreation[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
+  /** Unhealthy machines that are replaced from now on, unless that is an outage; left out where there are none. */
+  readonly replace?: readonly Asking[];
   /** Machines that get the settings of their template; left out where there are none. */
   readonly settings?: readonly MachineBehind[];
   /** Deleted sets without machines: remove our finalizer. */
@@ -220,6 +257,8 @@ export interface PlannedCreation {
   readonly uid: string;
   readonly id: string;
   readonly names: readonly string[];
+  /** For some of the names, the unhealthy machine in whose place it is made; left out where there are none. */
+  readonly replaces?: Readonly<Record<string, string>>;
   /** Id of the recorded creation that this one replaces. Where the set records another one, nothing is created. */
   readonly continues?: string;
 }

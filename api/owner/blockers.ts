@@ -7,7 +7,8 @@ import type { KubeObject } from '../objects.ts';
 import { failureOfSets } from './failure.ts';
 import { isActive, isAvailable } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
-import { controllerOf, groupByController, newSetAmong } from './view.ts';
+import { controllerOf, groupByController } from './ownership.ts';
+import { newSetAmong } from './view.ts';
 
 /** Most machines that are named, and most characters of each reason. */
 const maxNamed = 20;

@@ -2,12 +2,13 @@
 import type { OwnerApi } from '../dialect.ts';
 import type { Candidate, MachineBehind, OwnerView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
+import { isLeaving } from './health.ts';
 import { byDeletionOrder, isActive, isAvailable, isStarting, isToBeReplaced } from './machines.ts';
 import type { OwnerSet } from './objects.ts';
+import { groupByController } from './ownership.ts';
 import { excessOf, hasExcess } from './replicas.ts';
 import { isRolloutSuspended } from './set-counts.ts';
 import { isBehind } from './settings.ts';
-import { groupByController } from './view.ts';
 
 /**
  * At most `limit` active machines of the owner's sets that may be deleted: the Failed ones first, then the excess, one of
@@ -67,5 +68,8 @@ function byUse(api: OwnerApi, order: Order): Order {
 
 function toCandidate(api: OwnerApi, machine: KubeObject, set: string): Candidate {
   const { name, uid, resourceVersion } = machine.metadata;
-  return { name, uid, resourceVersion, set, failed: isToBeReplaced(api, machine) };
+  return {
+    ...{ name, uid, resourceVersion, set, failed: isToBeReplaced(api, machine) },
+    ...(isLeaving(api, machine) && { isOfReplacement: true as const }),
+  };
 }

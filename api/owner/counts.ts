@@ -6,7 +6,8 @@ import { boundsOf } from './bounds.ts';
 import { canonical } from './canonical.ts';
 import { isActive, isAvailable } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
-import { controllerOf, newSetAmong } from './view.ts';
+import { controllerOf } from './ownership.ts';
+import { newSetAmong } from './view.ts';
 
 /** The fields of a set's status that have to change, for a merge patch; undefined when none has to. */
 export function toSetCounts(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): object | undefined {

@@ -1,5 +1,6 @@
 /** Machines as their owner counts and orders them: pure. */
 import type { OwnerApi } from '../dialect.ts';
+import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 
 /** Whether a machine is not being deleted. */
@@ -21,6 +22,11 @@ export function isStarting({ owner }: OwnerApi, machine: KubeObject): boolean {
 /** Whether a machine has Failed and is not preserved. */
 export function isToBeReplaced({ owner }: OwnerApi, machine: KubeObject): boolean {
   return owner.machines.stageOf(machine) === 'failed' && !owner.machines.isPreserved(machine, Date.now());
+}
+
+/** Whether a machine was deleted because it had Failed. */
+export function isBeingReplaced({ metadata }: KubeObject): boolean {
+  return metadata.deletionTimestamp !== undefined && metadata.annotations?.[names.replaced] !== undefined;
 }
 
 /** Whether the autoscaler or a person wants a machine deleted before others of its set. */

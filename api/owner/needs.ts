@@ -17,6 +17,8 @@ const needTexts = {
   replicas: 'scale to spec.replicas',
   /** A Failed machine has to be replaced. */
   failed: 'replace Failed machines',
+  /** A machine is unhealthy for longer than its health timeout. */
+  unhealthy: 'replace unhealthy machines',
   /** A set or machines lack settings that the template has by now. */
   settings: 'hand down the settings of the template',
   /** A generation, a problem or annotations are not recorded yet. */
@@ -48,6 +50,7 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     template: !owner.paused && !staying.some((set) => set.isNew),
     replicas: staying.some(isOff),
     failed: staying.some((set) => set.failed > 0),
+    unhealthy: (owner.health?.asking ?? 0) > 0,
     settings: staying.some((set) => set.isBehind || set.machinesBehind !== undefined),
     status: [owner, ...staying].some((object) => object.outdated.length > 0),
     progress: owner.kind === 'MachineDeployment' && isRolling(owner),

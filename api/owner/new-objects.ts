@@ -1,5 +1,6 @@
 /** Objects that an owner creates: pure. The client adds apiVersion and kind. */
 import type { OwnerApi } from '../dialect.ts';
+import { names } from '../names.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../objects.ts';
 import { replicasAnnotations } from './bounds.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
@@ -55,17 +56,19 @@ export function copiedFields({ owner }: OwnerApi, spec: object = {}): object {
 /**
  * A Machine of a set. It has no finalizer of ours, on purpose: its own workflow adds that before the first call to a cloud,
  * so a Machine without it has no VM.
+ * @param replaces name of the unhealthy machine in whose place it is made
  */
-export function toNewMachine({ owner, kinds, marks }: OwnerApi, set: OwnerSet, name: string) {
+export function toNewMachine({ owner, kinds, marks }: OwnerApi, set: OwnerSet, name: string, replaces?: string) {
   const { metadata } = set.spec?.template ?? {};
   const { annotations, spec } = owner.template.toMachine(set);
   const finalizers: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
+  const place: Record<string, string> = replaces === undefined ? {} : { [names.replaces]: replaces };
   return {
     metadata: {
       name,
       namespace: set.metadata.namespace ?? '',
       labels: { ...metadata?.labels },
-      annotations: { ...annotations },
+      annotations: { ...annotations, ...place },
       finalizers: finalizers.filter((one) => typeof one === 'string').filter((one) => one !== marks.finalizer),
       ownerReferences: [ownerReference(kinds.set, set.metadata)],
     },

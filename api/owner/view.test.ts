@@ -5,8 +5,9 @@ import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { names } from '../names.ts';
+import { controllerOf } from './ownership.ts';
 import { newSetName, templateHash } from './template.ts';
-import { controllerOf, isLone, toDeploymentView, toLoneSetView } from './view.ts';
+import { isLone, toDeploymentView, toLoneSetView } from './view.ts';
 
 type Meta = Machine['metadata'];
 

@@ -1,31 +1,21 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
 import type { OwnerApi } from '../dialect.ts';
 import type { Outdated, OwnerView, SetView } from '../model/owner.ts';
-import { names, orphanFinalizer } from '../names.ts';
+import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
-import { isActive, isAvailable, isMarked, isStarting, isToBeReplaced } from './machines.ts';
+import { healthOf } from './health.ts';
+import { isActive, isAvailable, isBeingReplaced, isMarked, isStarting, isToBeReplaced } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
+import { controllerOf, groupByController, type Owned } from './ownership.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, reportedProblem } from './problem.ts';
 import { isNewest, withRevision } from './revision.ts';
 import { replicasToAnnounce } from './rolling.ts';
 import { hasOldMachines } from './set-counts.ts';
 import { isBehind, settingsOfSet } from './settings.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
-
-interface Owned {
-  readonly metadata: {
-    readonly uid: string;
-    readonly ownerReferences?: readonly { readonly uid: string; readonly controller?: boolean }[];
-  };
-}
-
-/** UID of the controller of an object, if it has one. */
-export function controllerOf({ metadata }: Owned): string | undefined {
-  return metadata.ownerReferences?.find(({ controller }) => controller)?.uid;
-}
 
 /** A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners. */
 export function toDeploymentView(
@@ -52,6 +42,7 @@ export function toDeploymentView(
     ...boundsOf(api, deployment),
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
+    ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
       ...toSetView(api, set, machinesOf(set)),
@@ -102,6 +93,11 @@ function isReported(
   );
 }
 
+function healthIn(api: OwnerApi, machines: readonly KubeObject[]): Pick<OwnerView, 'health'> {
+  const health = healthOf(api, machines);
+  return health === undefined ? {} : { health };
+}
+
 function progressOf({ owner }: OwnerApi, { status }: OwnerDeployment): Pick<OwnerView, 'progress'> {
   const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   return reason === undefined || reason === invalidSpec ? {} : { progress: owner.toProgress(reason) };
@@ -139,6 +135,7 @@ export function toLoneSetView(api: OwnerApi, set: OwnerSet, machines: readonly K
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
+    ...healthIn(api, own),
     template: { setName: set.metadata.name, hash: '' },
     sets: [
       {
@@ -196,23 +193,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
   };
 }
 
-function isBeingReplaced({ metadata }: KubeObject): boolean {
-  return metadata.deletionTimestamp !== undefined && metadata.annotations?.[names.replaced] !== undefined;
-}
-
 function byAge(a: KubeObject, b: KubeObject): number {
   const [first, second] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp} ${metadata.name}`);
   return (first ?? '') < (second ?? '') ? -1 : 1;
-}
-
-/** Machines by the UID of their set; under '' those of no set. */
-export function groupByController<M extends KubeObject>(machines: readonly M[]): Map<string, M[]> {
-  const groups = new Map<string, M[]>();
-  for (const machine of machines) {
-    const uid = controllerOf(machine) ?? '';
-    const group = groups.get(uid);
-    if (group === undefined) groups.set(uid, [machine]);
-    else group.push(machine);
-  }
-  return groups;
 }

@@ -1,5 +1,5 @@
 /** What the machines of an owner wait for, and which bound holds them: pure, for people. Workflow code imports this file. */
-import type { OwnerView } from '../model/owner.ts';
+import type { OwnerHealth, OwnerView } from '../model/owner.ts';
 import {
   creationHeadroom,
   hasOldMachines,
@@ -21,10 +21,18 @@ export function waitsOf(view: OwnerView): string | undefined {
   const parts = [
     ...(joining > 0 ? [`${count(joining, 'new machine is', 'new machines are')} not running yet`] : []),
     ...(leaving > 0 ? [`${count(leaving, 'machine is', 'machines are')} being deleted`] : []),
+    ...(view.health && view.health.asking > 0 && !view.deleting ? [healthWait(view.health)] : []),
     ...(orphaning.length > 0 ? [releaseWait(`the machines of ${orphaning.join(', ')}`)] : []),
     ...(hasOldMachines(view) && !view.deleting ? rolloutWaits(view) : []),
   ];
   return parts.length === 0 ? undefined : parts.join('; ');
+}
+
+function healthWait({ asking, replacing }: OwnerHealth): string {
+  const unhealthy = count(asking, 'unhealthy machine waits', 'unhealthy machines wait');
+  return replacing === 0
+    ? `${unhealthy} to be replaced`
+    : `${unhealthy} until ${count(replacing, 'another one is', 'other ones are')} replaced`;
 }
 
 /** What a deletion with `--cascade=orphan` waits for. */

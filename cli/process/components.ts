@@ -40,6 +40,7 @@ export async function startControllersComponent(
     defaults: machineLimits(options),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
     interruptionPeriodSeconds: options.interruptionCheckPeriod,
+    outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,
     logger,
   });
@@ -99,6 +100,8 @@ export async function startWorkersComponent(
     },
     onFailedRun: countFailedRuns(registry),
     onRequestRate: showRequestRates(registry),
+    mostReplacing: options.maxHealthReplacements,
+    outagePercent: options.outageShare,
     providers: options.providers,
     defaultCredentials: options.defaultCredentials,
     logger,
@@ -139,6 +142,7 @@ export async function startWorkersComponent(
 function machineLimits(options: Options<(typeof controllersFlags)[number]>): MachineLimits {
   return {
     creationSeconds: options.machineCreationTimeout,
+    healthSeconds: options.machineHealthTimeout,
     drainSeconds: options.machineDrainTimeout,
     maxEvictRetries: options.machineMaxEvictRetries,
     nodeConditions: options.nodeConditions,

@@ -19,6 +19,7 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { planOwner } from '../../workflows/rollout/plan.ts';
+import { noReplacements } from '../support/owner-deps.ts';
 
 const namespace = 'bench';
 const repetitions = 30;
@@ -119,7 +120,7 @@ function runningStatus(machine: string): NonNullable<Machine['status']> {
 
 async function measureAll(ref: Awaited<ReturnType<typeof createOwner>>): Promise<void> {
   const events = { record: () => undefined, flush: async () => undefined };
-  const { observeOwner } = createOwnerActivities({ control, target: control, events });
+  const { observeOwner } = createOwnerActivities({ control, target: control, events, ...noReplacements });
   let reader: string | undefined;
   /** As a run does: it says who made the last reading. */
   const observeAgain = async () => {

@@ -8,6 +8,7 @@ import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
+import { reportCondition } from '../support/node-conditions.ts';
 import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
 
@@ -51,13 +52,9 @@ describe('the health of a Node', () => {
     return ref;
   }
 
-  /** Writes a condition as a kubelet or a problem detector does. Nodes have the names of their machines. */
-  async function report(name: string, type: string, status: string, at = new Date()): Promise<void> {
-    const time = at.toISOString().replace(/\.\d+/, '');
-    const condition = { type, status, reason: 'Test', message: 'test', lastHeartbeatTime: time };
-    const patch = strategicMergePatch({ status: { conditions: [condition] } });
-    await millwright.target.patch(nodes, { name }, patch, { subresource: 'status' });
-  }
+  /** Nodes have the names of their machines. */
+  const report = (name: string, type: string, status: string, at?: Date) =>
+    reportCondition(millwright.target, name, type, status, at);
 
   it('[mcm 30] shows on the Machine when a condition comes, changes or goes, and not with its heartbeats', async () => {
     const ref = await running('health-mirrored');

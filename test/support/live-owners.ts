@@ -17,6 +17,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { isEmpty, planOwner } from '../../workflows/rollout/plan.ts';
 import { withOwnCreations } from '../../workflows/rollout/state.ts';
 import { newNamespace, testClient, testKubeconfig } from './kube.ts';
+import { noReplacements } from './owner-deps.ts';
 import { refOf } from './refs.ts';
 
 export const template = {
@@ -64,6 +65,7 @@ export function setUpOwners() {
       control,
       target: control,
       events: { record: (event: EventRecord) => events.push(event), flush: async () => undefined },
+      ...noReplacements,
     };
     return {
       ...createOwnerActivities(deps),

@@ -16,9 +16,11 @@ import type { OwnerPlan, OwnerSnapshot } from '../../api/model/owner.ts';
 import { orphanFinalizer } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
-import { controllerOf, isOrphaning } from '../../api/owner/view.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
+import { isOrphaning } from '../../api/owner/view.ts';
 import { withOwnCreations } from '../../workflows/rollout/state.ts';
 import { MemoryCluster, type WriteGate } from './memory-cluster.ts';
+import { noReplacements } from './owner-deps.ts';
 
 export type World = ReturnType<typeof createWorld>;
 
@@ -69,7 +71,7 @@ export function createWorld(options: WorldOptions) {
   function context(gate?: WriteGate) {
     const control = cluster.client(gate);
     const events = { record: () => undefined, flush: async () => undefined };
-    return contextOf({ control, target: control, events }, ref, 'MachineDeployment');
+    return contextOf({ control, target: control, events, ...noReplacements }, ref, 'MachineDeployment');
   }
 
   /** What the workflow plans with. */

@@ -125,9 +125,13 @@ export function setUpMachine() {
   const waitingFor = async () => (await described()).waitingFor;
 
   /** Signals to the workflow what a watcher would. */
-  async function observe(sourceVersion?: string): Promise<void> {
+  async function observe(sourceVersion?: string, watchedMs?: number): Promise<void> {
     const { machine, node } = cluster;
-    const seen = { machine, node, ...(sourceVersion !== undefined && { sourceVersion }) };
+    const seen = {
+      ...{ machine, node },
+      ...(sourceVersion !== undefined && { sourceVersion }),
+      ...(watchedMs !== undefined && { watchedMs }),
+    };
     await workflow().signal(observedSignal, seen);
   }
 
@@ -265,8 +269,19 @@ function playCluster(
   };
   const writeReport = (report: MachineReport) => {
     cluster.written.push(report);
-    const { stage, lastKnownState } = report;
-    return touch({ stage, phase: phaseOf(stage), ...(lastKnownState !== undefined && { lastKnownState }) });
+    const { lastKnownState } = report;
+    return touch({ ...reported(report), ...(lastKnownState !== undefined && { lastKnownState }) });
+  };
+  /** What a Machine says after a report. */
+  const reported = ({ stage, stageSince = cluster.machine.stageSince, step }: MachineReport) => {
+    const isAsking = stage === 'unhealthy' && step?.kind === 'health' && step.state === 'failed';
+    const request = { askedAt: new Date().toISOString(), unhealthySince: stageSince ?? '', isGranted: false };
+    if (step !== undefined) delete (cluster.machine as { request?: object }).request;
+    return {
+      ...{ stage, phase: phaseOf(stage) },
+      ...(stageSince !== undefined && { stageSince }),
+      ...(isAsking && { request }),
+    };
   };
   const readPlaces = () => {
     const { reading, places, nodeNames, replacements } = cluster;
@@ -336,16 +351,16 @@ function playCluster(
       cluster.synced.push(report);
       if (cluster.node.state === 'present' && !cluster.isTemplateRefused)
         delete (cluster.node as { outdated?: true }).outdated;
-      const { stage } = report;
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;
       const { isTemplateRefused } = cluster;
-      const reading = { machine: touch({ stage, phase: phaseOf(stage), conditions }), node };
+      const reading = { machine: touch({ ...reported(report), conditions }), node };
       return { ...reading, ...(isTemplateRefused && { isTemplateRefused }) };
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
     uncordonNode: noted('uncordonNode', () => true),
+    viewOutage: noted('viewOutage', () => ({ outage: null })),
     markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {
       if (cluster.node.state === 'present') cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
       return cluster.node;

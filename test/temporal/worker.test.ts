@@ -65,6 +65,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     target: control,
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     maxCachedWorkflows: 2_000,
+    ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
     bootstrapTokenExtraGroups: '',
     sweep: {
       ...{ confirmAfterSeconds: 120, minimumAgeSeconds: 600 },

@@ -78,6 +78,10 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
   if (!isOlder) putMachine(state, seen.machine);
   else if (desiredState(seen.machine) !== desiredState(state.machine)) state.stale = true;
   applyNode(state, seen.node);
+  if (seen.watchedMs !== undefined && seen.machine.request !== undefined) {
+    state.outageEndMs = Math.max(state.outageEndMs, Date.now() - seen.watchedMs);
+    state.heardAskedAt = seen.machine.request.askedAt;
+  }
   if (seen.sourceVersion !== undefined) state.sourceVersion = seen.sourceVersion;
   if (!state.wasRead) state.stale = true; // somebody was faster, perhaps an earlier run
   const isRetry = state.isTemplateRefused === true && state.node.state === 'present' && state.node.outdated === true;
@@ -86,11 +90,12 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
 }
 
 /** What ends a wait when it changes, as text to compare. During the deletion only the Node's existence matters. */
-function relevantState({ machine, node, sourceVersion, reading }: MachineState): string {
+function relevantState({ machine, node, sourceVersion, reading, heardAskedAt }: MachineState): string {
   const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
   const nodePart = machine.stage === 'deleting' ? view.state : view;
   const { stage, phase, managed } = machine;
-  return JSON.stringify([desiredState(machine), stage, phase, managed, nodePart, sourceVersion ?? reading?.version]);
+  const version = sourceVersion ?? reading?.version;
+  return JSON.stringify([desiredState(machine), stage, phase, managed, nodePart, version, heardAskedAt]);
 }
 
 function applyNode(state: MachineState, seen: NodeView): void {

@@ -37,6 +37,8 @@ export interface PersistedState {
    * The creation timeout counts from here.
    */
   outageEndMs: number;
+  /** `askedAt` of the request to be replaced that a watcher has seen, and with it how long the Nodes were watched. */
+  heardAskedAt?: string;
   /** What operators have asked of the deletion under way. */
   forceDeletion: boolean;
   skipDrain: boolean;
@@ -177,7 +179,7 @@ function unreadState(ref: ObjectRef): PersistedState {
 export function toPersisted(state: MachineState): PersistedState {
   const { machine, node, creation, replacements, mayHaveUserData, drained, deletionSeenMs, mayBeCordoned } = state;
   const { wasUnhealthy, refusals, leftNodes, outageEndMs, forceDeletion, skipDrain, stale, wasRead } = state;
-  const { failedRun, replacedNodeUid } = state;
+  const { failedRun, replacedNodeUid, heardAskedAt } = state;
   return {
     machine,
     node,
@@ -196,6 +198,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
+    ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),
   };
 }

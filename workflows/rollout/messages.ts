@@ -26,6 +26,8 @@ export interface OwnerDescription {
   };
   /** What has to happen before more can be done. */
   readonly waitsFor?: string;
+  /** Why unhealthy machines are not replaced: how many Nodes are unhealthy together. */
+  readonly outage?: string;
   /** While a rollout is under way: its last progress, and its deadline without more. */
   readonly progressAt?: string;
   readonly deadline?: string;
@@ -42,6 +44,9 @@ export const progressDeadlineFailure = 'ProgressDeadlineExceeded';
 
 /** What a run leaves to the next one, whether it continues as new or fails. */
 export interface RolloutState {
-  readonly clock: ProgressClock;
+  /** Only while a rollout is under way. */
+  readonly clock?: ProgressClock;
   readonly blockedBy?: RolloutBlockers;
+  /** See OwnerRun. */
+  readonly unfilled?: readonly string[];
 }

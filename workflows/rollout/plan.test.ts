@@ -56,6 +56,50 @@ describe('planOwner', () => {
     return { name, uid: name, resourceVersion: '1', set: 'pool-1', failed: false, ...traits };
   }
 
+  describe('of unhealthy machines', () => {
+    const asking = ['a', 'b', 'c'].map((name) => ({
+      name,
+      uid: name,
+      resourceVersion: '1',
+      set: 'pool-1',
+      askedAt: '',
+    }));
+    const planned = (most: number, replacing: number) => {
+      const view = { ...owner, health: { asking: 3, replacing } };
+      const health = { most, asking, unfilled: [] };
+      return planOwner({ view, candidates: [], pendingCreations: [], health }, (name) => name).replace;
+    };
+
+    it('replaces as many as may be replaced at once, those under way included', () => {
+      expect(planned(1, 0)).toEqual(asking.slice(0, 1));
+      expect(planned(2, 1)).toEqual(asking.slice(0, 1));
+      expect(planned(1, 1)).toBeUndefined();
+      expect(planned(1, 2)).toBeUndefined();
+      expect(planned(9, 0)).toEqual(asking);
+    });
+
+    it('is worth a step while one asks, and needs one', () => {
+      const view = { ...owner, health: { asking: 1, replacing: 1 } };
+      expect(isWorthAStep(view)).toBe(true);
+      expect(ownerNeeds(view)).toEqual(['unhealthy']);
+      expect(ownerNeeds({ ...owner, health: { asking: 0, replacing: 1 } })).toEqual([]);
+    });
+
+    it('makes the first new machines in place of those that are gone', () => {
+      const view = {
+        ...owner,
+        health: { asking: 0, replacing: 1 },
+        sets: [{ ...set, total: 1, active: 1, available: 1 }],
+      };
+      const health = { most: 1, asking: [], unfilled: ['gone'] };
+      const plan = planOwner({ view, candidates: [], pendingCreations: [], health }, (name) => `${name}-${next++}`);
+      expect(plan.create.map(({ names, replaces }) => ({ names, replaces }))).toEqual([
+        { names: ['pool-1-1', 'pool-1-2'], replaces: { 'pool-1-1': 'gone' } },
+      ]);
+    });
+    let next = 1;
+  });
+
   describe('of settings that the template has by now', () => {
     const behind = [{ set: 'pool-1', name: 'm', uid: 'u' }];
 

@@ -3,6 +3,7 @@
  * watchers that wake the workflow.
  */
 import type {
+  Asking,
   Candidate,
   OwnerPlan,
   OwnerSnapshot,
@@ -32,7 +33,7 @@ export type NewName = (prefix: string) => string;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, pendingCreations, machinesBehind }: OwnerSnapshot,
+  { view, candidates, pendingCreations, machinesBehind, health }: OwnerSnapshot,
   newName: NewName,
   isLate = false,
 ): OwnerPlan {
@@ -41,13 +42,15 @@ export function planOwner(
 
   const desired = desiredReplicas(view);
   const report = reportOf(view, isLate);
+  const replace = planReplacements(view, health);
   return {
     ...emptyPlan(view, desired),
     addFinalizers: ownerNeeds(view).includes('finalizer'),
     ...(isSetMissing(view) && { createSet: { ...newSetFor(view), replicas: desired.get('') ?? 0 } }),
     scale: planScale(view, desired, pendingCreations),
-    create: planCreation(view, desired, pendingCreations, newName),
+    create: withPredecessors(planCreation(view, desired, pendingCreations, newName), health?.unfilled),
     remove: planRemoval(view, candidates),
+    ...(replace.length > 0 && { replace }),
     ...(machinesBehind && machinesBehind.length > 0 && { settings: machinesBehind }),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
@@ -73,8 +76,10 @@ function emptyPlan(view: OwnerView, desired: ReadonlyMap<string, number>): Owner
 
 /** Whether a plan changes nothing. */
 export function isEmpty(plan: OwnerPlan): boolean {
-  const { addFinalizers, createSet, scale, create, remove, settings = [], releaseSets, release, report } = plan;
-  const isIdle = scale.length + create.length + remove.length + settings.length + releaseSets.length === 0;
+  const { addFinalizers, createSet, scale, create, remove, replace = [], settings = [], releaseSets } = plan;
+  const { release, report } = plan;
+  const changes = [scale, create, remove, replace, settings, releaseSets];
+  const isIdle = changes.every(({ length }) => length === 0);
   return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
 }
 
@@ -87,7 +92,8 @@ export function isEmpty(plan: OwnerPlan): boolean {
 export function isWorthAStep(view: OwnerView, isLate = false): boolean {
   const plan = planOwner({ view, candidates: [], pendingCreations: [] }, (prefix) => prefix, isLate);
   const areBehind = view.sets.some(({ machinesBehind = 0, deleting }) => machinesBehind > 0 && !deleting);
-  return hasExcess(view) || areBehind || ownerNeeds(view).length === 0 || !isEmpty(plan);
+  const isAsked = (view.health?.asking ?? 0) > 0;
+  return hasExcess(view) || areBehind || isAsked || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
 
 function newSetFor({ template }: OwnerView) {
@@ -151,6 +157,24 @@ function planCreation(
     create.push({ set: set.name, uid: set.uid, id, names, ...(pending && { continues: pending.id }) });
   }
   return create;
+}
+
+/** The unhealthy machines whose replacement begins now: the longest unhealthy first, as many as may be replaced at once. */
+function planReplacements({ health: seen }: OwnerView, health: OwnerSnapshot['health']): readonly Asking[] {
+  if (health === undefined) return [];
+  return health.asking.slice(0, Math.max(0, health.most - (seen?.replacing ?? 0)));
+}
+
+/** Each of the first new machines is made in place of an unhealthy one that has none yet. */
+function withPredecessors(creations: readonly PlannedCreation[], unfilled: readonly string[] = []): PlannedCreation[] {
+  const rest = [...unfilled];
+  return creations.map((creation) => {
+    const pairs = creation.names.flatMap((name) => {
+      const predecessor = rest.shift();
+      return predecessor === undefined ? [] : [[name, predecessor] as const];
+    });
+    return pairs.length === 0 ? creation : { ...creation, replaces: Object.fromEntries(pairs) };
+  });
 }
 
 /** All Failed machines; besides those, the excess of each set in the order of the candidates. */

@@ -16,7 +16,7 @@ const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, Search
 /** Describes a run by its newest reading. */
 export function report(run: OwnerRun, view: OwnerView, doing: string): void {
   const { clock, blockedBy, description } = run;
-  const { failedRun } = description;
+  const { failedRun, outage } = description;
   const waitsFor = waitsOf(view);
   run.description = {
     doing,
@@ -29,10 +29,18 @@ export function report(run: OwnerRun, view: OwnerView, doing: string): void {
       available: sumOf(view.sets, (set) => set.available),
     },
     ...(waitsFor !== undefined && { waitsFor }),
+    ...(outage !== undefined && view.health?.asking && { outage }),
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + run.deadlineMs) }),
     ...(blockedBy && { blockedOn: blockedBy.blockedOn, blockedBy }),
     ...(failedRun && { failedRun }),
   };
+  setCurrentDetails(toMarkdown(run.description));
+}
+
+/** Shows what keeps unhealthy machines from being replaced; undefined: nothing does. */
+export function showOutage(run: OwnerRun, outage: string | undefined): void {
+  const { outage: _, ...rest } = run.description;
+  run.description = outage === undefined ? rest : { ...rest, outage };
   setCurrentDetails(toMarkdown(run.description));
 }
 
@@ -85,7 +93,7 @@ export function doingOf({ problem, paused, deleting, orphans }: OwnerView, isIdl
 
 /** The description as Markdown. */
 export function toMarkdown(description: OwnerDescription): string {
-  const { doing, since, needs, replicas, waitsFor, progressAt, deadline } = description;
+  const { doing, since, needs, replicas, waitsFor, outage, progressAt, deadline } = description;
   const { blockedOn, blockedBy, lastError, failedRun } = description;
   const { desired, total, active, available } = replicas;
   const lines = [
@@ -94,6 +102,10 @@ export function toMarkdown(description: OwnerDescription): string {
     `- **Machines**: ${desired} desired, ${total} existing, ${active} active, ${available} available`,
   ];
   if (waitsFor !== undefined) lines.push(`- **Waiting for**: ${waitsFor}`);
+  if (outage !== undefined)
+    lines.push(
+      `- **Not replacing**: ${outage}: that looks like an outage, and no unhealthy machine is replaced meanwhile`,
+    );
   if (progressAt !== undefined && deadline !== undefined) {
     lines.push(`- **Progress**: last at ${progressAt}; deadline ${deadline}`);
   }

@@ -5,6 +5,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { OwnerActivities } from '../../activities/owner/index.ts';
+import type { StepResult } from '../../activities/owner/step.ts';
 import type { OwnerPlan, OwnerReading, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { setUpWorkers } from '../../test/support/shared-workers.ts';
@@ -56,6 +57,8 @@ const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, Search
 /** What the activities answer, and what they were asked. */
 let view: OwnerView | undefined;
 let pendingCreations: OwnerReading['pendingCreations'];
+let candidates: OwnerReading['candidates'];
+let health: OwnerReading['health'];
 let observe: () => void;
 const blockedBy: RolloutBlockers = {
   count: 2,
@@ -66,6 +69,7 @@ const blockedBy: RolloutBlockers = {
   blockedOn: 'CloudCapacity',
 };
 let act: (plan: OwnerPlan) => void;
+let result: StepResult;
 let beforeHoldups: () => Promise<void>;
 let readings: number;
 let plans: OwnerPlan[];
@@ -78,7 +82,8 @@ const activities: OwnerActivities = {
   observeOwner: async (): Promise<OwnerReading | null> => {
     readings += 1;
     observe();
-    return view === undefined ? null : { view, candidates: [], pendingCreations, reader: 'this worker' };
+    if (view === undefined) return null;
+    return { view, candidates, pendingCreations, ...(health && { health }), reader: 'this worker' };
   },
   listBlockers: async () => {
     await beforeHoldups();
@@ -87,13 +92,17 @@ const activities: OwnerActivities = {
   actOnOwner: async (_ref, _kind, plan) => {
     plans.push(plan);
     act(plan);
+    return result;
   },
 };
 
 beforeEach(() => {
   readings = 0;
   plans = [];
+  result = {};
   pendingCreations = [];
+  candidates = [];
+  health = undefined;
   act = () => undefined;
   observe = () => undefined;
   beforeHoldups = async () => undefined;
@@ -180,6 +189,41 @@ describe('the workflow of an owner', () => {
     expect(new Set(namesOf(plans[0])).size).toBe(3);
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
+
+  it('makes machines in place of unhealthy ones that it has deleted, and counts these until then', async () => {
+    const asking = [{ name: 'bad', uid: 'bad', resourceVersion: '1', set: 'pool-1', askedAt: '' }];
+    const short = { ...atRest, sets: [{ ...set, total: 2, active: 2, available: 2 }] };
+    const gone = { name: 'old', uid: 'old', resourceVersion: '1', set: 'pool-1', failed: true } as const;
+    candidates = [{ ...gone, isOfReplacement: true }];
+    act = () => {
+      result = readings === 1 ? { replaced: ['old'] } : {};
+      candidates = [];
+      health = readings === 1 ? { most: 1, asking, unfilled: [] } : undefined;
+      view = readings === 1 ? { ...short, health: { asking: 1, replacing: 0 } } : atRest;
+    };
+    await start({ ...atRest, sets: [{ ...set, failed: 1 }] });
+    await handle.result();
+    expect(plans[1]?.replace).toBeUndefined();
+    const [name = ''] = namesOf(plans[1]);
+    expect(plans[1]?.create[0]?.replaces).toEqual({ [name]: 'old' });
+  });
+
+  it('looks again and again whether an outage is over that keeps unhealthy machines', async () => {
+    const asking = [{ name: 'bad', uid: 'bad', resourceVersion: '1', set: 'pool-1', askedAt: '' }];
+    const sick = { ...atRest, health: { asking: 1, replacing: 0 } };
+    health = { most: 1, asking, unfilled: [] };
+    result = { outage: '5 of 8 Nodes in the cluster are unhealthy' };
+    await start(sick);
+    await eventually(async () => (await handle.query(describeOwnerQuery)).outage === result.outage);
+    await eventually(() => plans.length === 2);
+    act = () => {
+      view = atRest;
+      health = undefined;
+      result = {};
+    };
+    await handle.result();
+    expect(plans.map(({ replace }) => replace)).toEqual([asking, asking, asking]);
+  }, 60_000);
 
   it('[invariant 5 partly] plans again what a step has left undone, and never does it later', async () => {
     act = () => {

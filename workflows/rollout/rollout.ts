@@ -24,8 +24,8 @@ import { afterOutage, isReportedLate, tickForward } from './clock.ts';
 import { checkDeadline, watchDeadline } from './deadline.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
-import { doingOf, report, reportError } from './report.ts';
-import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations } from './state.ts';
+import { doingOf, report, reportError, showOutage } from './report.ts';
+import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
 /**
  * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
@@ -44,12 +44,15 @@ function stateOfLateRun(): RolloutState | undefined {
 }
 
 /** Workflow type `machineSet`: the same for a MachineSet that no deployment owns. */
-export async function machineSet(ref: ObjectRef): Promise<void> {
-  await runOwner(ref, 'MachineSet');
+export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise<void> {
+  await runOwner(ref, 'MachineSet', before);
 }
 
 /** Steps start this far apart, so that one step handles all changes in between. */
 const stepPauseMs = 300;
+
+/** How often an owner looks whether an outage is over that keeps unhealthy machines from being replaced, ms. */
+const outagePauseMs = 10_000;
 
 /** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
 const maxReadingAgeMs = 60_000;
@@ -73,6 +76,7 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
+    if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), outagePauseMs);
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       await condition(() => run.refreshNow || asksForStep(run) || isLong());
@@ -110,8 +114,8 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. */
-type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'requestFailed' | 'waiting';
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. */
+type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'held' | 'requestFailed' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
 async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<StepOutcome> {
@@ -131,13 +135,21 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     run.hash ??= view.template.hash;
     if (run.hash !== view.template.hash) return 'replaced';
     await checkDeadline(run, view);
-    const plan = planOwner(withOwnCreations(run, reading), newName, isReportedLate(run.clock, view));
+    const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
+    if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
+    const known = withOwnReplacements(run, withOwnCreations(run, reading));
+    const plan = planOwner(known, newName, isReportedLate(run.clock, view));
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 ? 'done' : 'waiting';
     for (const { set, id } of plan.create) run.planned.set(set, id);
-    await actOnOwner(ref, kind, plan);
-    for (const { set, id } of plan.create) run.created.set(set, id);
-    return 'acted';
+    const { outage, replaced = [] } = (await actOnOwner(ref, kind, plan)) ?? {};
+    for (const { set, id, replaces = {} } of plan.create) {
+      run.created.set(set, id);
+      for (const name of Object.values(replaces)) run.unfilled.delete(name);
+    }
+    for (const name of replaced) run.unfilled.add(name);
+    showOutage(run, outage);
+    return outage === undefined ? 'acted' : 'held';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);

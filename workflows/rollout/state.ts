@@ -23,6 +23,8 @@ export interface OwnerRun {
   readonly created: Map<string, string>;
   /** By set, the id of the last creation that this run has planned. */
   readonly planned: Map<string, string>;
+  /** Machines of replacements that this run has deleted, and in whose place none was made yet: they may be gone. */
+  readonly unfilled: Set<string>;
   /** Steps in a row in which a request failed. */
   failuresInARow: number;
   /** Only while a rollout is under way. */
@@ -46,6 +48,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     nextStepMs: 0,
     created: new Map(),
     planned: new Map(),
+    unfilled: new Set(before?.unfilled),
     failuresInARow: 0,
     clock: before?.clock,
     deadlineMs: 0,
@@ -62,8 +65,13 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
 }
 
 /** What the next run continues with. */
-export function toRolloutState({ clock, blockedBy }: OwnerRun): RolloutState | undefined {
-  return clock && { clock, ...(blockedBy !== undefined && { blockedBy }) };
+export function toRolloutState({ clock, blockedBy, unfilled }: OwnerRun): RolloutState | undefined {
+  if (clock === undefined && unfilled.size === 0) return undefined;
+  return {
+    ...(clock && { clock }),
+    ...(blockedBy !== undefined && { blockedBy }),
+    ...(unfilled.size > 0 && { unfilled: [...unfilled] }),
+  };
 }
 
 /**
@@ -80,4 +88,20 @@ export function withOwnCreations(
     ...(planned.get(pending.set) === pending.id && { isOwn: true as const }),
   }));
   return { ...reading, pendingCreations };
+}
+
+/**
+ * A reading with what the run knows of replacements: machines that it has deleted may be gone without a trace.
+ */
+export function withOwnReplacements({ unfilled }: Pick<OwnerRun, 'unfilled'>, reading: OwnerSnapshot): OwnerSnapshot {
+  const { view, health } = reading;
+  const gone = [...unfilled].filter((name) => !health?.unfilled.includes(name));
+  if (gone.length === 0) return reading;
+  const { most = 0, asking = [], unfilled: seen = [] } = health ?? {};
+  const { asking: askingNow = 0, replacing = 0 } = view.health ?? {};
+  return {
+    ...reading,
+    view: { ...view, health: { asking: askingNow, replacing: replacing + gone.length } },
+    health: { most, asking, unfilled: [...gone, ...seen] },
+  };
 }

@@ -1,11 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MachineLimits } from '../../model/machine.ts';
+import { names } from '../../names.ts';
 import { annotations, finalizers, labels } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 import { toMachineSnapshot } from './snapshot.ts';
 
 const defaults: MachineLimits = {
   creationSeconds: 1200,
+  healthSeconds: 600,
   drainSeconds: 7200,
   maxEvictRetries: 360,
   nodeConditions: ['DiskPressure'],
@@ -34,6 +36,7 @@ describe('toMachineSnapshot', () => {
       stage: 'new',
       source: '',
       problem: 'spec.class.kind is empty: set it to MachineClass',
+      alone: true,
       onNodeDeleted: 'deleteMachine',
     });
   });
@@ -51,17 +54,21 @@ describe('toMachineSnapshot', () => {
           [labels.forceDeletion]: 'True',
         },
         annotations: { [annotations.priority]: '3' },
+        ownerReferences: [
+          { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineSet', name: 's', uid: 's', controller: true },
+        ],
       },
       spec: {
         class: { kind: 'MachineClass', name: 'small' },
         providerID: 'simulated://1',
         creationTimeout: '90s',
+        healthTimeout: '2m',
         drainTimeout: '1h30m',
         maxEvictRetries: 7,
         nodeConditions: 'DiskPressure, Other',
       },
       status: {
-        currentStatus: { phase: 'Terminating' },
+        currentStatus: { phase: 'Terminating', lastUpdateTime: '2026-08-19T11:00:01Z' },
         conditions: [{ type: 'Ready', status: 'True', lastHeartbeatTime: '2026-08-19T10:30:00Z', message: 'well' }],
         lastKnownState: 'state',
       },
@@ -77,6 +84,7 @@ describe('toMachineSnapshot', () => {
       deletingSince: '2026-08-19T11:00:00Z',
       phase: 'Terminating',
       stage: 'deleting',
+      stageSince: '2026-08-19T11:00:01Z',
       source: 'small',
       onNodeDeleted: 'deleteMachine',
       providerID: 'simulated://1',
@@ -86,6 +94,7 @@ describe('toMachineSnapshot', () => {
       forceDeletion: true,
       limits: {
         creationSeconds: 90,
+        healthSeconds: 120,
         drainSeconds: 5400,
         maxEvictRetries: 7,
         nodeConditions: ['DiskPressure', 'Other'],
@@ -119,6 +128,28 @@ describe('toMachineSnapshot', () => {
 
   it('takes the default for a timeout that cannot be read', () => {
     expect(toMachineSnapshot({ metadata, spec: { creationTimeout: 'soon' } }, defaults).limits).toEqual(defaults);
+  });
+
+  it('has no health timeout where that is switched off', () => {
+    const spec = { healthTimeout: '2m', disableHealthTimeout: true };
+    expect(toMachineSnapshot({ metadata, spec }, defaults).limits.healthSeconds).toBeUndefined();
+  });
+
+  it('asks to be replaced only while it is Unknown and its health check has Failed', () => {
+    const askedAt = '2026-08-19T10:20:00Z';
+    const requestOf = (phase: string, state: string, annotated?: string) => {
+      const currentStatus = { phase, lastUpdateTime: '2026-08-19T10:10:00Z' };
+      const lastOperation = { type: 'HealthCheck', state, lastUpdateTime: askedAt };
+      const ofOwner = annotated === undefined ? {} : { annotations: { [names.replace]: annotated } };
+      const machine: Machine = { metadata: { ...metadata, ...ofOwner }, status: { currentStatus, lastOperation } };
+      return toMachineSnapshot(machine, defaults).request;
+    };
+    const request = { askedAt, unhealthySince: '2026-08-19T10:10:00Z', isGranted: false };
+    expect(requestOf('Unknown', 'Failed')).toEqual(request);
+    expect(requestOf('Unknown', 'Failed', '2026-08-19T10:15:00Z')).toEqual(request);
+    expect(requestOf('Unknown', 'Failed', askedAt)).toEqual({ ...request, isGranted: true });
+    expect(requestOf('Unknown', 'Processing', askedAt)).toBeUndefined();
+    expect(requestOf('Failed', 'Failed', askedAt)).toBeUndefined();
   });
 
   it('keeps durations between nothing and a year, so that none of them stops a workflow', () => {

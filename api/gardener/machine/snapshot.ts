@@ -1,6 +1,7 @@
 /** What a Machine means to the engine. */
 import { parseDuration } from '../../duration.ts';
-import type { MachineLimits, MachineSnapshot, MachineStage } from '../../model/machine.ts';
+import type { MachineLimits, MachineSnapshot, MachineStage, ReplacementRequest } from '../../model/machine.ts';
+import { names } from '../../names.ts';
 import { toStatuses } from '../../node.ts';
 import { annotations, finalizers, labels, type MachinePhase, phases } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
@@ -12,6 +13,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
   const deployment = metadata.labels?.[labels.name];
   const revision = metadata.labels?.[labels.templateHash];
   const own = metadata.finalizers ?? [];
+  const request = requestOf(machine);
   return {
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
@@ -22,6 +24,9 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...(metadata.deletionTimestamp !== undefined && { deletingSince: metadata.deletionTimestamp }),
     phase: toPhase(status?.currentStatus?.phase),
     stage: stages[toPhase(status?.currentStatus?.phase)],
+    ...(status?.currentStatus?.lastUpdateTime && { stageSince: status.currentStatus.lastUpdateTime }),
+    ...(request !== undefined && { request }),
+    ...(!isOwned(machine) && { alone: true as const }),
     ...(spec?.providerID && { providerID: spec.providerID }),
     ...(nodeName && { nodeName }),
     ...(deployment && { deployment }),
@@ -31,6 +36,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
       creationSeconds: secondsOr(defaults.creationSeconds, spec?.creationTimeout),
       drainSeconds: secondsOr(defaults.drainSeconds, spec?.drainTimeout),
       maxEvictRetries: Math.max(spec?.maxEvictRetries ?? defaults.maxEvictRetries, 0),
+      ...healthTimeoutOf(machine, defaults),
       nodeConditions: spec?.nodeConditions?.split(',').map((type) => type.trim()) ?? defaults.nodeConditions,
     },
     conditions: toStatuses(status?.conditions),
@@ -61,6 +67,27 @@ export const stages: Readonly<Record<MachinePhase, MachineStage>> = {
   InPlaceUpdateSuccessful: 'updating',
   InPlaceUpdateFailed: 'updating',
 };
+
+/**
+ * What an Unknown machine asks of its owner: its status says that the health check has Failed, which MCM writes with
+ * another phase only. The owner's decision names the time of that status.
+ */
+export function requestOf({ metadata, status }: Machine): ReplacementRequest | undefined {
+  const { currentStatus, lastOperation } = status ?? {};
+  const { type, state, lastUpdateTime: askedAt = '' } = lastOperation ?? {};
+  if (currentStatus?.phase !== 'Unknown' || type !== 'HealthCheck' || state !== 'Failed') return undefined;
+  const isGranted = askedAt !== '' && metadata.annotations?.[names.replace] === askedAt;
+  return { askedAt, unhealthySince: currentStatus.lastUpdateTime ?? '', isGranted };
+}
+
+function isOwned({ metadata }: Machine): boolean {
+  return metadata.ownerReferences?.some(({ controller, kind }) => controller && kind === 'MachineSet') === true;
+}
+
+function healthTimeoutOf({ spec }: Machine, defaults: MachineLimits): Pick<MachineLimits, 'healthSeconds'> {
+  const healthSeconds = secondsOr(defaults.healthSeconds, spec?.healthTimeout);
+  return spec?.disableHealthTimeout || healthSeconds === undefined ? {} : { healthSeconds };
+}
 
 function problemOf({ metadata: { name }, spec }: Machine): { problem?: string } {
   const problem = nameProblem(name) ?? classReferenceProblem(spec?.class);
@@ -102,7 +129,7 @@ function isGoTrue(value: string | undefined): boolean {
 }
 
 /** Seconds from 0 to a year, which is as good as never and fits any timer. */
-function secondsOr(fallback: number, duration: string | undefined): number {
+function secondsOr<T extends number | undefined>(fallback: T, duration: string | undefined): number | T {
   if (duration === undefined) return fallback;
   try {
     return Math.min(Math.max(parseDuration(duration), 0), 365 * 24 * 3600);

@@ -35,10 +35,14 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
   const lastFailedRun =
     failedRun && `at ${failedRun.at} (${failedRun.reason}: ${failedRun.message}); a new run took over`;
   if ('replicas' in description) {
-    const { needs, progressAt, deadline, blockedOn } = description;
+    const { needs, outage, progressAt, deadline, blockedOn } = description;
     return [
       ['Doing', `${doing}, since ${since}`],
       ['To do', toTasks(needs)],
+      [
+        'Not replacing',
+        outage && `${outage}: that looks like an outage, and no unhealthy machine is replaced meanwhile`,
+      ],
       ['Progress', progressAt && `last at ${progressAt}; late after ${deadline}`],
       ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
       ['Last error', error],

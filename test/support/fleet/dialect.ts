@@ -151,6 +151,7 @@ const owner: OwnerDialect = {
       const { code, message = '' } = status?.error ?? {};
       return { ...(code !== undefined && { code }), text: message };
     },
+    requestOf: () => undefined,
     isPreserved: () => false,
     isMarked: () => false,
     deletionRank: () => [],

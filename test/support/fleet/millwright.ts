@@ -32,6 +32,7 @@ export async function startFleet() {
   const workers = await startWorkers({
     ...{ connection, namespace: 'default', installation: namespace, control, target, defaults, providers: [] },
     ...{ maxCachedWorkflows: 2_000, bootstrapTokenExtraGroups: '', logger },
+    ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
     sweep: {
       ...{ confirmAfterSeconds: 1, minimumAgeSeconds: 1 },
       ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },

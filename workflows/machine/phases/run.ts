@@ -3,7 +3,7 @@ import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { interruptedFacts, isOutdated, syncNode, unhealthyConditions } from '../node.ts';
+import { interruptedFacts, isOutdated, syncNode } from '../node.ts';
 import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
@@ -11,6 +11,7 @@ import type { Facts } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { endCreation } from './join.ts';
+import { nodeText, watching, watchUnhealthy } from './unhealthy.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
 export async function run(state: MachineState): Promise<PhaseOutcome> {
@@ -22,10 +23,11 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     node.state !== 'present' ||
     (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
   if (stage === machine.stage && isInStep) {
-    showWait(state, watching(state, stage));
-    return waitFor(state.shortRunAtMs === undefined ? undefined : state.shortRunAtMs - Date.now());
+    if (stage === 'unhealthy') return orShortRun(state, await watchUnhealthy(state));
+    showWait(state, activityOf(state, stage));
+    return orShortRun(state, waitFor());
   }
-  show(state, watching(state, stage)); // before it is written: what is shown changes once
+  show(state, activityOf(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
   return again; // what was just read may say something else
 }
@@ -45,21 +47,17 @@ async function markInterruption(state: MachineState): Promise<void> {
   );
 }
 
-function watching(state: MachineState, stage: MachineStage): Activity {
-  if (stage !== 'unhealthy') return { doing: stage === 'failed' ? 'waiting to be replaced' : 'running' };
-  const { providerID } = state.machine;
-  return {
-    doing: 'watching an unhealthy node',
-    waitingFor: `node ${nodeText(state)} to become healthy`,
-    blockedOn: 'NodeHealth',
-    unblock: `See in the cloud whether VM ${providerID} is there and runs. Delete the Machine to have another one.`,
-  };
+function activityOf(state: MachineState, stage: MachineStage): Activity {
+  if (stage === 'unhealthy') return watching(state);
+  if (stage !== 'failed') return { doing: 'running' };
+  const nobody = 'No MachineSet owns this Machine, so nobody replaces it: delete it.';
+  return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
 }
 
-/** Name of the Node, and what is wrong with it as far as anybody can see. */
-function nodeText({ machine, node }: MachineState): string {
-  if (node.state === 'present') return `${node.name} (${unhealthyConditions(node, machine.limits)})`;
-  return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
+/** The same wait, which also ends when a run with a short history is to start. */
+function orShortRun({ shortRunAtMs }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
+  if (outcome.kind !== 'wait' || shortRunAtMs === undefined) return outcome;
+  return waitFor(Math.min(outcome.timeoutMs ?? Number.POSITIVE_INFINITY, shortRunAtMs - Date.now()));
 }
 
 function stageChange(state: MachineState, stage: MachineStage): Facts {

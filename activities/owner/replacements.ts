@@ -1,0 +1,62 @@
+/** Begins to replace unhealthy machines, unless too many Nodes went bad together. */
+import { isHealthy } from '../../api/attention.ts';
+import { dialectOf } from '../../api/dialects.ts';
+import type { Asking } from '../../api/model/owner.ts';
+import { names } from '../../api/names.ts';
+import { isOfAnother, toStatuses } from '../../api/node.ts';
+import type { KubeObject } from '../../api/objects.ts';
+import { nodes } from '../../kube/core.ts';
+import { update } from '../../kube/update.ts';
+import { recordOn } from './report.ts';
+import { inBatches, type Owner, type Step } from './step.ts';
+
+/**
+ * Writes on each machine that the plan names that it is replaced, unless it or its Node is well by now. Answers which
+ * outage keeps one of them, if any does. Throws while the cluster of the Nodes does not answer.
+ */
+export async function beginReplacements(step: Step, owner: Owner): Promise<string | undefined> {
+  let outage: string | undefined;
+  await inBatches(step, step.plan.replace ?? [], async (asking) => {
+    outage = (await beginReplacement(step, asking, owner)) ?? outage;
+  });
+  if (outage !== undefined) {
+    const note = 'Too many Nodes are unhealthy together: no unhealthy machine is replaced until that is over';
+    record(step, owner, 'ReplacementHeld', note);
+  }
+  return outage;
+}
+
+async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owner: Owner): Promise<string | undefined> {
+  const { deps, api, ref } = step;
+  const { control, target, findOutage, defaults } = deps;
+  const { requestOf } = api.owner.machines;
+  const key = { namespace: ref.namespace, name, uid };
+  const isAsking = (live: KubeObject) => live.metadata.uid === uid && requestOf(live)?.askedAt === askedAt;
+
+  const machine = await control.find(api.kinds.machine, key);
+  if (machine === undefined || !isAsking(machine)) return undefined;
+  const { nodeName, providerID, limits } = dialectOf(ref.dialect).machine.toSnapshot(machine, defaults);
+  const node = nodeName === undefined ? undefined : await target.find(nodes, { name: nodeName });
+  const isOwn = node !== undefined && !isOfAnother(node, providerID);
+  const conditions = isOwn ? toStatuses(node.status?.conditions) : {};
+  if (isHealthy({ conditions }, limits.nodeConditions)) return undefined; // its workflow is about to see that
+  const outage = await findOutage(isOwn ? node : undefined);
+  if (outage !== undefined) return outage;
+
+  const decide = (live: KubeObject) =>
+    isAsking(live) ? { metadata: { annotations: { [names.replace]: askedAt } } } : undefined;
+  if ((await update(control, api.kinds.machine, key, decide)) === undefined) return undefined;
+  const since = requestOf(machine)?.unhealthySince;
+  record(step, owner, 'ReplacingMachine', `Replacing machine ${name}: its Node is unhealthy since ${since}`);
+  return undefined;
+}
+
+function record(
+  { deps, deployments, sets }: Step,
+  { deployment, set }: Owner,
+  reason: 'ReplacingMachine' | 'ReplacementHeld',
+  note: string,
+): void {
+  if (deployment === undefined) recordOn(deps.events, sets, set, reason, note);
+  else recordOn(deps.events, deployments, deployment, reason, note);
+}

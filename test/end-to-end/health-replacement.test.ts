@@ -1,0 +1,240 @@
+/** Machines whose Nodes stay unhealthy: when they are replaced, how many at once, and when none is. */
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { labels } from '../../api/gardener/names.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
+import { events, nodes } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { startReflector } from '../../kube/reflector.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { recordingLogger } from '../support/kube.ts';
+import { reportCondition } from '../support/node-conditions.ts';
+import { refOf } from '../support/refs.ts';
+import { until } from '../support/until.ts';
+
+describe('a machine that is unhealthy for longer than its health timeout', () => {
+  let millwright: Installation;
+  afterEach(async () => {
+    await millwright?.stop();
+  });
+
+  async function start(flags: readonly string[]): Promise<void> {
+    // The kubelets report once and no more, so that what a test writes into a Node stays.
+    const cloud = { statusUpdateMs: 2 ** 31 - 1 };
+    millwright = await startInstallation({ cloud, flags: ['--leader-elect', 'false', ...flags], alone: 'other flags' });
+  }
+
+  /** A deployment whose machines run. Nodes have the names of their machines. */
+  async function pool(name: string, replicas: number, healthTimeout: string): Promise<Machine[]> {
+    await millwright.createDeployment(name, replicas, {
+      template: {
+        metadata: { labels: { [labels.name]: name } },
+        spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout },
+      },
+    });
+    return until(`${name} runs`, () => allRunning(name, replicas), { describe: () => millwright.story() });
+  }
+
+  const machinesOf = async (name: string) =>
+    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
+  const isDeleting = ({ metadata }: Machine) => metadata.deletionTimestamp !== undefined;
+
+  async function allRunning(name: string, count: number): Promise<Machine[] | undefined> {
+    const all = await machinesOf(name);
+    const isDone = all.length === count && all.every((each) => phaseOf(each) === 'Running' && !isDeleting(each));
+    return isDone ? all : undefined;
+  }
+
+  const report = (name: string, status: string) => reportCondition(millwright.target, name, 'Ready', status);
+
+  async function deploymentOf(name: string): Promise<ObjectRef> {
+    return refOf(await millwright.control.get(machineDeployments, { namespace: millwright.namespace, name }));
+  }
+
+  async function eventsOf(name: string, reason: string): Promise<string[]> {
+    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
+    return items.filter((each) => each.regarding.name === name && each.reason === reason).map(({ note }) => note);
+  }
+
+  /** Each change of the machines of a deployment, until it is stopped. */
+  async function watchPool(name: string, onChange: (all: readonly Machine[]) => void) {
+    const watch = startReflector<Machine>({
+      client: millwright.control,
+      resource: machines,
+      namespace: millwright.namespace,
+      labelSelector: `${labels.name}=${name}`,
+      logger: recordingLogger(),
+      onEvent: () => {
+        if (watch.store.synced) onChange(watch.store.list());
+      },
+    });
+    await watch.waitForSync();
+    return watch;
+  }
+
+  it('[mcm 35] [mcm 36] fails and is replaced by its deployment; without a health timeout it stays as it is', async () => {
+    await start([]);
+    millwright.recordAs('health-replacement');
+    const { cloud, control } = millwright;
+    const lasting = await millwright.createMachine('lasting', {
+      class: { kind: 'MachineClass', name: 'small' },
+      healthTimeout: '1s',
+      disableHealthTimeout: true,
+    });
+    await millwright.untilPhase(lasting, 'Running');
+    const [bad, good] = await pool('pool', 2, '3s');
+    if (bad === undefined || good === undefined) throw new Error('there are no machines');
+    const { name } = bad.metadata;
+    const seen: Machine[] = [];
+    const watch = await watchPool('pool', (all) => seen.push(...all.filter(({ metadata }) => metadata.name === name)));
+    try {
+      await report(lasting.name, 'Unknown');
+      await millwright.untilPhase(lasting, 'Unknown');
+      await report(name, 'Unknown');
+      const after = await until(
+        'it was replaced',
+        async () =>
+          (await machinesOf('pool')).some((each) => each.metadata.name === name) ? undefined : allRunning('pool', 2),
+        { timeoutMs: 60_000, describe: () => millwright.story() },
+      );
+      expect(after.map(({ metadata }) => metadata.uid)).toContain(good.metadata.uid);
+      const [made] = after.filter(({ metadata }) => metadata.uid !== good.metadata.uid);
+      expect(made?.metadata.annotations?.[names.replaces]).toBe(name);
+      const [old] = await millwright.vmsOf(refOf(bad));
+      expect(old?.state).toBe('terminated');
+      expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 3 });
+    } finally {
+      await watch.stop();
+    }
+
+    const sinceOf = (phase: string) =>
+      Date.parse(seen.find((each) => phaseOf(each) === phase)?.status?.currentStatus?.lastUpdateTime ?? '');
+    expect(sinceOf('Failed') - sinceOf('Unknown')).toBeGreaterThanOrEqual(3_000);
+    const failed = seen.find((each) => phaseOf(each) === 'Failed');
+    expect(failed?.status?.lastOperation).toMatchObject({
+      type: 'HealthCheck',
+      state: 'Failed',
+      description: `node ${name} (Ready is Unknown) is unhealthy for more than 3 s`,
+    });
+    expect(await eventsOf(name, 'HealthTimeout')).toEqual([failed?.status?.lastOperation?.description]);
+    expect(await eventsOf('pool', 'ReplacingMachine')).toEqual([expect.stringContaining(name)]);
+
+    // It was unhealthy before the other one, with a shorter timeout, and waits for no time to come.
+    expect(phaseOf(await control.get(machines, lasting))).toBe('Unknown');
+    expect((await millwright.describe(lasting)).until).toBeUndefined();
+  }, 180_000);
+
+  it('recovers until then, also when it has asked to be replaced, and then has the whole timeout again', async () => {
+    await start(['--max-health-replacements', '0']);
+    const [machine] = await pool('pool', 1, '2s');
+    const ref = refOf(machine!);
+    const asking = () =>
+      until(
+        'it asks',
+        async () => {
+          const { status } = await millwright.control.get(machines, ref);
+          return status?.lastOperation?.state === 'Failed' ? status : undefined;
+        },
+        { describe: () => millwright.story() },
+      );
+    await report(ref.name, 'False');
+    const first = await asking();
+    expect(first.currentStatus?.phase).toBe('Unknown');
+    const described = await millwright.describe(ref);
+    expect(described).toMatchObject({ doing: 'waiting to be replaced', blockedOn: 'NodeHealth' });
+    expect(described.waitingFor).toBe(
+      `MachineDeployment pool to replace it, or node ${ref.name} (Ready is False) to become healthy`,
+    );
+
+    await report(ref.name, 'True');
+    await millwright.untilPhase(ref, 'Running');
+    await report(ref.name, 'Unknown');
+    await millwright.untilPhase(ref, 'Unknown');
+    const second = await asking();
+    const sinceMs = Date.parse(second.currentStatus?.lastUpdateTime ?? '');
+    expect(Date.parse(second.lastOperation?.lastUpdateTime ?? '') - sinceMs).toBeGreaterThanOrEqual(2_000);
+    expect((await millwright.cloud.stats()).vmsEver).toBe(1);
+  }, 120_000);
+
+  it.each([
+    ['by default', [], 1],
+    ['as configured', ['--max-health-replacements', '50%'], 2],
+  ] as const)(
+    '[mcm 37] is one of at most so many that are replaced at once: %s',
+    async (_, flags, most) => {
+      await start(['--outage-share', '100', ...flags]);
+      const before = await pool('pool', 4, '1s');
+      let worst = 0;
+      const watch = await watchPool('pool', (all) => {
+        const kept = all.filter((each) => !isDeleting(each) && ['Running', 'Unknown'].includes(phaseOf(each) ?? ''));
+        worst = Math.max(worst, before.length - kept.length);
+      });
+      try {
+        await Promise.all(before.map(({ metadata }) => report(metadata.name, 'Unknown')));
+        const old = new Set(before.map(({ metadata }) => metadata.uid));
+        await until(
+          'all of them were replaced',
+          async () => (await allRunning('pool', 4))?.every(({ metadata }) => !old.has(metadata.uid)),
+          { timeoutMs: 120_000, describe: () => millwright.story() },
+        );
+      } finally {
+        await watch.stop();
+      }
+      expect(worst).toBe(most);
+      expect((await millwright.cloud.stats()).vmsEver).toBe(8);
+    },
+    240_000,
+  );
+
+  it('is not replaced while most Nodes of its zone are unhealthy; then only what is still unhealthy', async () => {
+    await start([]);
+    const all = await pool('pool', 4, '1s');
+    const zone = `zone-${millwright.namespace}`;
+    const inZone = mergePatch({ metadata: { labels: { 'topology.kubernetes.io/zone': zone } } });
+    for (const { metadata } of all) await millwright.target.patch(nodes, { name: metadata.name }, inZone);
+    const lost = all.slice(0, 3).map(({ metadata }) => metadata.name);
+    await Promise.all(lost.map((name) => report(name, 'Unknown')));
+
+    const handle = millwright.handleOf(await deploymentOf('pool'), 'MachineDeployment');
+    const outage = `3 of 4 Nodes in zone ${zone} are unhealthy`;
+    await until(
+      'the deployment says so',
+      async () => {
+        const { outage: shown } = await handle.query<{ outage?: string }>('describe').catch(() => ({ outage: '' }));
+        return shown === outage;
+      },
+      { timeoutMs: 60_000, describe: () => millwright.story() },
+    );
+    await until('with an Event', async () => (await eventsOf('pool', 'ReplacementHeld')).length > 0);
+    expect((await machinesOf('pool')).map(({ metadata }) => metadata.uid).sort()).toEqual(
+      all.map(({ metadata }) => metadata.uid).sort(),
+    );
+
+    for (const name of lost.slice(1)) await report(name, 'True');
+    const after = await until(
+      'the one that is left was replaced',
+      async () => {
+        const running = await allRunning('pool', 4);
+        return running?.some(({ metadata }) => metadata.name === lost[0]) === false ? running : undefined;
+      },
+      { timeoutMs: 90_000, describe: () => millwright.story() },
+    );
+    expect(after.filter(({ metadata }) => all.some((each) => each.metadata.uid === metadata.uid))).toHaveLength(3);
+    expect((await millwright.cloud.stats()).vmsEver).toBe(5);
+  }, 180_000);
+
+  it('fails without an owner, too, and says that nobody replaces it', async () => {
+    await start([]);
+    const ref = await millwright.createMachine('alone', {
+      class: { kind: 'MachineClass', name: 'small' },
+      healthTimeout: '1s',
+    });
+    await millwright.untilPhase(ref, 'Running');
+    await report('alone', 'Unknown');
+    await millwright.untilPhase(ref, 'Failed', 60_000);
+    expect((await millwright.describe(ref)).unblock).toMatch(/^No MachineSet owns this Machine/);
+    expect((await millwright.cloud.stats()).vmsNow).toBe(1);
+  }, 120_000);
+});

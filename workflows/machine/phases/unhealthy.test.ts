@@ -1,0 +1,106 @@
+/** A Machine whose Node is unhealthy for longer than its health timeout. */
+import { describe, expect, it } from '@jest/globals';
+import { eventually, setUpMachine } from '../../../test/support/played-machine.ts';
+
+const { cluster, described, observe, startAtRest, touch } = setUpMachine();
+
+const healthSeconds = 2;
+/** Longer than any test. */
+const ever = 3_600_000;
+
+/** Starts a machine at rest whose Node becomes unhealthy then. */
+async function startUnhealthy(): Promise<void> {
+  touch({ limits: { ...cluster.machine.limits, healthSeconds } });
+  await startAtRest();
+  await setReady('Unknown');
+  await eventually(() => cluster.machine.stage === 'unhealthy');
+}
+
+async function setReady(status: string): Promise<void> {
+  if (cluster.node.state !== 'present') throw new Error('it has no Node');
+  const resourceVersion = String(Number(cluster.node.resourceVersion) + 1);
+  cluster.node = { ...cluster.node, resourceVersion, conditions: { Ready: status } };
+  await observe();
+}
+
+const untilAsked = () => eventually(() => cluster.machine.request !== undefined);
+const doing = async () => (await described()).doing;
+
+async function grant(watchedMs: number): Promise<void> {
+  const { request } = cluster.machine;
+  if (request === undefined) throw new Error('it does not ask');
+  touch({ request: { ...request, isGranted: true } });
+  await observe(undefined, watchedMs);
+}
+
+describe('a Machine that is unhealthy for its health timeout', () => {
+  it('asks to be replaced, and fails when its owner has decided so', async () => {
+    await startUnhealthy();
+    expect((await described()).until).toBeDefined();
+    await untilAsked();
+    expect(await doing()).toBe('waiting to be replaced');
+    await observe(undefined, ever);
+    expect(cluster.machine.stage).toBe('unhealthy');
+
+    await grant(ever);
+    await eventually(() => cluster.machine.stage === 'failed');
+    expect(cluster.written.at(-1)).toMatchObject({
+      isTimed: false,
+      event: { reason: 'HealthTimeout', note: 'node node-1 (Ready is Unknown) is unhealthy for more than 2 s' },
+    });
+  });
+
+  it('takes its request back when the Nodes were not watched for that long, and asks again after it', async () => {
+    await startUnhealthy();
+    await untilAsked();
+    const { askedAt } = cluster.machine.request!;
+    await grant(0);
+    await eventually(() => cluster.machine.request === undefined);
+    expect(cluster.machine.stage).toBe('unhealthy');
+    expect(await doing()).toBe('watching an unhealthy node');
+
+    await untilAsked();
+    expect(Date.parse(cluster.machine.request!.askedAt)).toBeGreaterThanOrEqual(
+      Date.parse(askedAt) + healthSeconds * 1e3,
+    );
+    expect(cluster.machine.stage).toBe('unhealthy');
+  });
+
+  it('waits for a watcher that can see its Node', async () => {
+    await startUnhealthy();
+    await untilAsked();
+    touch({ request: { ...cluster.machine.request!, isGranted: true } });
+    await observe();
+    const before = cluster.steps.length;
+    await described();
+    expect(cluster.steps.slice(before)).toEqual([]);
+    expect(cluster.machine.stage).toBe('unhealthy');
+
+    await observe(undefined, ever);
+    await eventually(() => cluster.machine.stage === 'failed');
+  });
+
+  it('does not fail if its Node turns out to be healthy when it is read', async () => {
+    await startUnhealthy();
+    await untilAsked();
+    cluster.before = (step) => {
+      const { node } = cluster;
+      const isRead = step === 'observeMachine' && node.state === 'present';
+      if (isRead) cluster.node = { ...node, conditions: { Ready: 'True' } };
+    };
+    touch({ request: { ...cluster.machine.request!, isGranted: true } });
+    await observe(undefined, ever);
+    await eventually(() => cluster.machine.stage === 'running');
+    expect(cluster.written.filter(({ stage }) => stage === 'failed')).toEqual([]);
+  });
+
+  it('has no time limit where its health timeout is switched off meanwhile', async () => {
+    await startUnhealthy();
+    await untilAsked();
+    const { healthSeconds: _, ...limits } = cluster.machine.limits;
+    touch({ limits });
+    await observe(undefined, ever);
+    await eventually(() => cluster.machine.request === undefined);
+    expect((await described()).until).toBeUndefined();
+  });
+});

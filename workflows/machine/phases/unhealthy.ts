@@ -1,0 +1,126 @@
+/** Part of phase run: a machine whose Node is unhealthy for longer than its health timeout asks to be replaced. */
+import { stageByNode } from '../../../api/attention.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { unhealthyConditions } from '../node.ts';
+import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
+import { type Activity, showWait } from '../progress.ts';
+import { report } from '../report.ts';
+import { type MachineState, timeIn } from '../state.ts';
+import { refresh, untilAnswered } from '../wait.ts';
+
+/** How often a machine without an owner looks whether an outage is over, ms. */
+const outagePauseMs = 60_000;
+
+/**
+ * Waits for the Node to become healthy until the health timeout. Then the machine asks to be replaced, and fails when its
+ * owner has decided so. Nobody decides for one without an owner: that fails unless many Nodes are unhealthy.
+ */
+export async function watchUnhealthy(state: MachineState): Promise<PhaseOutcome> {
+  const { machine } = state;
+  const { request } = machine;
+  const dueMs = healthDeadlineMs(state);
+  if (Date.now() < dueMs) {
+    if (request !== undefined) return withdraw(state);
+    const isLimited = Number.isFinite(dueMs);
+    showWait(state, { ...watching(state), ...(isLimited && { until: new Date(dueMs).toISOString() }) });
+    return waitFor(isLimited ? dueMs - Date.now() : undefined);
+  }
+  if (request === undefined) return ask(state);
+  const isDecided = machine.alone ?? request.isGranted;
+  if (isDecided && state.heardAskedAt === request.askedAt) return fail(state);
+  showWait(state, waitingForOwner(state));
+  return waitFor();
+}
+
+/** Name of the Node, and what is wrong with it as far as anybody can see. */
+export function nodeText({ machine, node }: MachineState): string {
+  if (node.state === 'present') return `${node.name} (${unhealthyConditions(node, machine.limits)})`;
+  return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
+}
+
+/** What a machine with an unhealthy Node shows. */
+export function watching(state: MachineState): Activity {
+  const { providerID } = state.machine;
+  return {
+    doing: 'watching an unhealthy node',
+    waitingFor: `node ${nodeText(state)} to become healthy`,
+    blockedOn: 'NodeHealth',
+    unblock: `See in the cloud whether VM ${providerID} is there and runs. Delete the Machine to have another one.`,
+  };
+}
+
+function waitingForOwner(state: MachineState): Activity {
+  const { alone, deployment } = state.machine;
+  const owner = deployment === undefined ? 'its MachineSet' : `MachineDeployment ${deployment}`;
+  const decision = alone ? 'the controllers to see its Node' : `${owner} to replace it`;
+  return {
+    ...watching(state),
+    doing: 'waiting to be replaced',
+    waitingFor: `${decision}, or node ${nodeText(state)} to become healthy`,
+    unblock: `\`millwright describe\` of ${owner} says what holds it. Delete the Machine to have another one.`,
+  };
+}
+
+/**
+ * When the machine asks to be replaced, ms since the epoch: a health timeout after it became unhealthy, or after the last
+ * outage. Infinity: never.
+ */
+function healthDeadlineMs({ machine: { stageSince, limits }, outageEndMs }: MachineState): number {
+  if (limits.healthSeconds === undefined) return Number.POSITIVE_INFINITY;
+  const sinceMs = stageSince === undefined ? 0 : Date.parse(stageSince);
+  return Math.max(sinceMs, outageEndMs) + limits.healthSeconds * 1_000;
+}
+
+/** Reads Machine and Node. Answers whether the health timeout has passed by what they are now. */
+async function isOverdue(state: MachineState): Promise<boolean> {
+  await refresh(state);
+  const { machine, node } = state;
+  const isUnhealthy = machine.stage === 'unhealthy' && stageByNode(machine, node) === 'unhealthy';
+  return isUnhealthy && Date.now() >= healthDeadlineMs(state);
+}
+
+async function ask(state: MachineState): Promise<PhaseOutcome> {
+  if (!(await isOverdue(state))) return again;
+  const message = `${lateText(state)}: it asks to be replaced`;
+  await report(state, waitingForOwner(state), {
+    stage: 'unhealthy',
+    step: { kind: 'health', state: 'failed', message },
+  });
+  return again;
+}
+
+/** There was an outage in which nobody could see the Node, or the timeout was changed: the time starts again. */
+async function withdraw(state: MachineState): Promise<PhaseOutcome> {
+  await report(state, watching(state), { stage: 'unhealthy', step: { kind: 'health', state: 'processing' } });
+  return again;
+}
+
+async function fail(state: MachineState): Promise<PhaseOutcome> {
+  if (!(await isOverdue(state))) return again;
+  const { machine, ref } = state;
+  if (machine.alone) {
+    const look = () => kubernetes.viewOutage(ref, machine);
+    const { outage } = await untilAnswered(state, 'looking for an outage', look);
+    if (outage !== null) {
+      const waitingFor = `the end of an outage: ${outage}`;
+      showWait(state, { ...waitingForOwner(state), waitingFor, until: timeIn(outagePauseMs) });
+      return waitFor(outagePauseMs);
+    }
+  }
+  const message = lateText(state);
+  await report(
+    state,
+    { doing: 'waiting to be replaced' },
+    {
+      stage: 'failed',
+      step: { kind: 'health', state: 'failed', message },
+      isTimed: false,
+      event: { reason: 'HealthTimeout', note: message },
+    },
+  );
+  return again;
+}
+
+function lateText(state: MachineState): string {
+  return `node ${nodeText(state)} is unhealthy for more than ${state.machine.limits.healthSeconds} s`;
+}
