@@ -49,6 +49,8 @@ export interface Marks {
   readonly nodeFinalizer: string;
   /** Label on a Node: name of its Machine. */
   readonly nodeMachineLabel: string;
+  /** Annotation on a Node that no Machine has. Left out: such Nodes are left alone. */
+  readonly notManaged?: { readonly key: string; readonly value: string };
   /** Keys of taints with which a Node has not joined yet. */
   readonly startupTaints: readonly string[];
   /** Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has. */

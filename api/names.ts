@@ -36,7 +36,7 @@ export const names = {
   vmInterrupted: `${prefix}vm-interrupted`,
   /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
   source: `${prefix}source`,
-  /** Annotation on such a Secret in the target cluster: `<namespace>/<name>` of the Machine, for people. */
+  /** Annotation on such a Secret in the target cluster, and on a Node: `<namespace>/<name>` of its Machine. */
   machine: `${prefix}machine`,
 } as const;
 

@@ -36,6 +36,8 @@ export interface Controller {
 /** What controllers are made with. Each takes the part that it needs. */
 export interface ControllerContext {
   readonly control: KubeClient;
+  /** Cluster of the Nodes. */
+  readonly target: KubeClient;
   /** Synced before a controller is called, except for Nodes. */
   readonly watches: Watches;
   readonly dialect: Dialect;

@@ -9,6 +9,7 @@ import { type Installation, requestRefresh } from '../temporal/workflows.ts';
 import { type ControllerContext, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
 import { createMachineController } from './machines.ts';
+import { createNodeController } from './nodes.ts';
 import { createOwnerController } from './owners.ts';
 import { createQueue } from './queue.ts';
 import { createInterruptionScheduleController, createSweepScheduleController } from './schedules.ts';
@@ -25,6 +26,7 @@ const controllers = [
   createCountsController,
   createSourceController,
   createSecretController,
+  createNodeController,
   createSourceCheckController,
   createSweepScheduleController,
   createInterruptionScheduleController,

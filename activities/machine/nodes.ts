@@ -67,7 +67,9 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
         const { metadata = {}, spec } = patch ?? {};
         const others = (live.metadata.finalizers ?? []).filter((each) => each !== marks.nodeFinalizer);
         const labels = { ...metadata.labels, [marks.nodeMachineLabel]: ref.name };
-        const marked = isMarked ? metadata : { ...metadata, labels, finalizers: [...others, marks.nodeFinalizer] };
+        const annotations = { ...metadata.annotations, ...machineOf(ref) };
+        const finalizers = [...others, marks.nodeFinalizer];
+        const marked = isMarked ? metadata : { ...metadata, labels, annotations, finalizers };
         return { metadata: marked, ...(spec && { spec }) };
       };
       return update(target, nodes, key, change, localRequest());
@@ -184,9 +186,15 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
   /** Adds the finalizer and the back reference to a Node that is `of` this UID and, if given, this version. */
   async function patchMarks(ref: ObjectRef, name: string, of: object): Promise<Node | null> {
     const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
-    const metadata = { ...of, finalizers: [nodeFinalizer], labels: { [nodeMachineLabel]: ref.name } };
+    const labels = { [nodeMachineLabel]: ref.name };
+    const metadata = { ...of, finalizers: [nodeFinalizer], labels, annotations: machineOf(ref) };
     return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
   }
+}
+
+/** Says which Machine a Node has, for people, and for other installations that see the Node. */
+function machineOf({ namespace, name }: ObjectRef): Record<string, string> {
+  return { [names.machine]: `${namespace}/${name}` };
 }
 
 /** A text as a value of labels and taints. */

@@ -7,7 +7,15 @@ import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
 import { renderUserData } from './machine/user-data.ts';
-import { finalizers, labels, leases, type nodeConditionTypes, taints, type terminatingReasons } from './names.ts';
+import {
+  annotations,
+  finalizers,
+  labels,
+  leases,
+  type nodeConditionTypes,
+  taints,
+  type terminatingReasons,
+} from './names.ts';
 import { ownerDialect } from './owner.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
 
@@ -23,6 +31,7 @@ export const gardener: Dialect = {
     secretFinalizer: finalizers.secret,
     nodeFinalizer: finalizers.node,
     nodeMachineLabel: labels.machineName,
+    notManaged: { key: annotations.notManaged, value: '1' },
     startupTaints: [taints.criticalComponentsNotReady.key],
     terminating: { type: terminating, unhealthy, otherwise },
   },

@@ -14,6 +14,7 @@ export function startControllersHere(
   { namespace, temporal }: Installation,
   access: KubeconfigAccess,
   resyncMs: number,
+  creationSeconds = 1200,
 ): () => Promise<void> {
   const client = testClient(access);
   const controllers = startControllers({
@@ -22,7 +23,7 @@ export function startControllersHere(
     installation: { client: temporal, name: namespace },
     dialect: 'gardener',
     namespace,
-    defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
+    defaults: { creationSeconds, healthSeconds: 600, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     sweepPeriodSeconds: 0,
     interruptionPeriodSeconds: 0,
     leading: Promise.resolve(),

@@ -1,0 +1,63 @@
+/** Marks Nodes that no Machine has: others see that nobody manages them, and our finalizer does not keep them. */
+
+import { isDeepStrictEqual } from 'node:util';
+import { names } from '../api/names.ts';
+import { type Node, nodes } from '../kube/core.ts';
+import { mergePatch } from '../kube/patch.ts';
+import { ignoreGoneOrChanged } from '../kube/update.ts';
+import type { Controller, ControllerContext } from './controller.ts';
+import { byNode, indexesOf } from './watches.ts';
+
+type NodeControllerContext = Pick<ControllerContext, 'target' | 'watches' | 'dialect' | 'namespace' | 'defaults'>;
+
+/**
+ * Keys are names of Nodes. One without a Machine is marked when it is older than the creation timeout: a Machine in creation
+ * may not know its name yet. A Node of another installation, which says so, is left alone.
+ */
+export function createNodeController(context: NodeControllerContext): Controller {
+  const { target, watches, dialect, namespace, defaults } = context;
+  const indexes = indexesOf(dialect, defaults);
+  const { notManaged, nodeFinalizer } = dialect.marks;
+
+  async function handle(name: string): Promise<void> {
+    const node = watches.nodes.get({ name });
+    const areSeen = watches.nodes.reachable && watches.machines.reachable;
+    if (notManaged === undefined || node === undefined || !areSeen || isOfOthers(node)) return;
+    const { resourceVersion, annotations = {}, finalizers = [] } = node.metadata;
+    const isManaged = indexes.nodes[byNode](node).some((key) => watches.machines.has(byNode, key));
+    if (!isManaged && !isOld(node)) return;
+    const { [notManaged.key]: mark } = annotations;
+    const others = finalizers.filter((each) => each !== nodeFinalizer);
+    const wanted = isManaged ? { mark: undefined, finalizers } : { mark: notManaged.value, finalizers: others };
+    if (isDeepStrictEqual(wanted, { mark, finalizers })) return;
+    const change = { annotations: { [notManaged.key]: wanted.mark ?? null }, finalizers: wanted.finalizers };
+    await ignoreGoneOrChanged(() =>
+      target.patch(nodes, { name }, mergePatch({ metadata: { resourceVersion, ...change } })),
+    );
+  }
+
+  function isOfOthers({ metadata: { annotations } }: Node): boolean {
+    const machine = annotations?.[names.machine];
+    return machine !== undefined && !machine.startsWith(`${namespace}/`);
+  }
+
+  function isOld({ metadata }: Node): boolean {
+    return Date.now() > Date.parse(metadata.creationTimestamp) + defaults.creationSeconds * 1_000;
+  }
+
+  const all = () => watches.nodes.list().map(({ metadata }) => metadata.name);
+  return {
+    hears: {
+      nodes: ({ object }) => [object.metadata.name],
+      machines: ({ object }) =>
+        indexes.machines[byNode](object)
+          .flatMap((key) => watches.nodes.byIndex(byNode, key))
+          .map(({ metadata }) => metadata.name),
+    },
+    hearsLists: { nodes: all },
+    delayMs: 1_000, // a Machine that is deleted takes its Node along
+    keys: all,
+    handle,
+    resync: handle,
+  };
+}

@@ -1,0 +1,97 @@
+/** Nodes that no Machine has. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import { names } from '../../api/names.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { type Node, nodes } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { startControllersHere } from '../support/controllers.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
+
+describe('a Node without a Machine', () => {
+  let millwright: Installation;
+  let stopControllers: () => Promise<void> = async () => undefined;
+
+  async function start(): Promise<void> {
+    await millwright.start('worker');
+    const creationSeconds = 5;
+    stopControllers = startControllersHere(millwright, loadKubeconfig(testKubeconfig()), 1_000, creationSeconds);
+  }
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ isStopped: true });
+    await start();
+  }, 120_000);
+  afterAll(async () => {
+    await stopControllers();
+    await millwright?.stop();
+  });
+
+  async function untilNode(name: string, what: string, check: (node: Node) => boolean): Promise<Node> {
+    return until(
+      `node ${name} ${what}`,
+      async () => {
+        const node = await millwright.target.get(nodes, { name });
+        return check(node) ? node : undefined;
+      },
+      { timeoutMs: 60_000, describe: () => millwright.story() },
+    );
+  }
+  const isMarked = ({ metadata }: Node) => metadata.annotations?.[annotations.notManaged] === '1';
+  const isOurs = ({ metadata }: Node) => metadata.finalizers?.includes(finalizers.node) === true;
+
+  it('[mcm 91] is marked and loses our finalizer once it is old, until a Machine appears', async () => {
+    const { control, target, namespace, processes } = millwright;
+    const name = `lone-${namespace}`;
+    const ref = await millwright.createMachine(name);
+    await millwright.untilPhase(ref, 'Running');
+    const machine = await control.get(machines, ref);
+    const before = await untilNode(name, 'is managed', isOurs);
+    expect(before.metadata.annotations?.[names.machine]).toBe(`${namespace}/${name}`);
+
+    // The Machine is lost, and nobody deletes its VM.
+    await stopControllers();
+    await Promise.all(processes.splice(0).map((each) => each.stop()));
+    await millwright.handleOf(ref).terminate();
+    await control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
+    await control.delete(machines, ref);
+    const createdMs = Date.now();
+    const finalizersOf = ['example.com/other', finalizers.node];
+    const others = {
+      name: `others-${namespace}`,
+      annotations: { [names.machine]: 'other/m' },
+      finalizers: finalizersOf,
+    };
+    await target.create(nodes, { metadata: others });
+    await target.create(nodes, { metadata: { name: `young-${namespace}`, finalizers: finalizersOf } });
+    await start();
+
+    const marked = await untilNode(name, 'is marked', isMarked);
+    expect(isOurs(marked)).toBe(false);
+    const young = await untilNode(`young-${namespace}`, 'is marked when it is old', isMarked);
+    expect(Date.now()).toBeGreaterThan(createdMs + 4_000);
+    expect(young.metadata.finalizers).toEqual(['example.com/other']);
+    const left = await target.get(nodes, { name: others.name });
+    expect([isMarked(left), isOurs(left)]).toEqual([false, true]);
+
+    const again = await control.create(machines, {
+      metadata: { namespace, name, labels: { [labels.node]: name }, finalizers: [finalizers.machine] },
+      spec: machine.spec,
+    });
+    const { currentStatus, conditions } = machine.status ?? {};
+    await control.patch(machines, again.metadata, mergePatch({ status: { currentStatus, conditions } }), {
+      subresource: 'status',
+    });
+    const managed = await untilNode(name, 'is managed again', (node) => isOurs(node) && !isMarked(node));
+    expect(managed.metadata.uid).toBe(before.metadata.uid);
+    expect((await millwright.cloud.stats()).vmsEver).toBe(1);
+
+    for (const node of [others.name, `young-${namespace}`]) {
+      await target.patch(nodes, { name: node }, mergePatch({ metadata: { finalizers: null } }));
+      await target.delete(nodes, { name: node });
+    }
+  }, 180_000);
+});
