@@ -26,6 +26,7 @@ export const controllersFlags = [
   ...temporalFlags,
   'machineCreationTimeout',
   'machineHealthTimeout',
+  'resourceExhaustedRetry',
   'machineDrainTimeout',
   'machineMaxEvictRetries',
   'nodeConditions',

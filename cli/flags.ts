@@ -163,6 +163,13 @@ export const flags = {
       'How long the Node of a Machine may be unhealthy, without an outage of its API server in between, until the Machine may be replaced.',
     schema: duration,
   },
+  resourceExhaustedRetry: {
+    value: 'duration',
+    default: '10m',
+    description:
+      'How long a Machine waits after the cloud had no room or no quota for its VM, until it is tried again. A change of the class, its Secrets or the Machine ends the wait.',
+    schema: duration.refine((seconds) => seconds >= 1, 'give at least 1s'),
+  },
   maxHealthReplacements: {
     value: 'number|percent',
     default: '1',

@@ -124,6 +124,35 @@ describe('a deployment from beginning to end', () => {
     expect(order).toEqual([first, marked, unknown, oldest].map(({ metadata }) => metadata.name));
   }, 30_000);
 
+  it('[mcm 98] is scaled down by preserved machines only when no others are left, the earliest expiry first', async () => {
+    const ref = await newDeployment({
+      ...{ replicas: 4, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: '100%' } } },
+    });
+    await settle(ref);
+    const [late, early, marked, plain] = await own();
+    if (!late || !early || !marked || !plain) throw new Error('there are not four machines');
+    for (const machine of await own()) await setPhase(await manage(machine), 'Running');
+    const preserve = async ({ metadata }: Machine, preserveExpiryTime: string) =>
+      client.patch(machines, metadata, mergePatch({ status: { currentStatus: { preserveExpiryTime } } }), {
+        subresource: 'status',
+      });
+    await preserve(late, '2099-01-02T00:00:00Z');
+    await preserve(early, '2099-01-01T00:00:00Z');
+    await setPhase(early, 'Unknown');
+    await annotate(marked, { [annotations.priority]: '1' });
+
+    const order: string[] = [];
+    for (const replicas of [3, 2, 1, 0]) {
+      await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas } }));
+      await settle(ref);
+      for (const machine of (await own()).filter(({ metadata }) => metadata.deletionTimestamp)) {
+        order.push(machine.metadata.name);
+        await finish(machine);
+      }
+    }
+    expect(order).toEqual([marked, plain, early, late].map(({ metadata }) => metadata.name));
+  }, 30_000);
+
   it('[invariant 7] loses exactly the machines that the autoscaler has marked, though another is not available', async () => {
     const ref = await newDeployment({ replicas: 4 });
     await settle(ref);

@@ -13,6 +13,8 @@ export interface MachineLimits {
   readonly maxEvictRetries: number;
   /** From when its Node is unhealthy, or from the end of the last outage, until it may be replaced. Left out: never. */
   readonly healthSeconds?: number;
+  /** From a creation for which the cloud had no room until the next try. Left out: 10 minutes. */
+  readonly noRoomSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
 }

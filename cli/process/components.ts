@@ -143,6 +143,7 @@ function machineLimits(options: Options<(typeof controllersFlags)[number]>): Mac
   return {
     creationSeconds: options.machineCreationTimeout,
     healthSeconds: options.machineHealthTimeout,
+    noRoomSeconds: options.resourceExhaustedRetry,
     drainSeconds: options.machineDrainTimeout,
     maxEvictRetries: options.machineMaxEvictRetries,
     nodeConditions: options.nodeConditions,

@@ -10,10 +10,11 @@ import { startReflector } from '../../kube/reflector.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
+import { isLong } from '../support/long.ts';
 import { reportCondition } from '../support/node-conditions.ts';
 import { until } from '../support/until.ts';
 
-const pools = 80;
+const pools = isLong() ? 80 : 12;
 const healthMs = 10_000;
 
 describe('an outage of the API server of the Nodes', () => {

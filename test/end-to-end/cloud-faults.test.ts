@@ -361,7 +361,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   );
   // Partly: the pause is ten minutes, and cannot be configured.
   it.each(['full', 'used-up'] as const)(
-    '[mcm 25] [mcm 26 partly] has no room (%s), until it has and retryNow is sent',
+    '[mcm 25] has no room (%s), until it has and retryNow is sent',
     expectRefusedUntilRetry,
     120_000,
   );

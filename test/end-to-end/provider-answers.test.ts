@@ -29,7 +29,7 @@ describe('the answer of a provider', () => {
   const vms = new Map<string, PlayedVm>();
 
   beforeAll(async () => {
-    millwright = await startInstallation({ flags: ['--providers', ''] });
+    millwright = await startInstallation({ flags: ['--providers', '', '--resource-exhausted-retry', '4s'] });
     millwright.recordAs('provider-answers');
     await millwright.createClass('played', { provider: 'played' });
     stop = await serveProvider(millwright, 'played', { ensureVm, deleteVm });
@@ -117,6 +117,37 @@ describe('the answer of a provider', () => {
 
     await millwright.untilPhase(ref, 'Running');
     expect(new Set(vm.asked.map(({ token }) => token)).size).toBe(1);
+  }, 120_000);
+
+  it('[mcm 26] ResourceExhausted is asked again after the configured pause and not before, and its code is shown', async () => {
+    const atMs: number[] = [];
+    const { ref, vm } = await play('no-room', async (played) => {
+      atMs.push(Date.now());
+      if (atMs.length < 3) throw ApplicationFailure.nonRetryable('no room', 'ResourceExhausted');
+      await register(played);
+      return running(played);
+    });
+    const refused = await millwright.untilPhase(ref, 'CrashLoopBackOff');
+    expect(refused.status?.lastOperation).toMatchObject({ type: 'Create', errorCode: 'ResourceExhausted' });
+    await millwright.untilPhase(ref, 'Running');
+    const [first = 0, second = 0, third = 0] = atMs;
+    expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(4_000);
+    expect(vm.asked).toHaveLength(3);
+  }, 120_000);
+
+  it('[mcm 29] lastKnownState is kept on the Machine and handed back with each later call, the deletion included', async () => {
+    let calls = 0;
+    const { ref, vm } = await play('state', async (played) => {
+      calls += 1;
+      if (calls === 3) await register(played);
+      return { ...running(played), state: calls < 3 ? 'uninitialized' : 'running', lastKnownState: `state ${calls}` };
+    });
+    const machine = await millwright.untilPhase(ref, 'Running');
+    expect(machine.status?.lastKnownState).toBe('state 3');
+    await remove(ref);
+
+    expect(vm.asked.map(({ lastKnownState }) => lastKnownState)).toEqual([undefined, 'state 1', 'state 2']);
+    expect(vm.deletions.map(({ lastKnownState }) => lastKnownState)).toEqual(['state 3']);
   }, 120_000);
 
   it("[mcm 19] the name of another VM's Node fails the Machine, deletes its VM and leaves that Node alone", async () => {

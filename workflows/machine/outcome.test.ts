@@ -24,8 +24,11 @@ describe('isWrittenRecently', () => {
 });
 
 describe('retryPauseMs', () => {
-  it('waits ten minutes for capacity', () => {
+  it('waits ten minutes for capacity, or as long as configured', () => {
     expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation')).toBe(10 * minute);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation', 4 * second)).toBe(4 * second);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation', 20 * minute)).toBe(20 * minute);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'deletion', 4 * second)).toBe(10 * minute);
   });
 
   it.each(['Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'] as const)(

@@ -41,22 +41,24 @@ const minutes = 60 * seconds;
 const longestPauseMs = 10 * minutes;
 
 /**
- * How long to wait after a failed call to the cloud until the next, ms. A change ends the wait at once. 10 minutes without
+ * How long to wait after a failed call to the cloud until the next, ms. A change ends the wait at once. `noRoomMs` without
  * capacity, 5 s for what is transient and for the set-up of a VM that exists, else 3 minutes when creating and 10 when
  * deleting. Longer where the cloud asks for it.
  */
 export function retryPauseMs(
   { code, retryAfterMs = 0 }: { readonly code: FailureCode; readonly retryAfterMs?: number },
   during: 'creation' | 'deletion',
+  noRoomMs = longestPauseMs,
 ): number {
+  if (during === 'creation' && code === 'ResourceExhausted')
+    return Math.max(noRoomMs, Math.min(retryAfterMs, longestPauseMs));
   return Math.min(Math.max(pauseByCodeMs(code, during), retryAfterMs), longestPauseMs);
 }
 
 function pauseByCodeMs(code: FailureCode, during: 'creation' | 'deletion'): number {
   if (failures[code].transient) return 5 * seconds;
   if (during === 'creation' && code === 'Uninitialized') return 5 * seconds;
-  if (during === 'deletion' || code === 'ResourceExhausted') return longestPauseMs;
-  return 3 * minutes;
+  return during === 'deletion' ? longestPauseMs : 3 * minutes;
 }
 
 /** How long to wait before the cloud is asked again about a VM that has not become a Node, ms. Grows to 2 minutes. */

@@ -24,7 +24,9 @@ export async function creationRefused(
   const late = await failIfLate(state, () => step);
   if (late !== undefined) return late;
 
-  const pauseMs = Math.min(retryPauseMs(failure, 'creation'), creationDeadlineMs(state) - Date.now());
+  const { noRoomSeconds = 600 } = state.machine.limits;
+  const retryMs = retryPauseMs(failure, 'creation', noRoomSeconds * 1_000);
+  const pauseMs = Math.min(retryMs, creationDeadlineMs(state) - Date.now());
   const activity = {
     doing,
     waitingFor: 'a change that helps, or the next try',

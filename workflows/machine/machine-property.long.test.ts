@@ -1,0 +1,1 @@
+import './machine-property.test.ts';
