@@ -102,12 +102,18 @@ interface Judgement {
   readonly cloudCode?: string;
   readonly requestId?: string;
   readonly retryAfterMs?: number | undefined;
+  readonly nothingMade?: true;
 }
 
 function judge(error: unknown): Judgement {
   if (error instanceof ProviderError) {
-    const { code, message, cloudCode, requestId, retryAfterMs } = error;
-    return { code, message, retryAfterMs, ...(cloudCode && { cloudCode }), ...(requestId && { requestId }) };
+    const { code, message, cloudCode, requestId, retryAfterMs, nothingMade } = error;
+    return {
+      ...{ code, message, retryAfterMs },
+      ...(cloudCode && { cloudCode }),
+      ...(requestId && { requestId }),
+      ...(nothingMade && { nothingMade }),
+    };
   }
   if (error instanceof StatusError) {
     const { message, reason, retryAfterMs } = error;

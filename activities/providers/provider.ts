@@ -83,6 +83,8 @@ interface ProviderErrorOptions {
   readonly requestId?: string | undefined;
   /** How long the cloud asks to wait before the next try. */
   readonly retryAfterMs?: number | undefined;
+  /** Of `ensureVm`: no request of this call can have made anything, whatever the code says. */
+  readonly nothingMade?: boolean;
   readonly cause?: unknown;
 }
 
@@ -93,6 +95,7 @@ export class ProviderError extends Error {
   readonly cloudCode: string | undefined;
   readonly requestId: string | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly nothingMade: boolean;
 
   constructor(code: FailureCode, message: string, options: ProviderErrorOptions = {}) {
     super(message, { cause: options.cause });
@@ -100,5 +103,6 @@ export class ProviderError extends Error {
     this.cloudCode = options.cloudCode;
     this.requestId = options.requestId;
     this.retryAfterMs = options.retryAfterMs;
+    this.nothingMade = options.nothingMade ?? false;
   }
 }

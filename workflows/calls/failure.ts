@@ -15,6 +15,8 @@ export interface Failure {
   readonly code: FailureCode;
   readonly message: string;
   readonly outcomeUnknown: boolean;
+  /** The provider says that the call has certainly made nothing, whatever its code says. */
+  readonly nothingMade?: true;
   readonly blockedOn: Blocker;
   /** How long the cloud asks to be left alone. */
   readonly retryAfterMs?: number;
@@ -51,17 +53,21 @@ export function toFailure(error: TemporalFailure): Failure {
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];
-  const retryAfterMs = cause instanceof ApplicationFailure ? retryAfterOf(cause) : undefined;
+  const { retryAfterMs, nothingMade } = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
   return {
-    ...{ code, message: cause?.message ?? error.message, outcomeUnknown, blockedOn },
+    ...{ code, message: cause?.message ?? error.message, blockedOn },
+    ...(nothingMade ? { outcomeUnknown: false, nothingMade } : { outcomeUnknown }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...attemptsUsedUp,
   };
 }
 
-function retryAfterOf({ details }: ApplicationFailure): number | undefined {
-  const { retryAfterMs }: { retryAfterMs?: unknown } = Object(details?.[0]);
-  return typeof retryAfterMs === 'number' && retryAfterMs > 0 ? retryAfterMs : undefined;
+function detailsOf({ details }: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade'> {
+  const { retryAfterMs, nothingMade }: { retryAfterMs?: unknown; nothingMade?: unknown } = Object(details?.[0]);
+  return {
+    ...(typeof retryAfterMs === 'number' && retryAfterMs > 0 && { retryAfterMs }),
+    ...(nothingMade === true && { nothingMade }),
+  };
 }
 
 /** Whether two errors are the same but for words with digits: times, counts, ids of requests. */

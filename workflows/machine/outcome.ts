@@ -89,8 +89,8 @@ export function isWrittenRecently(writtenMs: number, nowMs: number): boolean {
  * @param attempts how many calls have failed so, this one included
  */
 export function quickPauseMs(failure: Failure, attempts: number): number | undefined {
-  const { attemptsUsedUp, outcomeUnknown, blockedOn, retryAfterMs = 0 } = failure;
-  const isWorthIt = attemptsUsedUp === true && outcomeUnknown && blockedOn !== 'ProviderWorker';
+  const { attemptsUsedUp, code, blockedOn, retryAfterMs = 0 } = failure;
+  const isWorthIt = attemptsUsedUp === true && failures[code].outcomeUnknown && blockedOn !== 'ProviderWorker';
   if (!isWorthIt || attempts >= quickAttempts || retryAfterMs >= longPauseMs) return undefined;
   return Math.max(retryAfterMs, seconds * 2 ** (attempts - 1));
 }

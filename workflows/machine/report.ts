@@ -26,7 +26,8 @@ const remedies: Partial<Record<Blocker, string>> = {
   MachineSpec: 'Correct the Machine; the change is picked up at once.',
   Credentials: 'Correct the credentials in the Secret of the class; the change is picked up at once.',
   CloudCapacity: 'Raise the quota or choose another machine type or zone, then send the signal retryNow.',
-  CloudApi: 'An outage needs nothing: it is tried again. Once the cause is away, the signal retryNow tries at once.',
+  CloudApi:
+    'An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. The signal retryNow tries at once.',
   ProviderWorker: 'Start a worker for this provider, or correct `provider` in the class.',
 };
 

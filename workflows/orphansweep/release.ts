@@ -27,7 +27,10 @@ export async function releaseSources(sweep: Sweep, groups: readonly ReportedGrou
 
 /** Why something in the cloud may still need the sources of a group; undefined when nothing does. */
 function whatIsLeft({ error, kept, failed, failedCount }: GroupReport): string | undefined {
-  if (error !== undefined) return `its cloud cannot be listed: ${error.code}: ${error.message}`;
+  if (error !== undefined) {
+    const { code, message } = error;
+    return `its cloud cannot be listed: ${code}: ${message}. Correct the class or its Secret; if no VM was ever made from it, remove the finalizer`;
+  }
   const parts = kept
     .filter(({ reason }) => !settledReasons.has(reason))
     .map(({ reason, count, resources: [first] }) => nameSome(count, first, keptReasons[reason]));

@@ -68,6 +68,8 @@ export const errors = {
   InsufficientCapacityOnHost: 'ResourceExhausted',
   PrivateIpAddressLimitExceeded: 'ResourceExhausted',
   InvalidAffinity: 'InvalidArgument',
+  InvalidInstanceType: 'InvalidArgument',
+  'InvalidInstanceType.NotFound': 'InvalidArgument',
   'InvalidGroupId.Malformed': 'InvalidArgument',
   'InvalidHostID.Malformed': 'InvalidArgument',
   'InvalidHostID.NotFound': 'InvalidArgument',

@@ -24,7 +24,12 @@ describe('validateClass', () => {
   });
 
   it.each<[object, string]>([
-    [{ region: '' }, 'region is "": give at least 1 character'],
+    [{ region: '' }, 'region is "": give the code of a region, such as eu-west-1'],
+    [{ region: 'Frankfurt' }, 'region is "Frankfurt": give the code of a region, such as eu-west-1'],
+    [
+      { ami: 'ubuntu-22.04' },
+      'ami is "ubuntu-22.04": give the ID of an image, such as ami-0123456789abcdef0, or resolve:ssm:<parameter>',
+    ],
     [{ ami: undefined }, 'ami is missing: give a string'],
     [{ machineType: 3 }, 'machineType is 3: give a string'],
     [{ endpoint: 'ec2' }, 'endpoint is "ec2": give a URL that begins with https:// or http://'],

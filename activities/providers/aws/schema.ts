@@ -118,12 +118,21 @@ export const AwsTags = z
 
 export const AwsProviderSpec = z
   .object({
-    region: nonEmpty.describe('As `eu-west-1`.'),
+    region: z
+      .string()
+      .regex(/^[a-z0-9-]+$/, 'give the code of a region, such as eu-west-1')
+      .describe('As `eu-west-1`.'),
     endpoint: z
       .url({ protocol: /^https?$/, error: 'give a URL that begins with https:// or http://' })
       .optional()
       .describe('Of EC2. Default: that of the region.'),
-    ami: nonEmpty.describe('ID of the image.'),
+    ami: z
+      .string()
+      .regex(
+        /^(ami-[0-9a-f]+|resolve:ssm:.+)$/,
+        'give the ID of an image, such as ami-0123456789abcdef0, or resolve:ssm:<parameter>',
+      )
+      .describe('ID of the image, or `resolve:ssm:` with a parameter that has it.'),
     machineType: nonEmpty.describe('Instance type, as `m5.large`.'),
     keyName: nonEmpty.optional().describe('SSH key pair.'),
     iam: Iam.describe('Instance profile: exactly one of the two.'),

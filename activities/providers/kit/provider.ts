@@ -256,25 +256,33 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   return {
     async ensureVm(request, context) {
-      const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
-      // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
-      const userDataRead = readUserData(request.userData, context.signal);
-      userDataRead.catch(() => undefined);
-      const session = await sessions.open(request, 'create', context.signal);
-
-      let { survivor, parts } = await findSurvivor(session, request);
       const mayExist = request.outcomeUnknown || context.attempt > 1;
-      if (survivor === undefined && mayExist) {
-        await sleep(settleMs, undefined, { signal: context.signal });
-        ({ survivor, parts } = await findSurvivor(session, request));
-      }
-      if (survivor !== undefined) return finish(session, spec, survivor);
+      let isMade = mayExist;
+      try {
+        const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
+        // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
+        const userDataRead = readUserData(request.userData, context.signal);
+        userDataRead.catch(() => undefined);
+        const session = await sessions.open(request, 'create', context.signal);
 
-      const { machine, token } = request;
-      const order = { spec, machine, token, userData: await userDataRead };
-      if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
-      const created = await create(session, request, order, mayExist);
-      return finish(session, spec, mayExist ? await chooseSurvivor(session, request, created) : created);
+        let { survivor, parts } = await findSurvivor(session, request);
+        if (survivor === undefined && mayExist) {
+          await sleep(settleMs, undefined, { signal: context.signal });
+          ({ survivor, parts } = await findSurvivor(session, request));
+        }
+        isMade ||= survivor !== undefined;
+        if (survivor !== undefined) return await finish(session, spec, survivor);
+
+        const { machine, token } = request;
+        const order = { spec, machine, token, userData: await userDataRead };
+        isMade ||= parts.length > 0;
+        if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
+        isMade = true;
+        const created = await create(session, request, order, mayExist);
+        return await finish(session, spec, mayExist ? await chooseSurvivor(session, request, created) : created);
+      } catch (error) {
+        throw error instanceof ProviderError && !isMade ? nothingMade(error) : error;
+      }
     },
 
     async deleteVm(request, context) {
@@ -356,6 +364,11 @@ function somethingLeft(refusal: ProviderError): ProviderError {
 /** From `deleteVm` NotFound would say that all is gone. In the middle of it something else went, so it looks again. */
 function notGone(refusal: ProviderError): ProviderError {
   return refusal.code === 'NotFound' ? withCode('Aborted', refusal.message, refusal) : refusal;
+}
+
+/** A failure before anything was sent that changes the cloud. */
+function nothingMade({ code, message, cloudCode, requestId, retryAfterMs, cause }: ProviderError): ProviderError {
+  return new ProviderError(code, message, { cloudCode, requestId, retryAfterMs, nothingMade: true, cause });
 }
 
 function withCode(code: FailureCode, message: string, refusal: ProviderError): ProviderError {

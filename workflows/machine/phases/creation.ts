@@ -89,7 +89,8 @@ export function afterCall(before: Creation, attempt: Attempt, answer: Vm | Failu
   const isRefused = isFailure && !answer.outcomeUnknown;
   if (before.state === 'named') return { ...before, attempt, hasJoined: before.hasJoined && isRefused };
   if (isRefused && before.state === 'none') {
-    const mayHaveParts = before.mayHaveParts || !failures[answer.code].nothingMade;
+    const isNothingMade = answer.nothingMade || failures[answer.code].nothingMade;
+    const mayHaveParts = before.mayHaveParts || !isNothingMade;
     return { state: 'none', ordinal: attempt.ordinal + 1, mayHaveParts };
   }
   return { state: 'asked', attempt, isRefused };
