@@ -89,11 +89,20 @@ export const sourceEvents = {
 /** Reason of an Event on a source of machines. */
 export type SourceEvent = keyof typeof sourceEvents;
 
+/** On every owner of machines. */
+const invalidSpec = {
+  InvalidSpec: {
+    type: 'Warning',
+    when: 'The spec cannot be used: the note names the field, its value and what helps. No machine is changed until it is corrected.',
+  },
+} as const satisfies Record<string, EventMeaning>;
+
 /** Reasons of Events on a MachineSet. */
 export const setEvents = {
   SuccessfulCreate: { type: 'Normal', when: 'A Machine was created.' },
   FailedCreate: { type: 'Warning', when: 'The API server refused a Machine.' },
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
+  ...invalidSpec,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
@@ -104,6 +113,7 @@ export const deploymentEvents = {
     type: 'Warning',
     when: 'The rollout has made no progress for progressDeadlineSeconds. The note names the machines that it waits for, and why.',
   },
+  ...invalidSpec,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
