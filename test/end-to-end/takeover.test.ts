@@ -135,7 +135,7 @@ const creating: Readonly<Record<string, McmMachine & { readonly needsVm: boolean
   },
 };
 
-/** Machines that have failed, and whose owner replaces them. */
+/** Machines that their owner replaces: one that has failed, and one of the old set of a rollout. */
 const replaced: Readonly<Record<string, McmMachine>> = {
   failed: {
     vm: 'joined',
@@ -143,6 +143,7 @@ const replaced: Readonly<Record<string, McmMachine>> = {
     operation: { ...unhealthy.operation, state: 'Failed' },
     node: { status: notReady },
   },
+  outdated: { vm: 'joined', phase: 'Running' },
 };
 
 /** Deletions at every step, also as MCM leaves them where a step was refused. */
@@ -193,17 +194,22 @@ describe('a fleet that MCM leaves', () => {
   beforeAll(async () => {
     millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never, leaseRenewMs: never } });
     mcm = playMcm(millwright);
+    await millwright.createClass('old');
     await mcm.protectSources();
     const pool = await mcm.deployment('takeover', 2, 2);
     const frozen = await mcm.deployment('takeover-frozen', 2, 1, true);
     const leave = (left: Readonly<Record<string, McmMachine>>, set?: typeof pool) =>
       Object.entries(left).map(([name, each]) => mcm.machine(`takeover-${name}`, { ...each, ...(set && { set }) }));
     const failed = await mcm.deployment('takeover-failed', 2, 0);
+    const rolling = await mcm.deployment('takeover-rolling', 2, 1);
+    const old = await mcm.oldSet('takeover-rolling', 1);
     const { running, 'running-too': runningToo, 'preserved-failed': preserved, ...others } = resting;
     await Promise.all([
       ...leave({ running: running!, 'running-too': runningToo! }, pool),
       ...leave({ frozen: running! }, frozen),
-      ...leave({ 'preserved-failed': preserved!, ...replaced }, failed),
+      ...leave({ 'preserved-failed': preserved!, failed: replaced['failed']! }, failed),
+      ...leave({ rolled: running! }, rolling),
+      ...leave({ outdated: replaced['outdated']! }, old),
       ...leave(others),
       ...leave(creating),
       ...leave(deleting),
@@ -220,9 +226,9 @@ describe('a fleet that MCM leaves', () => {
 
   const machineOf = (name: string) => millwright.control.get(machines, keyOf(name));
   const keyOf = (name: string) => ({ namespace: millwright.namespace, name: `takeover-${name}` });
-  const restingNames = [...Object.keys(resting), 'frozen'].map((name) => `takeover-${name}`);
+  const restingNames = [...Object.keys(resting), 'frozen', 'rolled'].map((name) => `takeover-${name}`);
 
-  const isReplacement = (name: string) => name.startsWith('takeover-failed-5f8b7-');
+  const isReplacement = (name: string) => /^takeover-(failed|rolling)-5f8b7-/.test(name);
   const vmNames = async (options = { all: false }) =>
     (await millwright.cloud.vms(options)).map(({ name }) => name).toSorted();
 
@@ -266,13 +272,15 @@ describe('a fleet that MCM leaves', () => {
     );
   }, 120_000);
 
-  it('[mcm 43 partly] [mcm 63 partly] [invariant 2] loses what MCM was deleting, from whichever step on, and failed machines that are not preserved, which are replaced', async () => {
+  it('[mcm 43 partly] [mcm 63 partly] [invariant 2] loses what MCM was deleting, from whichever step on, failed machines that are not preserved, and those of a rollout, which are replaced', async () => {
     await Promise.all([...Object.keys(deleting), ...Object.keys(replaced)].map(untilGone));
-    const replacement = await until('there is another one', async () =>
-      (await millwright.machines()).find((each) => isReplacement(each.metadata.name) && phaseOf(each) === 'Running'),
-    );
+    const replacements = await until('there are others', async () => {
+      const found = (await millwright.machines()).filter(({ metadata }) => isReplacement(metadata.name));
+      const isDone = found.length === 2 && found.every((each) => phaseOf(each) === 'Running');
+      return isDone ? found.map(({ metadata }) => metadata.name) : undefined;
+    });
     const inCreation = Object.keys(creating).map((name) => `takeover-${name}`);
-    const kept = [...restingNames, ...inCreation, 'takeover-after', replacement.metadata.name].toSorted();
+    const kept = [...restingNames, ...inCreation, 'takeover-after', ...replacements].toSorted();
 
     expect(await vmNames()).toEqual(kept);
     expect((await millwright.nodes()).map(({ metadata }) => metadata.name).toSorted()).toEqual(kept);
@@ -370,6 +378,15 @@ describe('a fleet that MCM leaves', () => {
     });
     expect(phaseOf(await machineOf('made-meanwhile'))).toBe('Running');
     expect((await cloud.stats()).vmsEver).toBe(vmsEver + 1);
+
+    const thawed = mergePatch({ metadata: { labels: { freeze: null } } });
+    const { namespace } = millwright;
+    await control.patch(machineSets, { namespace, name: 'takeover-frozen-5f8b7' }, thawed);
+    await control.patch(machineDeployments, { namespace, name: 'takeover-frozen' }, thawed);
+    await until('the set that was frozen has all machines', async () => {
+      const names = (await millwright.machines()).map(({ metadata }) => metadata.name);
+      return names.some((name) => name.startsWith('takeover-frozen-5f8b7-'));
+    });
   }, 120_000);
 
   async function untilGone(name: string): Promise<void> {

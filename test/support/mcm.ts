@@ -201,6 +201,29 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
       return { name: set.metadata.name, uid: set.metadata.uid, labels: hashed };
     },
 
+    /** A set of an earlier template of a deployment, with another class, in the middle of a rollout. */
+    async oldSet(of: string, replicas: number): Promise<McmSet> {
+      const deployment = await control.get(machineDeployments, { namespace, name: of });
+      const hashed = { [labels.name]: of, [labels.templateHash]: '66' };
+      const spec = { ...machineSpec, class: { kind: 'MachineClass', name: 'old' } };
+      const { metadata } = await create(machineSets, {
+        metadata: {
+          namespace,
+          finalizers: [finalizers.machine],
+          name: `${of}-66d44`,
+          labels: hashed,
+          annotations: {
+            [annotations.revision]: '0',
+            [annotations.desiredReplicas]: '2',
+            [annotations.maxReplicas]: '3',
+          },
+          ownerReferences: [referenceTo('MachineDeployment', deployment)],
+        },
+        spec: { replicas, selector: { matchLabels: hashed }, template: { metadata: { labels: hashed }, spec } },
+      });
+      return { name: metadata.name, uid: metadata.uid, labels: hashed };
+    },
+
     /** A machine in any phase. Its Node has its name. */
     async machine(name: string, left: McmMachine): Promise<Machine> {
       const { vm, set, isNamed = vm !== 'none', hasNode = vm === 'joined', metadata = {} } = left;
