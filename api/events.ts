@@ -105,12 +105,21 @@ const replacementEvents = {
   },
 } as const satisfies Record<string, EventMeaning>;
 
+/** On every owner of machines. */
+const invalidSpec = {
+  InvalidSpec: {
+    type: 'Warning',
+    when: 'The spec cannot be used: the note names the field, its value and what helps. No machine is changed until it is corrected.',
+  },
+} as const satisfies Record<string, EventMeaning>;
+
 /** Reasons of Events on a MachineSet. */
 export const setEvents = {
   SuccessfulCreate: { type: 'Normal', when: 'A Machine was created.' },
   FailedCreate: { type: 'Warning', when: 'The API server refused a Machine.' },
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
   ...replacementEvents,
+  ...invalidSpec,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 
@@ -122,6 +131,7 @@ export const deploymentEvents = {
     when: 'The rollout has made no progress for progressDeadlineSeconds. The note names the machines that it waits for, and why.',
   },
   ...replacementEvents,
+  ...invalidSpec,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
 

@@ -34,13 +34,14 @@ export async function report(
   const { api, kind, plan } = step;
   const now = new Date();
   const own = await ownSets(step);
-  const isInvalid = kind === 'MachineSet' && reported.problem !== undefined;
-  const failure = isInvalid ? { reason: invalidSpec, message: reported.problem } : undefined;
+  const problem = kind === 'MachineSet' ? reported.problem : undefined;
+  const failure = problem === undefined ? undefined : { reason: invalidSpec, message: problem };
   for (const set of own) {
     const planned = plan.sets.find(({ uid }) => uid === set.metadata.uid);
     if (planned === undefined) continue;
     const generation = scaled.get(planned.name) ?? planned.generation;
     await updateStatus(step, set, (live) => withFailure(api, live, failure, generation, now));
+    if (failure !== undefined) recordOn(step.deps.events, step.sets, set, invalidSpec, failure.message);
   }
   if (owner.deployment !== undefined) await reportDeployment(step, owner.deployment, reported, own);
 }
@@ -63,6 +64,9 @@ async function reportDeployment(
   const change = (live: OwnerDeployment) =>
     withReport(api, live, { ...reported, setName: newSet?.metadata.name, failure }, plan.generation, new Date());
   await update(control, deployments, ref, change, onStatus);
+  if (reported.problem !== undefined) {
+    recordOn(deps.events, deployments, deployment, invalidSpec, reported.problem);
+  }
   if (reported.late !== undefined) {
     recordOn(deps.events, deployments, deployment, 'ProgressDeadlineExceeded', reported.late);
   }

@@ -6,7 +6,7 @@ import type { OwnedMachineDialect, OwnerDialect, ProgressCondition, TemplateDial
 import type { RolloutProgress } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
-import { requestOf, stageOf } from './machine/snapshot.ts';
+import { limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
@@ -38,7 +38,7 @@ const template: TemplateDialect = {
     const { kind, name } = spec.class ?? {};
     if (!kind) return 'spec.template.spec.class.kind is missing: set it to MachineClass';
     if (!name) return 'spec.template.spec.class.name is missing: set it to the name of a MachineClass';
-    return undefined;
+    return limitsProblem(spec, 'spec.template.spec');
   },
   toMachine({ metadata, spec }: OwnerSet) {
     const ofTemplate = spec?.template?.metadata?.annotations;

@@ -12,6 +12,7 @@ const good: MachineDeploymentSpec = {
   strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: '25%', maxUnavailable: 0 } },
 };
 const labelled = (labels: Record<string, string>) => ({ metadata: { labels }, spec: { class: machineClass } });
+const limited = (limits: object) => ({ ...good.template, spec: { class: machineClass, ...limits } });
 const rolling = (maxSurge: number | string) => ({
   type: 'RollingUpdate',
   rollingUpdate: { maxSurge, maxUnavailable: 1 },
@@ -31,6 +32,11 @@ const common: [string, Partial<MachineDeploymentSpec>][] = [
     'spec.template.spec.class.name is missing',
     { template: { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass' } } } },
   ],
+  ['spec.template.spec.drainTimeout is "soon"', { template: limited({ drainTimeout: 'soon' }) }],
+  ['spec.template.spec.creationTimeout is ""', { template: limited({ creationTimeout: '' }) }],
+  ['spec.template.spec.healthTimeout is "-5m"', { template: limited({ healthTimeout: '-5m' }) }],
+  ['spec.template.spec.machinePreserveTimeout is "1d"', { template: limited({ machinePreserveTimeout: '1d' }) }],
+  ['spec.template.spec.maxEvictRetries is -1', { template: limited({ maxEvictRetries: -1 }) }],
 ];
 const strategies: [string, Partial<MachineDeploymentSpec>][] = [
   ["spec.strategy.type is ''", { strategy: {} }],
@@ -58,6 +64,7 @@ describe('the problem of an owner', () => {
     ['no replicas', { replicas: 0 }],
     ['expressions alone', { selector: { matchExpressions: [{ key: 'name', operator: 'Exists' }] } }],
     ['numbers', { strategy: rolling(2) }],
+    ['limits', { template: limited({ drainTimeout: '0', healthTimeout: '1h30m', maxEvictRetries: 0 }) }],
     ['Recreate, whatever else is there', { strategy: { ...rolling('x'), type: 'Recreate' } }],
     [
       'in place',

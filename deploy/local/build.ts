@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { spawnGuarded } from './process.ts';
@@ -9,12 +9,15 @@ import type { ServerSource } from './server-source.ts';
 
 const modules = fileURLToPath(new URL('servers/', import.meta.url));
 
+/** What is built, and how it is called in what is printed. */
+export type GoSource = Pick<ServerSource, 'name' | 'version' | 'variable' | 'build'>;
+
 /**
- * Builds a server at `destination` from its Go module in deploy/local/servers. Only one build runs at a time on a machine,
- * because each uses all cores. Progress goes to standard error. Throws when Go is missing or older than 1.21, and when the
- * build fails.
+ * Builds a program at `destination` from its Go module, which is in deploy/local/servers or has an absolute path. Only one
+ * build runs at a time on a machine, because each uses all cores. Progress goes to standard error. Throws when Go is missing
+ * or older than 1.21, and when the build fails.
  */
-export async function buildFromSource(source: ServerSource, destination: string): Promise<void> {
+export async function buildFromSource(source: GoSource, destination: string): Promise<void> {
   const unlock = await lock(join(dirname(destination), '.build.lock'), source.name);
   try {
     if (await exists(destination)) return; // another process has built it
@@ -24,7 +27,7 @@ export async function buildFromSource(source: ServerSource, destination: string)
   }
 }
 
-async function goBuild({ name, version, build }: ServerSource, go: string, destination: string): Promise<void> {
+async function goBuild({ name, version, build }: GoSource, go: string, destination: string): Promise<void> {
   const partial = `${destination}.${process.pid}`;
   const args = [
     'build',
@@ -38,7 +41,7 @@ async function goBuild({ name, version, build }: ServerSource, go: string, desti
     partial,
   ];
   const child = spawnGuarded('TERM', 'go', [...args, build.package], {
-    cwd: join(modules, build.module),
+    cwd: resolve(modules, build.module),
     stdio: ['ignore', 'ignore', 'pipe'],
     // The modules need a newer Go than 1.21. GOTOOLCHAIN lets Go 1.21 download it through the module proxy.
     env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off' },
@@ -74,7 +77,7 @@ function showElapsed(what: string, detail: () => string): () => void {
   };
 }
 
-async function goVersion({ name, version, variable }: ServerSource): Promise<string> {
+async function goVersion({ name, version, variable }: GoSource): Promise<string> {
   const { stdout } = await promisify(execFile)('go', ['version']).catch(() => ({ stdout: '' }));
   const [found, minor] = /go1\.(\d+)\S*/.exec(stdout) ?? [];
   if (found && Number(minor) >= 21) return found;

@@ -23,7 +23,7 @@ export interface Release {
 
 /** How the program is built when it cannot be downloaded. */
 export interface GoBuild {
-  /** Folder in deploy/local/servers with the go.mod. */
+  /** Folder with the go.mod: its name in deploy/local/servers, or an absolute path. */
   readonly module: string;
   readonly package: string;
   readonly ldflags: string;

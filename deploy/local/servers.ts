@@ -101,7 +101,7 @@ export async function findServers<Name extends ServerName>(names: readonly Name[
 }
 
 /** All checkouts of a user share the programs. */
-function cacheFolder(): string {
+export function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'millwright', 'bin');
 }
 

@@ -1,9 +1,9 @@
-/** Owners of machines on CRDs that accept whatever those of machine-controller-manager do. */
+/** Machines and their owners on CRDs that accept whatever those of machine-controller-manager do. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { customResourceDefinitions } from '../../kube/core.ts';
+import { customResourceDefinitions, events } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -19,6 +19,7 @@ function withoutRules(schema: unknown): unknown {
 }
 
 const template = { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: 'small' } } };
+const limited = (limits: object) => ({ ...template, spec: { ...template.spec, ...limits } });
 const selector = { matchLabels: { name: 'pool' } };
 const rolling = (maxSurge: unknown) => ({ type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable: 0 } });
 const wrong = {
@@ -32,6 +33,18 @@ const wrong = {
   'another-strategy': { spec: { strategy: { type: 'rolling' } }, says: "spec.strategy.type is 'rolling'" },
   'no-surge': { spec: { strategy: rolling(undefined) }, says: "spec.strategy.rollingUpdate.maxSurge is ''" },
   'odd-surge': { spec: { strategy: rolling('many') }, says: "spec.strategy.rollingUpdate.maxSurge is 'many'" },
+  'odd-timeout': {
+    spec: { template: limited({ drainTimeout: 'soon' }) },
+    says: 'spec.template.spec.drainTimeout is "soon"',
+  },
+  'negative-timeout': {
+    spec: { template: limited({ creationTimeout: '-5m' }) },
+    says: 'spec.template.spec.creationTimeout is "-5m"',
+  },
+  'negative-retries': {
+    spec: { template: limited({ maxEvictRetries: -1 }) },
+    says: 'spec.template.spec.maxEvictRetries is -1',
+  },
   'negative-surge': { spec: { strategy: rolling(-1) }, says: "spec.strategy.rollingUpdate.maxSurge is '-1'" },
 } as const;
 
@@ -43,7 +56,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     stack = await startStack(); // other tests install the CRDs again
     const { kubeconfig, temporalAddress } = stack;
     millwright = await startInstallation({ kubeconfig, temporalAddress });
-    for (const kind of ['machinedeployments', 'machinesets']) {
+    for (const kind of ['machinedeployments', 'machinesets', 'machines']) {
       const key = { name: `${kind}.machine.sapcloud.io` };
       const { spec } = await millwright.control.get(customResourceDefinitions, key);
       await millwright.control.patch(
@@ -77,6 +90,13 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     );
   }
 
+  async function untilEvent(reason: string, uid: string, says: string): Promise<void> {
+    await until(`an Event says: ${says}`, async () => {
+      const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
+      return items.some((each) => each.reason === reason && each.regarding.uid === uid && each.note.includes(says));
+    });
+  }
+
   it('as a MachineDeployment, in whatever way it is wrong, and others get their machines', async () => {
     const { control, namespace } = millwright;
     for (const [name, { spec }] of Object.entries(wrong)) {
@@ -90,6 +110,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
         expect.objectContaining({ type: 'Progressing', status: 'False', message: expect.stringContaining(says) }),
       );
       expect(status?.observedGeneration).toBe(metadata.generation);
+      await untilEvent('InvalidSpec', metadata.uid, says);
     }
     const [machine] = await millwright.untilMachines(1, 'Running');
     expect(machine?.metadata.name).toMatch(/^right-/);
@@ -132,9 +153,40 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       type: 'ReplicaFailure',
       message: expect.stringContaining('spec.selector is missing'),
     });
+    await untilEvent(
+      'InvalidSpec',
+      (await control.get(machineSets, metadata)).metadata.uid,
+      'spec.selector is missing',
+    );
     expect(await millwright.machines()).toEqual([]);
 
     await control.patch(machineSets, metadata, mergePatch({ spec: { selector } }));
     await millwright.untilMachines(1, 'Running');
   }, 120_000);
+
+  it.each([
+    { field: 'creationTimeout', value: 'soon', says: 'spec.creationTimeout is "soon"' },
+    { field: 'healthTimeout', value: '-5m', says: 'spec.healthTimeout is "-5m"' },
+    { field: 'maxEvictRetries', value: -1, says: 'spec.maxEvictRetries is -1' },
+  ])(
+    'as a Machine with $field $value, which gets its VM when it is mended, and is deleted also when it is not',
+    async ({ field, value, says }) => {
+      const spec = { class: { kind: 'MachineClass', name: 'small' }, [field]: value };
+      const ref = await until('the server goes by the other schema', () =>
+        millwright.createMachine(`odd-${field.toLowerCase()}`, spec).catch(() => undefined),
+      );
+      const { status } = await millwright.untilPhase(ref, 'CrashLoopBackOff');
+      expect(status?.lastOperation?.description).toContain(says);
+      await untilEvent('FailedCreate', ref.uid, says);
+      expect(await millwright.vmsOf(ref)).toEqual([]);
+
+      await millwright.control.patch(machines, ref, mergePatch({ spec: { [field]: null } }));
+      await millwright.untilPhase(ref, 'Running');
+      await millwright.control.patch(machines, ref, mergePatch({ spec: { [field]: value } }));
+      await millwright.control.delete(machines, ref);
+      await millwright.untilGone(ref);
+      expect((await millwright.vmsOf(ref)).filter(({ alive }) => alive)).toEqual([]);
+    },
+    120_000,
+  );
 });

@@ -150,6 +150,55 @@ describe('wrong input reaches no cloud and is visible', () => {
     );
   });
 
+  it('but not a name that is shorter than what others make a bootstrap token of: its machine runs', async () => {
+    const { namespace } = millwright;
+    await millwright.putSecret('short', { token: 'letmein', userData: '<<BOOTSTRAP_TOKEN>> <<MACHINE_NAME>>' });
+    await millwright.createClass('short', { secretRef: { namespace, name: 'short' } });
+    for (const name of ['q', 'q7', 'q-7x']) {
+      await untilRunning(await millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'short' } }));
+    }
+  });
+
+  it('a class and its Secret that vanish under a machine, which runs on, and is deleted once they are back', async () => {
+    const { control, namespace, cloud } = millwright;
+    const key = { namespace, name: 'vanishing' };
+    const make = async () => {
+      await millwright.putSecret(key.name, { token: 'letmein', userData: 'none' });
+      await millwright.createClass(key.name, { secretRef: key });
+    };
+    await make();
+    const ref = await millwright.createMachine(key.name, { class: { kind: 'MachineClass', name: key.name } });
+    await untilRunning(ref);
+    const unprotected = mergePatch({ metadata: { finalizers: null } });
+    for (const resource of [secrets, machineClasses]) {
+      const isProtected = async () => ((await control.get(resource, key)).metadata.finalizers ?? []).length > 0;
+      await until(`the ${resource.kind} is protected`, isProtected);
+      await control.delete(resource, key);
+      await control.patch(resource, key, unprotected);
+      await until(`the ${resource.kind} is gone`, async () => (await control.find(resource, key)) === undefined);
+    }
+    expect(phaseOf(await control.get(machines, ref))).toBe('Running');
+
+    await control.delete(machines, ref);
+    const missing = /Secret ".*\/vanishing" does not exist|Secret .*vanishing/;
+    await until(
+      'it says what is missing',
+      async () => missing.test((await control.get(machines, ref)).status?.lastOperation?.description ?? ''),
+      { describe: () => millwright.story() },
+    );
+    await until('there is an Event', async () => {
+      const { items } = await control.list(events, { namespace });
+      return items.some(({ regarding, reason, note }) => {
+        return regarding.uid === ref.uid && reason === 'FailedDelete' && missing.test(note);
+      });
+    });
+    expect((await millwright.vmsOf(ref)).map(({ alive }) => alive)).toEqual([true]);
+
+    await make();
+    await millwright.untilGone(ref);
+    expect((await cloud.vms()).filter(({ name }) => name === key.name)).toEqual([]);
+  }, 120_000);
+
   it('a providerSpec that the provider refuses, until it is corrected', async () => {
     const { control, namespace, cloud } = millwright;
     const providerSpec = { endpoint: cloud.url, machineType: 'huge', region: 'here', tags: { cluster: namespace } };

@@ -58,15 +58,15 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * The VM of its name that others have made for a Machine without a provider ID. Only for a creation: by the name alone
-   * nothing is deleted. Throws `OutOfRange` where there are several.
+   * The VM of its name that others have made for a Machine without a provider ID. Only for a creation of unknown outcome: no
+   * VM is made before the finalizer is on. By the name alone nothing is deleted. Throws `OutOfRange` where there are several.
    */
   async function findUntagged(
     session: Own,
-    { machine, providerID, providerSpec }: EnsureVmRequest,
+    { machine, providerID, providerSpec, outcomeUnknown }: EnsureVmRequest,
   ): Promise<CloudVm[]> {
     const tags = cloud.tags.safeParse(providerSpec).data;
-    if (isOurs(providerID) || cloud.findByName === undefined || tags === undefined) return [];
+    if (!outcomeUnknown || isOurs(providerID) || cloud.findByName === undefined || tags === undefined) return [];
     const found = await cloud.findByName(session, machine.name, tags);
     const untagged = found.filter((vm) => isAlive(vm) && vm.tags[names.machineUid] === undefined);
     if (untagged.length > 1) {

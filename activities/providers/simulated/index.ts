@@ -1,7 +1,7 @@
 /** Provider `simulated`: VMs in the simulated cloud of deploy/local/simulated-cloud. */
 import { z } from 'zod';
 import { names } from '../../../api/names.ts';
-import type { Cloud, CloudItem, CloudVm } from '../kit/cloud.ts';
+import type { Cloud, CloudItem, CloudVm, Session, Tags } from '../kit/cloud.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { Provider, ProviderDeps } from '../provider.ts';
 import { type CloudAccess, createVm, deleteResource, findPart, listPage } from './client.ts';
@@ -34,16 +34,10 @@ export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, 
     const { items, nextPage } = await send(() => listPage(client, { tags: wanted, page }, signal));
     return { items: items.map(toItem), nextPage };
   },
-  async findOwn({ client, signal, send }, uid) {
-    const own: CloudItem[] = [];
-    let page: string | undefined;
-    do {
-      const query = { tags: { [names.machineUid]: uid }, page };
-      const answer = await send(() => listPage(client, query, signal));
-      own.push(...answer.items.map(toItem));
-      page = answer.nextPage;
-    } while (page !== undefined);
-    return own;
+  findOwn: (session, uid) => listAll(session, { [names.machineUid]: uid }),
+  async findByName(session, name, wanted) {
+    const items = await listAll(session, wanted);
+    return items.filter((item): item is CloudVm => item.kind === 'vm' && item.name === name);
   },
   async findVm({ client, signal, send }, id) {
     const { items } = await send(() => listPage(client, { vm: id }, signal));
@@ -77,6 +71,18 @@ export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, 
 /** Makes the provider. Credentials: the key `token` of a Secret. */
 export function createSimulatedProvider(deps: ProviderDeps): Provider {
   return createProvider(simulatedCloud, deps);
+}
+
+async function listAll({ client, signal, send }: Session<CloudAccess>, tags: Tags): Promise<CloudItem[]> {
+  const items: CloudItem[] = [];
+  let page: string | undefined;
+  do {
+    const query = { tags, page };
+    const answer = await send(() => listPage(client, query, signal));
+    items.push(...answer.items.map(toItem));
+    page = answer.nextPage;
+  } while (page !== undefined);
+  return items;
 }
 
 function toItem(resource: CloudResource): CloudItem {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MachineLimits } from '../../model/machine.ts';
 import { names } from '../../names.ts';
 import { annotations, finalizers, labels } from '../names.ts';
-import type { Machine } from '../schema/machine.ts';
+import type { Machine, MachineSpec } from '../schema/machine.ts';
 import { toMachineSnapshot } from './snapshot.ts';
 
 const defaults: MachineLimits = {
@@ -150,6 +150,16 @@ describe('toMachineSnapshot', () => {
     expect(requestOf('Unknown', 'Failed', askedAt)).toEqual({ ...request, isGranted: true });
     expect(requestOf('Unknown', 'Processing', askedAt)).toBeUndefined();
     expect(requestOf('Failed', 'Failed', askedAt)).toBeUndefined();
+  });
+
+  it.each([
+    [{ creationTimeout: 'soon' }, 'spec.creationTimeout is "soon": set it to a duration such as 90s, 20m or 1h30m'],
+    [{ drainTimeout: '-1s' }, 'spec.drainTimeout is "-1s": set it to a duration such as 90s, 20m or 1h30m'],
+    [{ maxEvictRetries: -1 }, 'spec.maxEvictRetries is -1: set it to 0 or more'],
+    [{ creationTimeout: '0s', drainTimeout: null, maxEvictRetries: 0 }, undefined],
+  ])('says what is wrong with %p', (limits, problem) => {
+    const spec = { class: { kind: 'MachineClass', name: 'small' }, ...limits } as MachineSpec;
+    expect(toMachineSnapshot({ metadata, spec }, defaults).problem).toBe(problem);
   });
 
   it('keeps durations between nothing and a year, so that none of them stops a workflow', () => {

@@ -1,10 +1,10 @@
 /** What a Machine means to the engine. */
-import { parseDuration } from '../../duration.ts';
+import { durationPattern, parseDuration } from '../../duration.ts';
 import type { MachineLimits, MachineSnapshot, MachineStage, ReplacementRequest } from '../../model/machine.ts';
 import { names } from '../../names.ts';
 import { toStatuses } from '../../node.ts';
 import { annotations, finalizers, labels, type MachinePhase, phases } from '../names.ts';
-import type { Machine } from '../schema/machine.ts';
+import type { Machine, MachineSpec } from '../schema/machine.ts';
 
 /** What decisions need of a Machine. `defaults` apply where its spec says nothing, or nothing that can be read. */
 export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): MachineSnapshot {
@@ -91,7 +91,7 @@ function healthTimeoutOf({ spec }: Machine, defaults: MachineLimits): Pick<Machi
 }
 
 function problemOf({ metadata: { name }, spec }: Machine): { problem?: string } {
-  const problem = nameProblem(name) ?? classReferenceProblem(spec?.class);
+  const problem = nameProblem(name) ?? classReferenceProblem(spec?.class) ?? limitsProblem(spec, 'spec');
   return problem === undefined ? {} : { problem };
 }
 
@@ -117,6 +117,25 @@ function classReferenceProblem({
   if (kind === '') return 'spec.class.kind is empty: set it to MachineClass';
   if (kind !== 'MachineClass') return `spec.class.kind is "${kind}": set it to MachineClass`;
   return name === '' ? 'spec.class.name is empty: set it to the name of a MachineClass in this namespace' : undefined;
+}
+
+const timeouts = [
+  'creationTimeout',
+  'drainTimeout',
+  'healthTimeout',
+  'inPlaceUpdateTimeout',
+  'machinePreserveTimeout',
+] as const satisfies readonly (keyof MachineSpec)[];
+
+/** What is wrong with the timeouts and limits in the spec of a machine, which is at `path`. Not every CRD refuses it. */
+export function limitsProblem(spec: MachineSpec = {}, path: string): string | undefined {
+  const isWrong = (text: string) => text.startsWith('-') || !new RegExp(durationPattern).test(text);
+  const field = timeouts.find((each) => spec[each] != null && isWrong(spec[each]));
+  if (field !== undefined)
+    return `${path}.${field} is "${spec[field]}": set it to a duration such as 90s, 20m or 1h30m`;
+  const { maxEvictRetries } = spec;
+  const isNegative = maxEvictRetries != null && maxEvictRetries < 0;
+  return isNegative ? `${path}.maxEvictRetries is ${maxEvictRetries}: set it to 0 or more` : undefined;
 }
 
 /** The phase of a status; '' for one that MCM does not know. */

@@ -93,10 +93,20 @@ function toFailedOperation(step: MachineStep): Operation {
 
 /** The cluster autoscaler and people look for the code of the cloud in these words. */
 function failureText({ kind, message = '', code, isFromCloud }: MachineStep): string {
-  const text = isFromCloud ? `machine codes error: code = [${code}] message = [${message}]` : message;
+  const text = isFromCloud ? `machine codes error: code = [${code}] message = [${withPairs(message)}]` : message;
   if (kind === 'create') return isFromCloud ? `${descriptions.cloudProviderMessage}${text}` : text;
   const subject = subjects[kind];
   return subject === undefined ? text : `${subject}: ${text}`;
+}
+
+/** A text in which brackets come in pairs: MCM cannot read an error otherwise. */
+function withPairs(text: string): string {
+  let depth = 0;
+  const isPaired = text.split('').every((char) => {
+    depth += char === '[' ? 1 : char === ']' ? -1 : 0;
+    return depth >= 0;
+  });
+  return isPaired && depth === 0 ? text : text.replaceAll('[', '(').replaceAll(']', ')');
 }
 
 function typeOf({ kind, state }: MachineStep): OperationType {

@@ -1,0 +1,400 @@
+/** Millwright takes over from machine-controller-manager (MCM) whatever that was doing: docs/migrate-from-mcm.md. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { annotations, deletionSteps, labels, taints } from '../../api/gardener/names.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { KubeObject, Resource } from '../../api/objects.ts';
+import { leases, pods } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { atStep, type McmMachine, playMcm, secondsAgo } from '../support/mcm.ts';
+import { readAsMcm } from '../support/mcm-reader.ts';
+import { refOf } from '../support/refs.ts';
+import { until } from '../support/until.ts';
+
+/** Kubelets report once and no more, so that only Millwright writes to Nodes. */
+const never = 2 ** 31 - 1;
+const notReady = { conditions: [{ type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' }] };
+const inAnHour = () => secondsAgo(-3_600);
+const exhausted = {
+  operation: {
+    type: 'Create',
+    state: 'Failed',
+    description:
+      'Cloud provider message - machine codes error: code = [ResourceExhausted] message = [no capacity in zone a]',
+  },
+  errorCode: 'ResourceExhausted',
+};
+const unhealthy = {
+  operation: {
+    type: 'HealthCheck',
+    state: 'Processing',
+    description: 'Machine is unhealthy - changing MachineState to Unknown. Node conditions: []',
+  },
+};
+const cordoned = {
+  spec: { unschedulable: true },
+  status: { conditions: [{ type: 'Terminating', status: 'True', reason: 'ScaleDown' }] },
+};
+const terminating = { phase: 'Terminating', isDeleted: true } as const;
+
+/** Machines that need nothing. */
+const resting: Readonly<Record<string, McmMachine>> = {
+  running: { vm: 'joined', phase: 'Running' },
+  'running-too': { vm: 'joined', phase: 'Running' },
+  unknown: {
+    vm: 'joined',
+    phase: 'Unknown',
+    ...unhealthy,
+    current: { timeoutActive: true, lastUpdateTime: secondsAgo(0) },
+    node: { status: notReady },
+  },
+  'preserved-failed': {
+    vm: 'joined',
+    phase: 'Failed',
+    operation: { ...unhealthy.operation, state: 'Failed' },
+    current: { preserveExpiryTime: inAnHour() },
+    metadata: { annotations: { [annotations.lastAppliedNodePreserveValue]: 'now' } },
+    node: {
+      metadata: {
+        annotations: {
+          [annotations.preserve]: 'now',
+          [annotations.scaleDownDisabled]: 'true',
+          [annotations.scaleDownDisabledByMcm]: 'true',
+        },
+      },
+      spec: { taints: [taints.preserved] },
+      status: {
+        conditions: [
+          ...notReady.conditions,
+          {
+            type: 'Preserved',
+            status: 'True',
+            reason: 'Preserved by user.',
+            message: 'Preserved node drained successfully.',
+          },
+        ],
+      },
+    },
+  },
+  'preserved-running': {
+    vm: 'joined',
+    phase: 'Running',
+    current: { preserveExpiryTime: inAnHour() },
+    metadata: { annotations: { [annotations.preserve]: 'now' } },
+    node: {
+      status: {
+        conditions: [
+          { type: 'Ready', status: 'True' },
+          { type: 'Preserved', status: 'True' },
+        ],
+      },
+    },
+  },
+  updating: {
+    vm: 'joined',
+    phase: 'InPlaceUpdating',
+    operation: {
+      type: 'InPlaceUpdate',
+      state: 'Processing',
+      description: 'Node drain successful. Node is ready for update',
+    },
+    node: {
+      metadata: { labels: { [labels.selectedForUpdate]: 'true' } },
+      spec: { unschedulable: true },
+      status: {
+        conditions: [
+          { type: 'Ready', status: 'True' },
+          { type: 'InPlaceUpdate', status: 'True', reason: 'ReadyForUpdate' },
+        ],
+      },
+    },
+  },
+  available: { vm: 'made', isLabelled: false, phase: 'Available' },
+};
+
+/** Creations that are under way, with whether a VM is still to be made. */
+const creating: Readonly<Record<string, McmMachine & { readonly needsVm: boolean }>> = {
+  'new-without-vm': { vm: 'none', needsVm: true },
+  'refused-without-vm': { vm: 'none', phase: 'CrashLoopBackOff', ...exhausted, needsVm: true },
+  'new-with-vm': { vm: 'made', isNamed: false, needsVm: false },
+  'refused-with-vm': { vm: 'made', isNamed: false, phase: 'CrashLoopBackOff', ...exhausted, needsVm: false },
+  'named-without-phase': { vm: 'made', needsVm: false },
+  'not-initialized': {
+    vm: 'made',
+    phase: 'CrashLoopBackOff',
+    operation: { type: 'Create', state: 'Failed', description: 'Initialize VM Instance failed' },
+    errorCode: 'Uninitialized',
+    needsVm: false,
+  },
+  pending: {
+    vm: 'made',
+    phase: 'Pending',
+    operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
+    current: { timeoutActive: true },
+    needsVm: false,
+  },
+};
+
+/** Machines that their owner replaces: one that has failed, and one of the old set of a rollout. */
+const replaced: Readonly<Record<string, McmMachine>> = {
+  failed: {
+    vm: 'joined',
+    phase: 'Failed',
+    operation: { ...unhealthy.operation, state: 'Failed' },
+    node: { status: notReady },
+  },
+  outdated: { vm: 'joined', phase: 'Running' },
+};
+
+/** Deletions at every step, also as MCM leaves them where a step was refused. */
+const deleting: Readonly<Record<string, McmMachine>> = {
+  'deleted-running': { vm: 'joined', phase: 'Running', isDeleted: true },
+  'deleted-by-set': {
+    vm: 'joined',
+    ...terminating,
+    operation: { type: 'Delete', state: 'Processing', description: 'Deleting machine from cloud provider' },
+  },
+  'at-vm-status': { vm: 'joined', ...terminating, operation: atStep('getVmStatus') },
+  'at-vm-status-unnamed': { vm: 'none', ...terminating, operation: atStep('getVmStatus') },
+  'at-drain': { vm: 'joined', ...terminating, operation: atStep('drain', 'VM status: found. '), node: cordoned },
+  'at-refused-drain': {
+    vm: 'joined',
+    ...terminating,
+    operation: { ...atStep('drain', 'Drain failed due to - [no]. '), type: 'DrainNode', state: 'Failed' },
+    node: cordoned,
+  },
+  'at-volumes': {
+    vm: 'joined',
+    ...terminating,
+    operation: atStep('deleteVolumeAttachments', 'Force drain successful. '),
+    node: cordoned,
+  },
+  'at-vm': { vm: 'joined', ...terminating, operation: atStep('deleteVm', 'Drain successful. '), node: cordoned },
+  'at-refused-vm': {
+    vm: 'joined',
+    ...terminating,
+    operation: {
+      ...atStep('deleteVm', 'VM deletion failed due to - machine codes error: code = [Internal] message = [no]. '),
+      state: 'Failed',
+    },
+    node: cordoned,
+  },
+  'vm-is-gone': { vm: 'gone', hasNode: true, ...terminating, operation: atStep('deleteVm'), node: cordoned },
+  'at-node': { vm: 'gone', hasNode: true, ...terminating, operation: atStep('deleteNode'), node: cordoned },
+  'at-finalizer': { vm: 'gone', ...terminating, operation: atStep('removeFinalizer') },
+};
+
+describe('a fleet that MCM leaves', () => {
+  let millwright: Installation;
+  let mcm: ReturnType<typeof playMcm>;
+  let before: Snapshot;
+  /** Names of VMs that there were. */
+  let vmsBefore: readonly string[];
+
+  beforeAll(async () => {
+    millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never, leaseRenewMs: never } });
+    mcm = playMcm(millwright);
+    await millwright.createClass('old');
+    await mcm.protectSources();
+    const pool = await mcm.deployment('takeover', 2, 2);
+    const frozen = await mcm.deployment('takeover-frozen', 2, 1, true);
+    const leave = (left: Readonly<Record<string, McmMachine>>, set?: typeof pool) =>
+      Object.entries(left).map(([name, each]) => mcm.machine(`takeover-${name}`, { ...each, ...(set && { set }) }));
+    const failed = await mcm.deployment('takeover-failed', 2, 0);
+    const rolling = await mcm.deployment('takeover-rolling', 2, 1);
+    const old = await mcm.oldSet('takeover-rolling', 1);
+    const { running, 'running-too': runningToo, 'preserved-failed': preserved, ...others } = resting;
+    await Promise.all([
+      ...leave({ running: running!, 'running-too': runningToo! }, pool),
+      ...leave({ frozen: running! }, frozen),
+      ...leave({ 'preserved-failed': preserved!, failed: replaced['failed']! }, failed),
+      ...leave({ rolled: running! }, rolling),
+      ...leave({ outdated: replaced['outdated']! }, old),
+      ...leave(others),
+      ...leave(creating),
+      ...leave(deleting),
+    ]);
+    vmsBefore = await vmNames({ all: true });
+    before = await snapshot();
+    await millwright.start();
+    await millwright.createMachine('takeover-after');
+    await millwright.untilPhase(refOf(await machineOf('after')), 'Running');
+  }, 180_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  const machineOf = (name: string) => millwright.control.get(machines, keyOf(name));
+  const keyOf = (name: string) => ({ namespace: millwright.namespace, name: `takeover-${name}` });
+  const restingNames = [...Object.keys(resting), 'frozen', 'rolled'].map((name) => `takeover-${name}`);
+
+  const isReplacement = (name: string) => /^takeover-(failed|rolling)-5f8b7-/.test(name);
+  const vmNames = async (options = { all: false }) =>
+    (await millwright.cloud.vms(options)).map(({ name }) => name).toSorted();
+
+  type Snapshot = Readonly<Record<string, KubeObject>>;
+  /** Machines at rest, their owners and all Nodes, as they are. */
+  async function snapshot(): Promise<Snapshot> {
+    const { control, namespace } = millwright;
+    const read = async (resource: Resource<KubeObject>) =>
+      (await control.list(resource, { namespace })).items.map((each) => [
+        `${resource.kind} ${each.metadata.name}`,
+        each,
+      ]);
+    const all = await Promise.all([read(machines), read(machineSets), read(machineDeployments)]);
+    const ofNodes = (await millwright.nodes()).map((node) => [`Node ${node.metadata.name}`, node]);
+    return Object.fromEntries([...all.flat(), ...ofNodes]);
+  }
+
+  it('stays as it is where nothing is to be done: no Machine, Node or owner is written, and no workflow of a Machine at rest is started', async () => {
+    const { temporal, namespace } = millwright;
+    await Promise.all(Object.keys(deleting).map(untilGone));
+    const after = await snapshot();
+
+    const isKept = (name: string) => restingNames.includes(name) || /^takeover(-frozen)?(-5f8b7)?$/.test(name);
+    const kept = Object.entries(before).filter(([name]) => isKept(name.split(' ')[1] ?? ''));
+    expect(kept.length).toBe(2 * restingNames.length + 4);
+    for (const [name, object] of kept) expect([name, after[name]]).toEqual([name, object]);
+    const query = `WorkflowType = 'machine' AND WorkflowId STARTS_WITH '${namespace}/'`;
+    const started: string[] = [];
+    for await (const { workflowId } of temporal.workflow.list({ query }))
+      started.push(workflowId.split('/').at(-2) ?? '');
+    // The machine with the unhealthy Node is watched: it will be replaced one day.
+    expect(started.filter((name) => restingNames.includes(name))).toEqual(['takeover-unknown']);
+  }, 120_000);
+
+  it('[mcm 12 partly] [invariant 1] gets on with each creation: the VM that there is becomes the Node, also one that the Machine does not name', async () => {
+    for (const name of Object.keys(creating)) await millwright.untilPhase(refOf(await machineOf(name)), 'Running');
+    const missing = Object.entries(creating).flatMap(([name, { needsVm }]) => (needsVm ? [`takeover-${name}`] : []));
+
+    expect((await vmNames({ all: true })).filter((name) => !isReplacement(name))).toEqual(
+      [...vmsBefore, ...missing, 'takeover-after'].toSorted(),
+    );
+  }, 120_000);
+
+  it('[mcm 43 partly] [mcm 63 partly] [invariant 2] loses what MCM was deleting, from whichever step on, failed machines that are not preserved, and those of a rollout, which are replaced', async () => {
+    await Promise.all([...Object.keys(deleting), ...Object.keys(replaced)].map(untilGone));
+    const replacements = await until('there are others', async () => {
+      const found = (await millwright.machines()).filter(({ metadata }) => isReplacement(metadata.name));
+      const isDone = found.length === 2 && found.every((each) => phaseOf(each) === 'Running');
+      return isDone ? found.map(({ metadata }) => metadata.name) : undefined;
+    });
+    const inCreation = Object.keys(creating).map((name) => `takeover-${name}`);
+    const kept = [...restingNames, ...inCreation, 'takeover-after', ...replacements].toSorted();
+
+    expect(await vmNames()).toEqual(kept);
+    expect((await millwright.nodes()).map(({ metadata }) => metadata.name).toSorted()).toEqual(kept);
+    expect((await millwright.machines()).map(({ metadata }) => metadata.name).toSorted()).toEqual(kept);
+  }, 120_000);
+
+  /** Leaves machines and a deployment in the states that last, of all that Millwright reports. */
+  async function leaveUnfinished(): Promise<void> {
+    const { cloud, control, target, namespace } = millwright;
+    const providerSpec = (kind: string) => ({
+      endpoint: cloud.url,
+      machineType: 'small',
+      region: 'here',
+      tags: { cluster: namespace, kind },
+    });
+    for (const kind of ['full', 'silent']) await millwright.createClass(kind, { providerSpec: providerSpec(kind) });
+    await cloud.setFaults(
+      { kind: 'capacity', tags: { kind: 'full' } },
+      { kind: 'neverJoin', tags: { kind: 'silent' } },
+      { kind: 'forbidden', operation: 'delete' },
+    );
+    const create = (name: string, source: string, spec: object = {}) =>
+      millwright.createMachine(`takeover-${name}`, { class: { kind: 'MachineClass', name: source }, ...spec });
+    await millwright.untilPhase(await create('refused', 'full'), 'CrashLoopBackOff');
+    await millwright.untilPhase(await create('never-joins', 'silent'), 'Pending');
+    await millwright.untilPhase(await create('late', 'silent', { creationTimeout: '1s' }), 'Failed');
+    const pod = { namespace, name: 'takeover-pod', finalizers: ['test/held'] };
+    const nodeName = keyOf('pending').name;
+    await target.create(pods, { metadata: pod, spec: { nodeName, containers: [{ name: 'app', image: 'app' }] } });
+    for (const name of ['pending', 'new-with-vm']) await control.delete(machines, keyOf(name));
+    await control.patch(machineDeployments, { namespace, name: 'takeover' }, mergePatch({ spec: { paused: true } }));
+    await until(
+      'all of it is reported',
+      async () => {
+        const drained = (await target.find(pods, pod))?.metadata.deletionTimestamp !== undefined;
+        const { status } = await control.get(machineDeployments, { namespace, name: 'takeover' });
+        const isPaused = status?.conditions?.some(({ reason }) => reason === 'DeploymentPaused');
+        return drained && isPaused && (await machineOf('new-with-vm')).status?.lastOperation?.state === 'Failed';
+      },
+      { describe: () => millwright.story() },
+    );
+  }
+
+  it('is read by MCM when it comes back: each field, error and step, and it can lead at once', async () => {
+    const { control, namespace, processes } = millwright;
+    await leaveUnfinished();
+    for (const process of processes) await process.stop();
+    const released = mergePatch({ metadata: { finalizers: null } });
+    await millwright.target.patch(pods, { namespace, name: 'takeover-pod' }, released);
+
+    const kinds: Resource<KubeObject>[] = [machines, machineSets, machineDeployments, machineClasses, leases];
+    const lists = kinds.map(async (resource) => {
+      const { items } = await control.list(resource, { namespace });
+      return items.map((item) => ({ ...item, kind: resource.kind }));
+    });
+    const ofNodes = (await millwright.nodes()).map((node) => ({ ...node, kind: 'Node' }));
+    const readings = await readAsMcm([...(await Promise.all(lists)).flat(), ...ofNodes]);
+
+    expect(readings.filter(({ problems }) => problems.length > 0)).toEqual([]);
+    const readingOf = (wanted: string, name: string) =>
+      readings.find((each) => each.kind === wanted && each.name === name) ?? {};
+    const left = {
+      refused: { code: 'ResourceExhausted', errorCode: 'ResourceExhausted' },
+      late: { errorCode: 'DeadlineExceeded', isFailed: true },
+      pending: { step: deletionSteps.drain },
+      'new-with-vm': { step: deletionSteps.deleteVm, code: 'PermissionDenied' },
+      'preserved-failed': { isFailed: true },
+    };
+    for (const [name, wanted] of Object.entries(left)) {
+      expect(readingOf('Machine', `takeover-${name}`)).toMatchObject({ name: `takeover-${name}`, ...wanted });
+    }
+    for (const name of ['machine-controller-manager', 'machine-controller']) {
+      expect(readingOf('Lease', name)).toEqual({ kind: 'Lease', name, problems: [] }); // nobody holds it
+    }
+    expect(readingOf('Node', 'takeover-new-without-vm')).toMatchObject({
+      template: { metadata: { labels: { pool: 'workers' } } },
+    });
+  }, 120_000);
+
+  it('is taken over once more, with the workflows of before still open, after MCM has deleted and made machines', async () => {
+    const { control, cloud } = millwright;
+    await cloud.setFaults();
+    const { vmsEver } = await cloud.stats();
+    const gone = refOf(await machineOf('never-joins'));
+    await mcm.remove('takeover-never-joins');
+    await mcm.machine('takeover-made-meanwhile', resting['running']!);
+    await control.delete(machines, keyOf('late'));
+
+    await millwright.start();
+    await millwright.handleOf(refOf(await machineOf('new-with-vm'))).signal('retryNow');
+    await Promise.all(['late', 'new-with-vm'].map(untilGone));
+    await until('the workflow of the deleted Machine has ended', async () => {
+      const { status } = await millwright.handleOf(gone).describe();
+      return status.name === 'COMPLETED';
+    });
+    expect(phaseOf(await machineOf('made-meanwhile'))).toBe('Running');
+    expect((await cloud.stats()).vmsEver).toBe(vmsEver + 1);
+
+    const thawed = mergePatch({ metadata: { labels: { freeze: null } } });
+    const { namespace } = millwright;
+    await control.patch(machineSets, { namespace, name: 'takeover-frozen-5f8b7' }, thawed);
+    await control.patch(machineDeployments, { namespace, name: 'takeover-frozen' }, thawed);
+    await until('the set that was frozen has all machines', async () => {
+      const names = (await millwright.machines()).map(({ metadata }) => metadata.name);
+      return names.some((name) => name.startsWith('takeover-frozen-5f8b7-'));
+    });
+  }, 120_000);
+
+  async function untilGone(name: string): Promise<void> {
+    const { control, namespace } = millwright;
+    await until(
+      `${name} is gone`,
+      async () => (await control.find(machines, { namespace, name: `takeover-${name}` })) === undefined,
+      { describe: () => millwright.story() },
+    );
+  }
+});

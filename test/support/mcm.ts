@@ -1,0 +1,270 @@
+/** Plays machine-controller-manager (MCM): leaves objects, VMs and Nodes as it does, without any mark of Millwright. */
+import { createVm, deleteResource } from '../../activities/providers/simulated/client.ts';
+import { annotations, deletionSteps, finalizers, labels } from '../../api/gardener/names.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { KubeObject, NewObject, Resource } from '../../api/objects.ts';
+import { type Node, nodes, secrets } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type Installation, plainSecret } from './installation.ts';
+import { until } from './until.ts';
+
+/** How far the VM of a machine is: `joined` is one whose Node MCM has marked. */
+type VmState = 'none' | 'made' | 'joined' | 'gone';
+
+type NodeSpec = { readonly unschedulable?: boolean; readonly taints?: readonly object[] };
+
+/** What MCM leaves of a machine. */
+export interface McmMachine {
+  readonly vm: VmState;
+  /** Whether the Machine names its VM, as it does from the end of the create call on. Default: it has one. */
+  readonly isNamed?: boolean;
+  /** Whether it has the label `node`, which MCM sets where it knows the cluster of the Nodes. Default: with its name. */
+  readonly isLabelled?: boolean;
+  /** Whether its Node is there. Default: as its VM. */
+  readonly hasNode?: boolean;
+  readonly phase?: string;
+  readonly operation?: { readonly type: string; readonly state: string; readonly description: string };
+  readonly errorCode?: string;
+  /** More of `status.currentStatus`. */
+  readonly current?: object;
+  readonly metadata?: { readonly labels?: object; readonly annotations?: object };
+  /** What is changed on its Node. */
+  readonly node?: { readonly metadata?: object; readonly spec?: NodeSpec; readonly status?: object };
+  /** It is being deleted. */
+  readonly isDeleted?: true;
+  /** UID of its MachineSet. */
+  readonly set?: McmSet;
+}
+
+export interface McmSet {
+  readonly name: string;
+  readonly uid: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** As Go writes it: what is not set is null or empty. */
+const nodeTemplate = {
+  metadata: { creationTimestamp: null, labels: { pool: 'workers' }, annotations: { owner: 'somebody' } },
+  spec: { taints: [{ key: 'dedicated', value: 'workers', effect: 'PreferNoSchedule' }] },
+};
+const machineSpec = { class: { kind: 'MachineClass', name: 'small' }, drainTimeout: '2h0m0s', nodeTemplate };
+const joinedOperation = (name: string) => ({
+  type: 'Create',
+  state: 'Successful',
+  description: `Machine ${name} successfully joined the cluster`,
+});
+
+/** Time of a status as Go writes it, so many seconds ago. */
+export function secondsAgo(seconds: number): string {
+  return new Date(Date.now() - seconds * 1_000).toISOString().replace(/\.\d+/, '');
+}
+
+/** Operation of a machine whose deletion is at a step: MCM finds the step in the description alone. */
+export function atStep(step: keyof typeof deletionSteps, before = '') {
+  return { type: 'Delete', state: 'Processing', description: `${before}${deletionSteps[step]}` };
+}
+
+export function playMcm({ namespace, control, target, cloud }: Installation) {
+  const access = { endpoint: cloud.url, token: plainSecret.token };
+  const inTime = () => AbortSignal.timeout(10_000);
+
+  async function create(resource: Resource<KubeObject>, object: object): Promise<KubeObject> {
+    return control.create(resource, object as NewObject<KubeObject>);
+  }
+  async function putStatus(resource: Resource<KubeObject>, name: string, status: object): Promise<void> {
+    await control.patch(resource, { namespace, name }, mergePatch({ status }), { subresource: 'status' });
+  }
+
+  /** A VM with the tags of its class and the name of its Machine, and nothing else that says whose it is. */
+  async function makeVm(name: string): Promise<string> {
+    const body = { region: 'here', machineType: 'small', tags: { cluster: namespace }, userData: 'none' } as const;
+    const vm = await createVm(access, { ...body, name, token: name, node: { labels: {}, taints: [] } }, inTime());
+    return vm.id;
+  }
+
+  /** The Node as MCM marks it: finalizer, back reference, and what the template says with the note of it. */
+  async function markNode(name: string, more: McmMachine['node'] = {}): Promise<Node> {
+    const node = await until(`the Node ${name} has joined`, () => target.find(nodes, { name }));
+    const { metadata, spec } = nodeTemplate;
+    const marks = {
+      finalizers: [...(node.metadata.finalizers ?? []), finalizers.node],
+      labels: { ...metadata.labels, [labels.machineName]: name },
+      annotations: { ...metadata.annotations, [annotations.lastAppliedNodeTemplate]: JSON.stringify(nodeTemplate) },
+    };
+    const taints = [...spec.taints, ...(more.spec?.taints ?? [])];
+    await target.patch(nodes, { name }, mergePatch({ metadata: marks, spec: { ...more.spec, taints } }));
+    await target.patch(nodes, { name }, mergePatch({ metadata: more.metadata ?? {} }));
+    return target.patch(nodes, { name }, mergePatch({ status: more.status ?? {} }), { subresource: 'status' });
+  }
+
+  async function removeVm(name: string, id: string): Promise<void> {
+    await deleteResource(access, { kind: 'vm', id }, inTime());
+    const isGone = async () => !(await cloud.vms()).some((vm) => vm.id === id);
+    await until(`the VM of ${name} is gone`, isGone);
+  }
+
+  async function removeNode(name: string): Promise<void> {
+    await target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } }));
+    await target.delete(nodes, { name });
+  }
+
+  return {
+    /** Deletes a machine and its VM, as MCM does from the first step to the last. */
+    async remove(name: string): Promise<void> {
+      const key = { namespace, name };
+      await control.delete(machines, key);
+      const [vm] = (await cloud.vms()).filter((each) => each.name === name);
+      if (vm !== undefined) await removeVm(name, vm.id);
+      await control.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
+    },
+
+    /** What MCM does to the class and the Secret of a fleet. */
+    async protectSources(): Promise<void> {
+      const key = { namespace, name: 'small' };
+      await control.patch(machineClasses, key, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
+      const secret = { namespace, name: 'pool' };
+      await control.patch(secrets, secret, mergePatch({ metadata: { finalizers: [finalizers.secret] } }));
+    },
+
+    /** A MachineDeployment with its MachineSet, at rest: `has` of its machines exist and are available. */
+    async deployment(name: string, replicas: number, has: number, isFrozen = false): Promise<McmSet> {
+      const frozen = isFrozen ? { freeze: 'True' } : {};
+      const hash = String(1_000_000 + name.length);
+      const own = { [labels.name]: name };
+      const hashed = { ...own, [labels.templateHash]: hash };
+      const template = { metadata: { creationTimestamp: null, labels: own }, spec: machineSpec };
+      const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
+      const marks = { namespace, finalizers: [finalizers.machine] };
+      const revision = { [annotations.revision]: '1' };
+      const deployment = await create(machineDeployments, {
+        metadata: { ...marks, name, annotations: revision, labels: { ...own, ...frozen } },
+        spec: { replicas, selector: { matchLabels: own }, strategy, template },
+      });
+      const set = await create(machineSets, {
+        metadata: {
+          ...marks,
+          name: `${name}-5f8b7`,
+          labels: { ...hashed, ...frozen },
+          annotations: {
+            ...revision,
+            [annotations.desiredReplicas]: String(replicas),
+            [annotations.maxReplicas]: String(replicas + 1),
+          },
+          ownerReferences: [referenceTo('MachineDeployment', deployment)],
+        },
+        spec: {
+          replicas,
+          selector: { matchLabels: hashed },
+          machineClass: {},
+          template: { ...template, metadata: { creationTimestamp: null, labels: hashed } },
+        },
+      });
+      const counts = { replicas: has, readyReplicas: has, availableReplicas: has };
+      const at = secondsAgo(3_600);
+      const freeze = { type: 'Frozen', status: 'True', lastTransitionTime: at, reason: 'OverShootingReplicaCount' };
+      await putStatus(machineSets, set.metadata.name, {
+        ...counts,
+        fullyLabeledReplicas: has,
+        observedGeneration: 1,
+        ...(isFrozen && { machineSetCondition: [freeze] }),
+        lastOperation: { lastUpdateTime: null },
+      });
+      const condition = (type: string, status: string, reason: string, message: string) => ({
+        ...{ type, status, lastUpdateTime: at, lastTransitionTime: at, reason, message },
+      });
+      const available =
+        has === replicas
+          ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
+          : condition(
+              'Available',
+              'False',
+              'MinimumReplicasUnavailable',
+              'Deployment does not have minimum availability.',
+            );
+      await putStatus(machineDeployments, name, {
+        ...counts,
+        updatedReplicas: has,
+        unavailableReplicas: replicas - has,
+        observedGeneration: 1,
+        conditions: [
+          available,
+          condition(
+            'Progressing',
+            'True',
+            'NewMachineSetAvailable',
+            `MachineSet "${set.metadata.name}" has successfully progressed.`,
+          ),
+          ...(isFrozen ? [condition('Frozen', 'True', 'MachineDeploymentStateSync', 'a set is frozen')] : []),
+        ],
+      });
+      return { name: set.metadata.name, uid: set.metadata.uid, labels: hashed };
+    },
+
+    /** A set of an earlier template of a deployment, with another class, in the middle of a rollout. */
+    async oldSet(of: string, replicas: number): Promise<McmSet> {
+      const deployment = await control.get(machineDeployments, { namespace, name: of });
+      const hashed = { [labels.name]: of, [labels.templateHash]: '66' };
+      const spec = { ...machineSpec, class: { kind: 'MachineClass', name: 'old' } };
+      const { metadata } = await create(machineSets, {
+        metadata: {
+          namespace,
+          finalizers: [finalizers.machine],
+          name: `${of}-66d44`,
+          labels: hashed,
+          annotations: {
+            [annotations.revision]: '0',
+            [annotations.desiredReplicas]: '2',
+            [annotations.maxReplicas]: '3',
+          },
+          ownerReferences: [referenceTo('MachineDeployment', deployment)],
+        },
+        spec: { replicas, selector: { matchLabels: hashed }, template: { metadata: { labels: hashed }, spec } },
+      });
+      return { name: metadata.name, uid: metadata.uid, labels: hashed };
+    },
+
+    /** A machine in any phase. Its Node has its name. */
+    async machine(name: string, left: McmMachine): Promise<Machine> {
+      const { vm, set, isNamed = vm !== 'none', hasNode = vm === 'joined', metadata = {} } = left;
+      const { isLabelled = isNamed } = left;
+      const id = vm === 'none' ? undefined : await makeVm(name);
+      const node = vm === 'joined' || vm === 'gone' ? await markNode(name, left.node) : undefined;
+      if (id !== undefined && vm === 'gone') await removeVm(name, id);
+      if (node !== undefined && !hasNode) await removeNode(name);
+      await create(machines, {
+        metadata: {
+          namespace,
+          name,
+          finalizers: [finalizers.machine],
+          labels: { ...set?.labels, ...(isLabelled && { [labels.node]: name }), ...metadata.labels },
+          annotations: { ...(isNamed && { [annotations.priority]: '3' }), ...metadata.annotations },
+          ...(set && { ownerReferences: [referenceTo('MachineSet', { metadata: set })] }),
+        },
+        spec: { ...machineSpec, ...(isNamed && id !== undefined && { providerID: `simulated:///here/${id}` }) },
+      });
+      const { phase = '', operation = joinedOperation(name), errorCode, current } = left;
+      if (left.isDeleted) await control.delete(machines, { namespace, name });
+      if (phase !== '') {
+        await putStatus(machines, name, {
+          conditions: node?.status?.conditions ?? [],
+          currentStatus: { phase, lastUpdateTime: secondsAgo(60), ...current },
+          lastOperation: {
+            ...operation,
+            lastUpdateTime: secondsAgo(60),
+            ...(errorCode !== undefined && { errorCode }),
+          },
+        });
+      }
+      return control.get(machines, { namespace, name });
+    },
+  };
+}
+
+function referenceTo(
+  kind: string,
+  { metadata }: { readonly metadata: { readonly name: string; readonly uid: string } },
+) {
+  const { name, uid } = metadata;
+  return { apiVersion: 'machine.sapcloud.io/v1alpha1', kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
