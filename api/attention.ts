@@ -31,7 +31,7 @@ export function attention(machine: MachineSnapshot, node: NodeView): Attention[]
   if (!machine.managed) found.push('finalizer');
   if (!restingStages.includes(machine.stage)) found.push('stage');
   if (isBetweenVms(machine)) found.push('vmMissing');
-  if (node.state === 'unknown') return found;
+  if (node.state === 'unknown' || machine.limits.hasNoNode) return found;
   if (node.state === 'absent') return machine.stage === 'running' ? [...found, 'nodeMissing'] : found;
 
   if (node.deleting) found.push('nodeDeleting');
@@ -57,11 +57,11 @@ export function isHealthy(
 /**
  * The stage that a machine should be in by its Node. Where that says that its VM is about to be taken away, it has
  * `failed`. Unhealthy or without its Node, `running` becomes `unhealthy`; a healthy Node makes it `running`, the first time
- * only when it is not starting up any more. An unknown Node changes nothing.
+ * only when it is not starting up any more. An unknown Node changes nothing, and neither does one without a target cluster.
  */
 export function stageByNode(machine: MachineSnapshot, node: NodeView): MachineStage {
   const { stage, limits } = machine;
-  if (node.state === 'unknown' || stage === 'updating') return stage;
+  if (node.state === 'unknown' || stage === 'updating' || limits.hasNoNode) return stage;
   if (node.state === 'present' && node.interruption !== undefined) return stage === 'deleting' ? stage : 'failed';
   if (node.state === 'absent' || !isHealthy(node, limits.nodeConditions))
     return stage === 'running' ? 'unhealthy' : stage;

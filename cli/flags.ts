@@ -51,7 +51,7 @@ export const flags = {
     value: 'path',
     default: '',
     alsoEnv: 'KUBECONFIG',
-    description: `Kubeconfig of the cluster with the Nodes: ${kubeconfig}. Empty: inClusterConfig.`,
+    description: `Kubeconfig of the cluster with the Nodes: ${kubeconfig}. Empty: inClusterConfig. none: there is no such cluster, and a Machine is Available when its VM runs; this needs --control-kubeconfig.`,
     schema: z.string(),
   },
   namespace: {

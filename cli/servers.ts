@@ -13,6 +13,18 @@ type ClusterOptions = Options<(typeof clusterFlags)[number]>;
 /** Longest wait for an API server when a process starts, ms. */
 const timeoutMs = 5_000;
 
+/** Value of --target-kubeconfig of an installation without Nodes, as machine-controller-manager has it. */
+const none = 'none';
+
+/** Whether there is no cluster for Nodes. Throws an Error that names the flag where the Machines have none either. */
+export function hasNoTarget({ controlKubeconfig, targetKubeconfig }: ClusterOptions): boolean {
+  if (targetKubeconfig !== none) return false;
+  if (controlKubeconfig !== '') return true;
+  throw new Error(
+    '--control-kubeconfig is missing: with --target-kubeconfig none it names the cluster of the Machines',
+  );
+}
+
 /** Whether Machines and Nodes are in the same cluster. */
 export function isOneCluster({ controlKubeconfig }: ClusterOptions): boolean {
   return controlKubeconfig === '';
@@ -40,6 +52,7 @@ export async function connectCluster(
   command: string,
   onRequest: (request: RequestObservation) => void = () => undefined,
 ): Promise<KubeClient> {
+  hasNoTarget(options);
   const isOwn = cluster === 'control' && !isOneCluster(options);
   const flag = isOwn ? '--control-kubeconfig' : '--target-kubeconfig';
   const client = createKubeClient({

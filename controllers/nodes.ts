@@ -12,20 +12,20 @@ type NodeControllerContext = Pick<ControllerContext, 'target' | 'watches' | 'dia
 
 /**
  * Keys are names of Nodes. One without a Machine is marked when it is older than the creation timeout: a Machine in creation
- * may not know its name yet. A Node of another installation, which says so, is left alone.
+ * may not know its name yet. Nodes that may be those of another installation are left alone.
  */
 export function createNodeController(context: NodeControllerContext): Controller {
   const { target, watches, dialect, namespace, defaults } = context;
   const indexes = indexesOf(dialect, defaults);
-  const { notManaged, nodeFinalizer } = dialect.marks;
+  const { notManaged, nodeFinalizer, nodeMachineLabel } = dialect.marks;
 
   async function handle(name: string): Promise<void> {
     const node = watches.nodes.get({ name });
     const areSeen = watches.nodes.reachable && watches.machines.reachable;
-    if (notManaged === undefined || node === undefined || !areSeen || isOfOthers(node)) return;
+    if (notManaged === undefined || node === undefined || !areSeen) return;
     const { resourceVersion, annotations = {}, finalizers = [] } = node.metadata;
     const isManaged = indexes.nodes[byNode](node).some((key) => watches.machines.has(byNode, key));
-    if (!isManaged && !isOld(node)) return;
+    if (!isManaged && (!isOld(node) || isOfOthers(node))) return;
     const { [notManaged.key]: mark } = annotations;
     const others = finalizers.filter((each) => each !== nodeFinalizer);
     const wanted = isManaged ? { mark: undefined, finalizers } : { mark: notManaged.value, finalizers: others };
@@ -36,9 +36,11 @@ export function createNodeController(context: NodeControllerContext): Controller
     );
   }
 
-  function isOfOthers({ metadata: { annotations } }: Node): boolean {
+  /** Whether somebody else may manage a Node: its annotation says so, or it has marks and does not say whose they are. */
+  function isOfOthers({ metadata: { annotations, finalizers, labels } }: Node): boolean {
     const machine = annotations?.[names.machine];
-    return machine !== undefined && !machine.startsWith(`${namespace}/`);
+    if (machine !== undefined) return !machine.startsWith(`${namespace}/`);
+    return finalizers?.includes(nodeFinalizer) === true || labels?.[nodeMachineLabel] !== undefined;
   }
 
   function isOld({ metadata }: Node): boolean {

@@ -1,6 +1,7 @@
 /** What the engine knows of a Machine. Plain types, whatever its API: the values are in signals and histories. */
 import type { MachineEvent } from '../events.ts';
 import type { FailureCode } from '../failures.ts';
+import type { VmAddress } from '../provider.ts';
 import type { ConditionStatuses, NodeView } from './node.ts';
 
 /** Knobs of a machine, from its spec or else from flags. */
@@ -17,6 +18,8 @@ export interface MachineLimits {
   readonly noRoomSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
+  /** There is no target cluster: it is available when its VM runs. Left out otherwise. */
+  readonly hasNoNode?: true;
 }
 
 /** What decisions about a machine need of its Machine object. Under 1 KB: it is in signals. */
@@ -135,6 +138,8 @@ export interface MachineReport {
   /** Whether a timeout counts against the stage. */
   readonly isTimed?: boolean;
   readonly lastKnownState?: string;
+  /** Addresses of its VM. */
+  readonly addresses?: readonly VmAddress[];
   /** Name of the Node that has joined; null: the VM that had it is gone. */
   readonly nodeName?: string | null;
   /** An Event on the Machine that goes with the report. Without a note it says what the dialect says of the step. */

@@ -11,7 +11,7 @@ import { startWorkers } from '../../temporal/worker.ts';
 import { dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
-import { temporalServer } from '../servers.ts';
+import { hasNoTarget, temporalServer } from '../servers.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
 import { countFailedRuns, showRequestRates } from './metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
@@ -139,8 +139,9 @@ export async function startWorkersComponent(
   };
 }
 
-function machineLimits(options: Options<(typeof controllersFlags)[number]>): MachineLimits {
+function machineLimits(options: Options<(typeof serverFlags | typeof controllersFlags)[number]>): MachineLimits {
   return {
+    ...(hasNoTarget(options) && { hasNoNode: true as const }),
     creationSeconds: options.machineCreationTimeout,
     healthSeconds: options.machineHealthTimeout,
     noRoomSeconds: options.resourceExhaustedRetry,

@@ -2,9 +2,10 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
+import { createNoCluster } from '../../kube/no-cluster.ts';
 import type { serverFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
-import { connectCluster, isOneCluster } from '../servers.ts';
+import { connectCluster, hasNoTarget, isOneCluster } from '../servers.ts';
 import { startHttp } from './http.ts';
 import { createLogger } from './logger.ts';
 import { createMetrics } from './metrics.ts';
@@ -12,7 +13,7 @@ import { createMetrics } from './metrics.ts';
 /** What components share. */
 export interface ComponentDeps {
   readonly control: KubeClient;
-  /** The same client where there is one cluster. */
+  /** The same client where there is one cluster; one that finds nothing where there are no Nodes. */
   readonly target: KubeClient;
   readonly logger: Logger;
   /** Name of the command, part of the user agent. */
@@ -69,7 +70,7 @@ export async function serve(
     stops.push(http.close);
     logger.info({ url: http.url }, 'serving health and metrics');
     const control = await connect('control');
-    const target = isOneCluster(options) ? control : await connect('target');
+    const target = hasNoTarget(options) ? createNoCluster() : isOneCluster(options) ? control : await connect('target');
     for (const startComponent of startComponents) {
       const component = await startComponent({ control, target, logger, command, registry });
       components.push(component);

@@ -13,6 +13,7 @@ import { until } from '../support/until.ts';
 
 describe('a Node without a Machine', () => {
   let millwright: Installation;
+  const made: string[] = [];
   let stopControllers: () => Promise<void> = async () => undefined;
 
   async function start(): Promise<void> {
@@ -27,6 +28,10 @@ describe('a Node without a Machine', () => {
   }, 120_000);
   afterAll(async () => {
     await stopControllers();
+    for (const name of made) {
+      await millwright.target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } }));
+      await millwright.target.delete(nodes, { name });
+    }
     await millwright?.stop();
   });
 
@@ -39,6 +44,12 @@ describe('a Node without a Machine', () => {
       },
       { timeoutMs: 60_000, describe: () => millwright.story() },
     );
+  }
+  async function makeNode(name: string, metadata: object): Promise<string> {
+    const node = { metadata: { name: `${name}-${millwright.namespace}`, ...metadata } };
+    made.push(node.metadata.name);
+    await millwright.target.create(nodes, node);
+    return node.metadata.name;
   }
   const isMarked = ({ metadata }: Node) => metadata.annotations?.[annotations.notManaged] === '1';
   const isOurs = ({ metadata }: Node) => metadata.finalizers?.includes(finalizers.node) === true;
@@ -59,23 +70,29 @@ describe('a Node without a Machine', () => {
     await control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
     await control.delete(machines, ref);
     const createdMs = Date.now();
-    const finalizersOf = ['example.com/other', finalizers.node];
-    const others = {
-      name: `others-${namespace}`,
+    const plain = await makeNode('plain', { finalizers: ['example.com/other'] });
+    const lost = await makeNode('lost', {
+      annotations: { [names.machine]: `${namespace}/lost` },
+      finalizers: ['example.com/other', finalizers.node],
+    });
+    const others = await makeNode('others', {
       annotations: { [names.machine]: 'other/m' },
-      finalizers: finalizersOf,
-    };
-    await target.create(nodes, { metadata: others });
-    await target.create(nodes, { metadata: { name: `young-${namespace}`, finalizers: finalizersOf } });
+      finalizers: [finalizers.node],
+    });
+    const ofMcm = await makeNode('mcm', { labels: { [labels.machineName]: 'm' }, finalizers: [finalizers.node] });
     await start();
 
     const marked = await untilNode(name, 'is marked', isMarked);
     expect(isOurs(marked)).toBe(false);
-    const young = await untilNode(`young-${namespace}`, 'is marked when it is old', isMarked);
-    expect(Date.now()).toBeGreaterThan(createdMs + 4_000);
-    expect(young.metadata.finalizers).toEqual(['example.com/other']);
-    const left = await target.get(nodes, { name: others.name });
-    expect([isMarked(left), isOurs(left)]).toEqual([false, true]);
+    for (const node of [plain, lost]) {
+      const old = await untilNode(node, 'is marked when it is old', isMarked);
+      expect(Date.now()).toBeGreaterThan(createdMs + 4_000);
+      expect(old.metadata.finalizers).toEqual(['example.com/other']);
+    }
+    for (const node of [others, ofMcm]) {
+      const left = await target.get(nodes, { name: node });
+      expect([isMarked(left), isOurs(left)]).toEqual([false, true]);
+    }
 
     const again = await control.create(machines, {
       metadata: { namespace, name, labels: { [labels.node]: name }, finalizers: [finalizers.machine] },
@@ -88,10 +105,5 @@ describe('a Node without a Machine', () => {
     const managed = await untilNode(name, 'is managed again', (node) => isOurs(node) && !isMarked(node));
     expect(managed.metadata.uid).toBe(before.metadata.uid);
     expect((await millwright.cloud.stats()).vmsEver).toBe(1);
-
-    for (const node of [others.name, `young-${namespace}`]) {
-      await target.patch(nodes, { name: node }, mergePatch({ metadata: { finalizers: null } }));
-      await target.delete(nodes, { name: node });
-    }
   }, 180_000);
 });

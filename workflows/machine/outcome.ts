@@ -69,6 +69,9 @@ export function nextPollIntervalMs(pauseMs: number): number {
 /** First such interval. Most VMs join sooner, and then nobody asks. */
 export const firstPollIntervalMs = 10 * seconds;
 
+/** The same without a target cluster, where the cloud alone says that a VM runs. */
+export const firstPollWithoutNodeMs = seconds;
+
 /** From this length on a pause is a wait of the workflow, ms: then a signal can end it. */
 const longPauseMs = 10 * seconds;
 

@@ -36,6 +36,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
       creationSeconds: secondsOr(defaults.creationSeconds, spec?.creationTimeout),
       drainSeconds: secondsOr(defaults.drainSeconds, spec?.drainTimeout),
       maxEvictRetries: Math.max(spec?.maxEvictRetries ?? defaults.maxEvictRetries, 0),
+      ...(defaults.hasNoNode && { hasNoNode: true as const }),
       ...(defaults.noRoomSeconds !== undefined && { noRoomSeconds: defaults.noRoomSeconds }),
       ...healthTimeoutOf(machine, defaults),
       nodeConditions: spec?.nodeConditions?.split(',').map((type) => type.trim()) ?? defaults.nodeConditions,

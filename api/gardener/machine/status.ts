@@ -38,7 +38,7 @@ export function toStatusPatch(
   now: Date,
   nodeConditions?: readonly object[],
 ): object {
-  const { stageSince, step, isTimed, lastKnownState } = report;
+  const { stageSince, step, isTimed, lastKnownState, addresses } = report;
   return {
     status: {
       currentStatus: {
@@ -54,6 +54,7 @@ export function toStatusPatch(
         },
       }),
       ...(lastKnownState !== undefined && { lastKnownState }),
+      ...(addresses !== undefined && { addresses }),
       ...(nodeConditions !== undefined && { conditions: nodeConditions }),
     },
   };

@@ -36,7 +36,7 @@ export async function join(state: MachineState): Promise<PhaseOutcome> {
 
   const leftMs = creationDeadlineMs(state) - Date.now();
   showWait(state, {
-    doing: 'waiting for the node to join',
+    doing: state.machine.limits.hasNoNode ? 'waiting for the VM' : 'waiting for the node to join',
     waitingFor,
     until: timeIn(leftMs),
     ...blockedReason(state),
@@ -51,7 +51,8 @@ function lateStep({ machine, isUninitialized, progress }: MachineState): Refusal
     const message = `the VM was not set up ${inTime}: ${progress.lastError?.message ?? 'the cloud gives no reason'}`;
     return { kind: 'join', code: 'Uninitialized', message };
   }
-  const message = `node ${nodeName ?? '(not named yet)'} did not become healthy ${inTime}`;
+  const what = limits.hasNoNode ? 'the VM did not run' : `node ${nodeName ?? '(not named yet)'} did not become healthy`;
+  const message = `${what} ${inTime}`;
   return { kind: 'join', code: 'DeadlineExceeded', message };
 }
 
@@ -78,6 +79,7 @@ function hasNewConditions({ machine, node }: MachineState): boolean {
 
 function waitReason({ machine, node, isUninitialized }: MachineState): string {
   if (isUninitialized) return 'the cloud to set up the VM';
+  if (machine.limits.hasNoNode) return 'the VM to run';
   if (node.state === 'present') {
     const isHealthyByNow = isHealthy(node, machine.limits.nodeConditions);
     return isHealthyByNow && node.startingUp

@@ -13,6 +13,7 @@ import {
   again,
   done,
   firstPollIntervalMs,
+  firstPollWithoutNodeMs,
   isPastCreation,
   nextPollIntervalMs,
   type PhaseOutcome,
@@ -50,7 +51,8 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /** From here on the VM is the Machine's, unless it cannot become its Node. */
-async function takeVm(state: MachineState, attempt: Attempt, vm: Vm, doing: string): Promise<PhaseOutcome> {
+async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: string): Promise<PhaseOutcome> {
+  const vm = state.machine.limits.hasNoNode ? withoutNode(answer) : answer;
   if (await isNodeTaken(state, vm)) return abandonVm(state, attempt, vm);
   const isRefused = vm.state === 'failed' || (vm.state === 'uninitialized' && vm.message !== undefined);
   await storeIdentity(state, attempt, vm, isRefused ? undefined : vmFacts(state, vm));
@@ -65,6 +67,12 @@ async function takeVm(state: MachineState, attempt: Attempt, vm: Vm, doing: stri
   if (state.isUninitialized && vm.message !== undefined) await reportSetUpFailed(state, doing, vm.message, vm);
   else await reportVm(state, vm);
   return done;
+}
+
+/** Without a target cluster nobody looks for its Node. */
+function withoutNode(answer: Vm): Vm {
+  const { nodeName: _, ...vm } = answer;
+  return vm;
 }
 
 /** Calls until the failure is worth reporting: a brief one is tried again within seconds. */
@@ -190,12 +198,16 @@ async function storeIdentity(state: MachineState, attempt: Attempt, vm: Vm, fact
 /** Reports that the VM exists, and what the provider has to be given next time, where either is new. */
 async function reportVm(state: MachineState, vm: Vm): Promise<void> {
   const facts = vmFacts(state, vm);
-  if (facts !== undefined) await report(state, { doing: 'waiting for the node to join' }, facts);
+  if (facts === undefined) return;
+  const doing = facts.stage === 'available' ? 'running' : 'waiting for the node to join';
+  await report(state, { doing }, facts);
 }
 
 /** What is to be reported of a VM; undefined where the Machine says so already. */
-function vmFacts({ machine }: MachineState, { lastKnownState }: Vm): Facts | undefined {
-  const { stage, lastKnownState: known } = machine;
+function vmFacts({ machine }: MachineState, vm: Vm): Facts | undefined {
+  const { lastKnownState } = vm;
+  const { stage, lastKnownState: known, limits } = machine;
+  if (limits.hasNoNode && vm.state === 'running') return availableFacts(vm);
   if (stage === 'joining' && lastKnownState === known) return undefined;
   return {
     stage: 'joining',
@@ -204,6 +216,18 @@ function vmFacts({ machine }: MachineState, { lastKnownState }: Vm): Facts | und
       isTimed: true,
       event: { reason: 'VmCreated' },
     }),
+    ...(lastKnownState !== undefined && { lastKnownState }),
+  };
+}
+
+/** Without a target cluster a machine is complete when its VM runs. */
+function availableFacts({ addresses, lastKnownState }: Vm): Facts {
+  return {
+    stage: 'available',
+    step: { kind: 'create', state: 'successful' },
+    isTimed: false,
+    addresses,
+    event: { reason: 'VmCreated' },
     ...(lastKnownState !== undefined && { lastKnownState }),
   };
 }
@@ -225,7 +249,8 @@ async function reportSetUpFailed(state: MachineState, doing: string, message: st
 /** When the cloud is asked again: about a VM that is not set up every few seconds, about any other less and less often. */
 function schedulePoll(state: MachineState): void {
   if (!state.isUninitialized) {
-    state.pollIntervalMs = state.pollIntervalMs === 0 ? firstPollIntervalMs : nextPollIntervalMs(state.pollIntervalMs);
+    const firstMs = state.machine.limits.hasNoNode ? firstPollWithoutNodeMs : firstPollIntervalMs;
+    state.pollIntervalMs = state.pollIntervalMs === 0 ? firstMs : nextPollIntervalMs(state.pollIntervalMs);
   }
   const pauseMs = state.isUninitialized ? retryPauseMs({ code: 'Uninitialized' }, 'creation') : state.pollIntervalMs;
   state.nextPollMs = Date.now() + pauseMs;

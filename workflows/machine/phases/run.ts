@@ -15,7 +15,7 @@ import { nodeText, watching, watchUnhealthy } from './unhealthy.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
 export async function run(state: MachineState): Promise<PhaseOutcome> {
-  if (state.machine.stage === 'running') await endCreation(state);
+  if (['running', 'available'].includes(state.machine.stage)) await endCreation(state);
   await markInterruption(state);
   const { machine, node } = state;
   const stage = stageByNode(machine, node);

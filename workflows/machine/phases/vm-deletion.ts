@@ -81,14 +81,15 @@ export async function deleteVms(
 async function deleteIn(state: MachineState, places: readonly Place[]): Promise<Deletions> {
   const nodeName = nodeNameOf(state);
   const known = new Set([...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
+  const { hasNoNode = false } = state.machine.limits;
   const refusals: { place: Place; failure: Failure }[] = [];
   const nodeNames: string[] = [];
   let isGone = true;
   for (const place of places) {
-    const deletion = await deleteVmIn(state, place, [...known]);
+    const deletion = await deleteVmIn(state, place, hasNoNode ? undefined : [...known]);
     if ('code' in deletion) refusals.push({ place, failure: deletion });
     else {
-      nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
+      if (!hasNoNode) nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
       isGone &&= deletion.state === 'gone';
     }
   }
