@@ -79,6 +79,10 @@ export const sourceEvents = {
     type: 'Warning',
     when: 'A sweep could not remove the finalizer of a deleted class. The note says what is left in the cloud, or what refused.',
   },
+  SourceNotSwept: {
+    type: 'Warning',
+    when: 'A deleted class was released although its cloud refuses to be listed: all Machines that were made from it were deleted with their VMs.',
+  },
   OrphansHeld: {
     type: 'Warning',
     when: 'A sweep waits until a person approves the deletion of orphans. The note says how many, why, and the command.',

@@ -30,6 +30,8 @@ export const names = {
   creating: `${prefix}creating`,
   /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
   verdict: `${prefix}verdict`,
+  /** Annotation on a source: when a Machine of it was found gone although its VM was not known to be, RFC 3339. */
+  lostMachine: `${prefix}lost-machine`,
   /** Annotation on a Machine: JSON of the tags of its source that its VM has; null for one that only some parts may have. */
   vmTags: `${prefix}vm-tags`,
   /** Taint of a Node whose VM the cloud is about to take away. Its value is the reason in the cloud's words. */

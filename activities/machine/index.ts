@@ -350,6 +350,15 @@ export function createMachineActivities(deps: MachineDeps) {
       };
     },
 
+    /** Notes on the source that a Machine of it is gone, and that its VM may not be. */
+    async noteLostMachine({ dialect, namespace }: ObjectRef, source: string): Promise<true> {
+      const { source: resource } = dialectOf(dialect).kinds;
+      if (resource === undefined) return true;
+      const patch = mergePatch({ metadata: { annotations: { [names.lostMachine]: new Date().toISOString() } } });
+      await orNull(() => control.patch(resource, { namespace, name: source }, patch, localRequest()));
+      return true;
+    },
+
     /** Deletes the Machine, because its Node was. */
     async deleteMachine(ref: ObjectRef): Promise<MachineSnapshot | null> {
       const options = { ...localRequest(), preconditions: { uid: ref.uid } };

@@ -25,8 +25,11 @@ export interface SweepLimits {
 export interface SweptSource extends Place {
   /** The object that it is read from: sweeps report about it. */
   readonly object: SourceObject;
-  /** The object was deleted, and our finalizer keeps it until nothing is left that was made from it. */
-  readonly release?: { readonly generation: number };
+  /**
+   * The object was deleted, and our finalizer keeps it until nothing is left that was made from it. `hasLost`: a Machine was
+   * gone before its VM was known to be.
+   */
+  readonly release?: { readonly generation: number; readonly hasLost?: true };
 }
 
 export interface SourceObject {

@@ -2,8 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
-import { nodes, secrets } from '../../kube/core.ts';
+import { names } from '../../api/names.ts';
+import { events, nodes, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { guardNode } from '../support/guarded-node.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { quickSweeps } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
@@ -68,5 +70,49 @@ describe('a Secret of a class', () => {
     expect(await millwright.machines()).toEqual([]);
     expect(await millwright.cloud.resources()).toEqual([]);
     for (const name of names) expect(await millwright.target.find(nodes, { name })).toBeUndefined();
+  }, 120_000);
+
+  async function eventsOf(name: string): Promise<string[]> {
+    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
+    return items.filter(({ regarding }) => regarding.name === name).map(({ reason }) => reason);
+  }
+
+  it('goes with its class although the cloud refuses to be listed by then: all its machines are gone', async () => {
+    const { control } = millwright;
+    await createClass('three', 'three');
+    const ref = await millwright.createMachine('three', { class: { kind: 'MachineClass', name: 'three' } });
+    await millwright.untilPhase(ref, 'Running');
+    await control.delete(machines, ref);
+    await millwright.untilGone(ref);
+
+    await millwright.putSecret('three', { token: 'wrong' });
+    await Promise.all([control.delete(machineClasses, keyOf('three')), control.delete(secrets, keyOf('three'))]);
+    await untilGone('the class', () => control.find(machineClasses, keyOf('three')));
+    await untilGone('the Secret', () => findSecret('three'));
+    expect(await eventsOf('three')).toContain('SourceNotSwept');
+  }, 120_000);
+
+  it('stays with its class, when the cloud refuses to be listed and a machine was removed without its VM', async () => {
+    const { control, target, namespace } = millwright;
+    await createClass('four', 'four');
+    const ref = await millwright.createMachine('four', { class: { kind: 'MachineClass', name: 'four' } });
+    await millwright.untilPhase(ref, 'Running');
+    const release = await guardNode(target, namespace, 'four');
+    await control.delete(machines, ref);
+    await until('it drains', async () => (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget');
+    await millwright.putSecret('four', { token: 'wrong' });
+    await control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
+    await until('the loss is noted', async () => {
+      const { metadata } = await control.get(machineClasses, keyOf('four'));
+      return metadata.annotations?.[names.lostMachine];
+    });
+
+    await control.delete(machineClasses, keyOf('four'));
+    await until('it is said', async () => (await eventsOf('four')).includes('SourceNotReleased'), {
+      describe: () => millwright.story(),
+    });
+    expect(await control.find(machineClasses, keyOf('four'))).toBeDefined();
+    expect(await findSecret('four')).toBeDefined();
+    await release();
   }, 120_000);
 });

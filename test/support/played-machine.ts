@@ -360,6 +360,7 @@ function playCluster(
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
     uncordonNode: noted('uncordonNode', () => true),
+    noteLostMachine: noted('noteLostMachine', () => true),
     viewOutage: noted('viewOutage', () => ({ outage: null })),
     markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {
       if (cluster.node.state === 'present') cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };

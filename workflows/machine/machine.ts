@@ -2,10 +2,13 @@
 import { CancellationScope, isCancellation, setHandler } from '@temporalio/workflow';
 import type { MachineObservation } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { isActivityFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
+import { kubernetes } from './kubernetes.ts';
 import { describeQuery } from './messages.ts';
 import { listen } from './observe.ts';
 import { again, done, type PhaseOutcome } from './outcome.ts';
+import { mayHaveVm } from './phases/creation.ts';
 import { deprovision } from './phases/deprovision.ts';
 import { abortDeletion, drain } from './phases/drain.ts';
 import { followNode } from './phases/follow-node.ts';
@@ -47,6 +50,17 @@ export async function machine(ref: ObjectRef, seen?: MachineObservation, persist
     } while (!isDeleted);
   } catch (error) {
     if (!(error instanceof MachineGoneError)) throw error;
+    await noteLoss(state);
+  }
+}
+
+/** The Machine is gone, and nobody has made sure that its VM is: its source has to stay until a sweep has looked. */
+async function noteLoss({ ref, machine: { source }, creation }: MachineState): Promise<void> {
+  if (source === '' || !mayHaveVm(creation)) return;
+  try {
+    await kubernetes.noteLostMachine(ref, source);
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error; // without the note the sweep looks as well, if the cloud lets it
   }
 }
 

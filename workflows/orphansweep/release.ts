@@ -1,4 +1,5 @@
 /** Releases deleted source objects once nothing that was made from them can be left, and reports why others stay. */
+import { failures, isFailureCode } from '../../api/failures.ts';
 import type { ReleasableSource, SweepNotice } from '../../api/model/sweep.ts';
 import { type GroupReport, type KeptReason, keptReasons } from './messages.ts';
 import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
@@ -15,8 +16,11 @@ export async function releaseSources(sweep: Sweep, groups: readonly ReportedGrou
     const left = whatIsLeft(report);
     for (const { object, release } of group.sources) {
       if (release === undefined) continue;
-      if (left === undefined) releasable.push({ ...object, ...release });
-      else notices.push({ object, reason: 'SourceNotReleased', note: `deleted, and stays: ${left}` });
+      const isUnneeded = isListRefused(report) && !release.hasLost;
+      if (left === undefined || isUnneeded) releasable.push({ ...object, generation: release.generation });
+      if (left === undefined) continue;
+      const note = isUnneeded ? `released all the same: ${left}. ${allGone}` : `deleted, and stays: ${left}`;
+      notices.push({ object, reason: isUnneeded ? 'SourceNotSwept' : 'SourceNotReleased', note });
     }
   }
   if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
@@ -25,12 +29,17 @@ export async function releaseSources(sweep: Sweep, groups: readonly ReportedGrou
   return untilAnswered(sweep, () => kubernetes.releaseSources(sweep.input, releasable));
 }
 
+/** Said of a source whose cloud refuses to be listed: a Machine is gone only when its VM is. */
+const allGone = 'All Machines that were made from it were deleted with their VMs';
+
+/** Whether the cloud refuses to be listed: waiting does not help, as it would in an outage. */
+function isListRefused({ error }: GroupReport): boolean {
+  return error !== undefined && isFailureCode(error.code) && !failures[error.code].transient;
+}
+
 /** Why something in the cloud may still need the sources of a group; undefined when nothing does. */
 function whatIsLeft({ error, kept, failed, failedCount }: GroupReport): string | undefined {
-  if (error !== undefined) {
-    const { code, message } = error;
-    return `its cloud cannot be listed: ${code}: ${message}. Correct the class or its Secret; if no VM was ever made from it, remove the finalizer`;
-  }
+  if (error !== undefined) return `its cloud cannot be listed: ${error.code}: ${error.message}`;
   const parts = kept
     .filter(({ reason }) => !settledReasons.has(reason))
     .map(({ reason, count, resources: [first] }) => nameSome(count, first, keptReasons[reason]));

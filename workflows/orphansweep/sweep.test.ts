@@ -335,17 +335,18 @@ describe('orphanSweep', () => {
     const leaving = { release: { generation: 1 } };
     sources = [
       ...[swept('clean', 'clean', leaving), swept('refused', 'broken', leaving), swept('dirty', 'dirty', leaving)],
+      swept('lost', 'broken', { release: { generation: 1, hasLost: true } }),
       ...[swept('shared', 'kept', leaving), swept('stays', 'kept')],
     ];
     const young = vm('young', { uid: 'u', createdAt: new Date().toISOString() });
     listVms = (request) => {
-      if (request.origin?.name === 'refused') throw refusal('Unauthenticated');
+      if (['refused', 'lost'].includes(request.origin?.name ?? '')) throw refusal('Unauthenticated');
       return { items: request.origin?.name === 'clean' ? [] : [young] };
     };
 
     const { releasedSources } = await sweep();
 
-    expect(releasedSources).toEqual(['clean']);
+    expect(releasedSources.toSorted()).toEqual(['clean', 'refused']);
     expect(notices.toSorted((a, b) => (a.object.name < b.object.name ? -1 : 1))).toEqual([
       {
         object: objectOf('dirty'),
@@ -353,10 +354,15 @@ describe('orphanSweep', () => {
         note: 'deleted, and stays: vm young is younger than the minimum age',
       },
       {
-        object: objectOf('refused'),
+        object: objectOf('lost'),
         reason: 'SourceNotReleased',
+        note: 'deleted, and stays: its cloud cannot be listed: Unauthenticated: no',
+      },
+      {
+        object: objectOf('refused'),
+        reason: 'SourceNotSwept',
         note: expect.stringMatching(
-          /^deleted, and stays: its cloud cannot be listed: Unauthenticated: no\. Correct the class/,
+          /^released all the same: its cloud cannot be listed: Unauthenticated: no\. All Machines/,
         ),
       },
       {

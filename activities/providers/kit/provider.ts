@@ -127,7 +127,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       if (own.length > 0 && nowMs - start >= deletionPatienceMs) return { state: 'deleting', nodeNames };
       context.heartbeat({ vmsLeft: vms.length, partsLeft: own.length - vms.length });
       // Where nothing is listed, only something that is listed late can change that.
-      await sleep(own.length > 0 ? pollMs : settledAt - nowMs, undefined, { signal: context.signal });
+      await sleep(own.length > 0 ? pollMs : Math.max(settledAt - nowMs, 0), undefined, { signal: context.signal });
       looking = session.at('create'); // to look whether something is gone is no more urgent than to create
     }
   }

@@ -3,6 +3,7 @@ import type { Find, List } from '../../dialect.ts';
 import type { ObjectRef } from '../../model/ref.ts';
 import type { SourceSnapshot } from '../../model/source.ts';
 import type { SweptSource } from '../../model/sweep.ts';
+import { names } from '../../names.ts';
 import type { KubeObject } from '../../objects.ts';
 import type { Origin } from '../../provider.ts';
 import { type Secret, secrets } from '../../secret.ts';
@@ -95,10 +96,11 @@ export async function listSources(list: List): Promise<SweptSource[]> {
   return classes.map((machineClass) => {
     const { metadata, provider = '', providerSpec } = machineClass;
     const { name, uid, generation = 0, deletionTimestamp } = metadata;
+    const hasLost = metadata.annotations?.[names.lostMachine] !== undefined;
     const isLeaving = deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true;
     return {
       object: { name, uid },
-      ...(isLeaving && { release: { generation } }),
+      ...(isLeaving && { release: { generation, ...(hasLost && { hasLost: true as const }) } }),
       provider,
       origin: originOf(machineClass),
       providerSpec,
