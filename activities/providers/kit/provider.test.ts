@@ -221,6 +221,18 @@ describe('ensureVm', () => {
     expect(left()).toEqual(['nic-1']);
   });
 
+  it.each([
+    ['when the cloud cannot be listed', 'list', [], {}, true],
+    ['not after a call whose outcome is unknown', 'list', [], { outcomeUnknown: true }, false],
+    ['not when a second VM cannot be deleted', 'delete b', [vm('a'), vm('b')], {}, false],
+    ['not when a part cannot be deleted', 'delete nic-1', [nic('nic-1')], {}, false],
+    ['not when the request that creates is refused', 'create vm', [], {}, false],
+  ] as const)('[invariant 2] says that nothing was made %s', async (_, refused, present, more, expected) => {
+    const { provider, put } = startFake({ onRequest: refusing(refused, 'NoRoom') });
+    put(...present);
+    expect((await refusal(provider.ensureVm({ ...creation, ...more }, context))).nothingMade).toBe(expected);
+  });
+
   it('[invariant 1] leaves parts alone that an earlier attempt may be making a VM of', async () => {
     const { provider, put, left } = startFake({ onRequest: refusing('create vm', 'NoRoom') });
     put(nic('nic-1'));

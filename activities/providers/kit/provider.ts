@@ -86,7 +86,11 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
    * The VM that the Machine names, else the oldest that is alive; others are deleted. Where there is none, the parts that a
    * failed creation has left. `created` may not be listed yet.
    */
-  async function findSurvivor(session: Own, request: EnsureVmRequest, created?: CloudVm) {
+  async function findSurvivor(
+    session: Own,
+    request: EnsureVmRequest,
+    { created, onFound }: { readonly created?: CloudVm; readonly onFound?: () => void } = {},
+  ) {
     const { providerID } = request;
     const own = await listOwn(session, request);
     const listed = own.length > 0 || created ? own : await findUntagged(session, request);
@@ -95,6 +99,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const [survivor, ...surplus] = [...listed.filter(isVm), ...unlisted]
       .filter(({ state }) => state !== 'deleting' && state !== 'gone')
       .toSorted((a, b) => rank(a) - rank(b) || byAge(a, b));
+    if (listed.length > 0) onFound?.();
     await deleteEach(session, surplus);
     return { survivor, parts: listed.some(isVm) ? [] : listed };
   }
@@ -208,7 +213,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   /** Of the VM that was created and others that have come to light. */
   async function chooseSurvivor(session: Own, request: EnsureVmRequest, created: CloudVm): Promise<CloudVm> {
     try {
-      return (await findSurvivor(session, request, created)).survivor ?? created;
+      return (await findSurvivor(session, request, { created })).survivor ?? created;
     } catch (error) {
       throw error instanceof ProviderError ? somethingLeft(error) : error;
     }
@@ -265,17 +270,18 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         userDataRead.catch(() => undefined);
         const session = await sessions.open(request, 'create', context.signal);
 
-        let { survivor, parts } = await findSurvivor(session, request);
+        const onFound = () => {
+          isMade = true;
+        };
+        let { survivor, parts } = await findSurvivor(session, request, { onFound });
         if (survivor === undefined && mayExist) {
           await sleep(settleMs, undefined, { signal: context.signal });
           ({ survivor, parts } = await findSurvivor(session, request));
         }
-        isMade ||= survivor !== undefined;
         if (survivor !== undefined) return await finish(session, spec, survivor);
 
         const { machine, token } = request;
         const order = { spec, machine, token, userData: await userDataRead };
-        isMade ||= parts.length > 0;
         if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
         isMade = true;
         const created = await create(session, request, order, mayExist);
