@@ -54,7 +54,10 @@ export const machineEvents = {
     when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM. Not in the API of Gardener, where the Machine is deleted.',
   },
   Deleting: { type: 'Normal', when: 'The deletion begins.' },
-  FailedDrain: { type: 'Warning', when: 'Draining the Node failed and is tried again.' },
+  FailedDrain: {
+    type: 'Warning',
+    when: 'Draining the Node failed and is tried again, or a PodDisruptionBudget never allows an eviction.',
+  },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },
   ...runFailed,

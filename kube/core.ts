@@ -11,6 +11,7 @@ import type {
   V1PodDisruptionBudgetStatus,
   V1PodSpec,
   V1PodStatus,
+  V1VolumeAttachmentSpec,
 } from '@kubernetes/client-node';
 import { defineResource, type KubeObject } from '../api/objects.ts';
 
@@ -80,6 +81,16 @@ export const podDisruptionBudgets = defineResource<PodDisruptionBudget>({
 });
 
 /** `acquireTime` and `renewTime` are MicroTime: six digits after the second (`toMicroTime` in events.ts). */
+export interface VolumeAttachment extends KubeObject {
+  spec?: Json<V1VolumeAttachmentSpec>;
+}
+export const volumeAttachments = defineResource<VolumeAttachment>({
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'volumeattachments',
+  kind: 'VolumeAttachment',
+  namespaced: false,
+});
 export interface Lease extends KubeObject {
   spec?: Json<V1LeaseSpec>;
 }

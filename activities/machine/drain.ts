@@ -7,7 +7,15 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { isOfAnother } from '../../api/node.ts';
 import { toKubernetesTime } from '../../api/time.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { type Node, nodes, type Pod, pods } from '../../kube/core.ts';
+import {
+  type Node,
+  nodes,
+  type Pod,
+  type PodDisruptionBudget,
+  podDisruptionBudgets,
+  pods,
+  volumeAttachments,
+} from '../../kube/core.ts';
 import { isConflict, isInvalid, isNotFound, isTooManyRequests, StatusError } from '../../kube/errors.ts';
 import type { Logger } from '../../kube/logger.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
@@ -52,8 +60,14 @@ export type Refusals = Readonly<Record<string, number>>;
 /** What a drain returns. Unless it is drained, it is called again. */
 export type DrainOutcome =
   | { readonly kind: 'drained' }
-  /** The PodDisruptionBudget `<namespace>/<name>` allows no eviction. */
-  | { readonly kind: 'blocked'; readonly budget: string; readonly refusals: Refusals }
+  /** The PodDisruptionBudget `<namespace>/<name>`, or two with ` and `, allows no eviction. */
+  | {
+      readonly kind: 'blocked';
+      readonly budget: string;
+      readonly refusals: Refusals;
+      /** Why it never will as it is, for people; left out where it may. */
+      readonly mistake?: string;
+    }
   /** No budget refuses any more. */
   | { readonly kind: 'unblocked'; readonly refusals: Refusals };
 
@@ -71,8 +85,8 @@ export function createDrainActivities(deps: DrainDeps) {
   return {
     /**
      * Cordons the node, writes on it why, and evicts its pods in parallel, except mirror pods and those of DaemonSets.
-     * Then waits until they are gone. Past the deadline, or when forced, it deletes them without grace and does not wait.
-     * A node that is gone, or is that of another VM, is drained. Returns early when a budget starts or stops to refuse.
+     * Then waits until they are gone. Past the deadline, when forced, or when the node was not ready or its file system
+     * read-only for 5 min, it deletes them without grace, does not wait, and deletes the node's VolumeAttachments. A node that is gone, or is that of another VM, is drained. Returns early when a budget starts or stops to refuse.
      */
     drainNode(request: DrainRequest): Promise<DrainOutcome> {
       const deadline = onThisClock(request.deadline, Context.current().info.currentAttemptScheduledTimestampMs);
@@ -90,10 +104,12 @@ function onThisClock(time: string, scheduledMs: number): string {
 export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   try {
-    if (!(await cordon(deps.target, request, call.signal))) return { kind: 'drained' };
-    const outcome = await evictAll(deps, request, deadlineMs, call);
-    if (outcome !== undefined) return outcome;
+    const node = await cordon(deps.target, request, call.signal);
+    if (node === undefined) return { kind: 'drained' };
+    const outcome = isLongUnhealthy(node) ? undefined : await evictAll(deps, request, deadlineMs, call);
+    if (outcome !== undefined) return await withMistake(deps.target, outcome, request.nodeName, call.signal);
     await deleteAll(deps.target, request.nodeName, call.signal);
+    await deleteAttachments(deps.target, request.nodeName, call.signal);
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
@@ -103,8 +119,19 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
   return { kind: 'drained' };
 }
 
-/** Cordons the node and writes on it why. Returns false when the machine has no such node. */
-async function cordon(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<boolean> {
+/** From this time on a node that is not ready, or read-only, has no kubelet that would end a pod, ms. As in MCM. */
+const longUnhealthyMs = 5 * 60_000;
+
+/** Whether nothing is gained by waiting for the pods of a node. Its conditions have times of its own cluster. */
+function isLongUnhealthy({ status }: Node): boolean {
+  const isBad = ({ type, status: value }: { readonly type: string; readonly status: string }) =>
+    type === 'Ready' ? value !== 'True' : type === 'ReadonlyFilesystem' && value === 'True';
+  const bad = (status?.conditions ?? []).filter(isBad);
+  return bad.some(({ lastTransitionTime = '' }) => Date.now() > Date.parse(lastTransitionTime) + longUnhealthyMs);
+}
+
+/** Cordons the node and writes on it why. Answers the node; undefined when the machine has none. */
+async function cordon(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
   const { ref, nodeName: name, providerID, nodeUid, wasUnhealthy } = request;
   const cordonNode = ({ uid }: { readonly uid: string }) =>
     target.patch(nodes, { name }, mergePatch({ metadata: { uid }, spec: { unschedulable: true } }), { signal });
@@ -112,17 +139,17 @@ async function cordon(target: KubeClient, request: DrainRequest, signal: AbortSi
     let node = nodeUid === undefined ? undefined : await undefinedIfOther(() => cordonNode({ uid: nodeUid }));
     if (node === undefined) {
       const found = await target.find(nodes, { name }, { signal });
-      if (found === undefined || isOfAnother(found, providerID)) return false;
+      if (found === undefined || isOfAnother(found, providerID)) return undefined;
       node = await cordonNode(found.metadata);
     }
     const condition = terminatingCondition(node, wasUnhealthy, dialectOf(ref.dialect).marks);
-    if (condition === undefined) return true;
+    if (condition === undefined) return node;
     const { uid } = node.metadata;
     const patch = strategicMergePatch({ metadata: { uid }, status: { conditions: [condition] } });
     await target.patch(nodes, { name }, patch, { signal, subresource: 'status' });
-    return true;
+    return node;
   } catch (error) {
-    if (isNotFound(error)) return false;
+    if (isNotFound(error)) return undefined;
     throw error;
   }
 }
@@ -155,6 +182,9 @@ function terminatingCondition(
   };
 }
 
+/** How often a drain looks whether its node is still well, ms. */
+const nodeLookMs = 30_000;
+
 /** Evicts until no pod is left, or a budget starts or stops to refuse; undefined when the deadline has come. */
 async function evictAll(
   deps: DrainDeps,
@@ -174,14 +204,21 @@ async function evictAll(
   const remove = remover(target, request.maxEvictRetries, signal);
   try {
     if (!(await isSyncedBy(deadlineMs, watch, signal))) return undefined;
+    let nextLookMs = Date.now() + nodeLookMs;
     while (Date.now() < deadlineMs) {
       signal.throwIfAborted();
+      if (Date.now() >= nextLookMs) {
+        nextLookMs = Date.now() + nodeLookMs;
+        const node = await target.find(nodes, { name: request.nodeName }, { signal });
+        if (node !== undefined && isLongUnhealthy(node)) return undefined;
+      }
       const left = watch.store.list().filter(isEvictable);
       heartbeat(progressOf(left, evictions));
       if (left.length === 0) return { kind: 'drained' };
       const pauseMs = Math.min(
         removeDue(remove, left, evictions, evictionRetryMs, waiter.wake),
         deadlineMs - Date.now(),
+        nextLookMs - Date.now(),
       );
       const change = changeOf(left, evictions, request.blockedBy);
       if (change !== undefined) return change;
@@ -285,8 +322,13 @@ function noteAnswer(eviction: Eviction, pod: Pod, error: unknown, retryMs: numbe
   wake();
 }
 
+/** Stands for several budgets, which the API server does not name. */
+const severalBudgets = '(several)';
+
 /** Name of the budget that has refused an eviction. The API server names it in a text alone. */
 function budgetOf(error: unknown): string | undefined {
+  const isOfSeveral = error instanceof StatusError && /more than one PodDisruptionBudget/i.test(error.message);
+  if (isOfSeveral) return severalBudgets;
   if (!isTooManyRequests(error) || !(error instanceof StatusError)) return undefined;
   const cause = error.status.details?.causes?.find(({ reason }) => reason === 'DisruptionBudget');
   return cause && (/disruption budget (\S+)/i.exec(cause.message ?? '')?.[1] ?? '(not named)');
@@ -313,6 +355,84 @@ function changeOf(
 function retryPauseMs(error: unknown, retryMs: number): number {
   const asked = error instanceof StatusError ? error.retryAfterMs : undefined;
   return isTooManyRequests(error) && asked !== undefined ? Math.min(asked, retryMs) : retryMs;
+}
+
+/** Says why a budget never allows an eviction, and names several. */
+async function withMistake(
+  target: KubeClient,
+  outcome: DrainOutcome,
+  nodeName: string,
+  signal: AbortSignal,
+): Promise<DrainOutcome> {
+  if (outcome.kind !== 'blocked') return outcome;
+  const [namespace = '', name = ''] = outcome.budget.split('/');
+  if (name === severalBudgets) {
+    const found = await findSeveral(target, namespace, nodeName, signal);
+    return { ...outcome, budget: found.join(' and ') || outcome.budget, mistake: several };
+  }
+  const budget = await target.find(podDisruptionBudgets, { namespace, name }, { signal });
+  return budget !== undefined && neverAllows(budget) ? { ...outcome, mistake: misconfigured } : outcome;
+}
+
+/** `<namespace>/<name>` of the budgets of the first pod of a node that has more than one. */
+async function findSeveral(
+  target: KubeClient,
+  namespace: string,
+  nodeName: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const fieldSelector = `spec.nodeName=${nodeName}`;
+  const { items: budgets } = await target.list(podDisruptionBudgets, { namespace, signal });
+  const { items } = await target.list(pods, { namespace, fieldSelector, signal });
+  for (const { metadata } of items) {
+    const own = budgets.filter(({ spec }) => isSelected(spec?.selector, metadata.labels));
+    if (own.length > 1) return own.map((each) => `${namespace}/${each.metadata.name}`);
+  }
+  return [];
+}
+
+type Selector = NonNullable<PodDisruptionBudget['spec']>['selector'];
+
+/** Whether a label selector of Kubernetes selects an object with these labels. An empty one selects all, none nothing. */
+function isSelected(selector: Selector, labels: Readonly<Record<string, string>> = {}): boolean {
+  if (selector === undefined) return false;
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+    matchExpressions.every(({ key, operator, values = [] }) => {
+      const value = labels[key];
+      if (operator === 'Exists' || operator === 'DoesNotExist')
+        return (value !== undefined) === (operator === 'Exists');
+      return (value !== undefined && values.includes(value)) === (operator === 'In');
+    })
+  );
+}
+
+const several = 'the pod has more than one, with which the Eviction API refuses every eviction: leave it one';
+const misconfigured =
+  'it requires zero voluntary evictions: all of its pods are healthy, and it lets none of them go. Allow one, or add replicas';
+
+/** By MCM's rule: nothing that it waits for can make it allow an eviction. */
+function neverAllows({ metadata, status }: PodDisruptionBudget): boolean {
+  if (status === undefined || status.observedGeneration !== metadata.generation) return false;
+  const { expectedPods = 0, currentHealthy = 0, disruptionsAllowed, disruptedPods = {} } = status;
+  const isSteady = expectedPods > 0 && currentHealthy >= expectedPods && Object.keys(disruptedPods).length === 0;
+  return isSteady && disruptionsAllowed === 0;
+}
+
+/** The attach/detach controller waits for minutes before it takes a volume from a node that does not answer. */
+async function deleteAttachments(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
+  const { items } = await target.list(volumeAttachments, { signal });
+  const ofNode = items.filter(({ spec }) => spec?.nodeName === nodeName);
+  await Promise.all(
+    ofNode.map(async ({ metadata: { name, uid } }) => {
+      try {
+        await target.delete(volumeAttachments, { name }, { preconditions: { uid }, signal });
+      } catch (error) {
+        if (!isNotFound(error) && !isConflict(error)) throw error;
+      }
+    }),
+  );
 }
 
 async function deleteAll(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {

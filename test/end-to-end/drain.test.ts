@@ -4,7 +4,7 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
 import type { NewObject } from '../../api/objects.ts';
-import { nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
+import { events, nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -188,6 +188,35 @@ describe('a drain', () => {
     const { deadline } = JSON.parse(Buffer.from(request ?? []).toString());
     expect(tasksMs).toContain(Date.parse(deadline) - 8_000); // the workflow's clock is that of its tasks
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
+  }, 120_000);
+
+  it('[mcm 50] names a budget that never allows an eviction in the status of the machine, in describe and in an Event', async () => {
+    const { control, target, namespace } = millwright;
+    const ref = await running('drain-mistake');
+    const budget = await runGuarded(ref);
+    await control.delete(machines, ref);
+    const described = await untilBlocked(ref, `${namespace}/${budget}`);
+    expect(described.waitingFor).toContain('it requires zero voluntary evictions');
+    expect(described.lastError).toMatchObject({ code: 'FailedPrecondition' });
+    const { status } = await control.get(machines, ref);
+    expect(status?.lastOperation).toMatchObject({
+      type: 'DrainNode',
+      state: 'Failed',
+      description: expect.stringContaining(
+        `PodDisruptionBudget ${namespace}/${budget}: it requires zero voluntary evictions`,
+      ),
+    });
+    await until('there is an Event', async () => {
+      const { items } = await control.list(events, { namespace });
+      return items.some(
+        ({ regarding, reason, note }) =>
+          regarding.name === ref.name && reason === 'FailedDrain' && note.includes(budget),
+      );
+    });
+
+    const allowed = mergePatch({ status: { disruptionsAllowed: 1 } });
+    await target.patch(podDisruptionBudgets, { namespace, name: budget }, allowed, { subresource: 'status' });
+    await millwright.untilGone(ref);
   }, 120_000);
 
   it('[mcm 49] goes on when the budget allows it, and deletes a pod that it has refused too often, 20 s apart', async () => {

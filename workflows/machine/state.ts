@@ -77,6 +77,8 @@ export interface MachineState extends PersistedState {
   pollIntervalMs: number;
   /** The PodDisruptionBudget that blocks the drain, `<namespace>/<name>`. */
   blockedBy?: string;
+  /** Why that never allows an eviction as it is, for people. */
+  budgetMistake?: string;
   /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
   interruption?: Interruption;
   /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */

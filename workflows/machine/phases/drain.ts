@@ -6,7 +6,7 @@ import {
   type TemporalFailure,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { DrainActivities, DrainRequest } from '../../../activities/machine/drain.ts';
+import type { DrainActivities, DrainOutcome, DrainRequest } from '../../../activities/machine/drain.ts';
 import { drainTaskQueue } from '../../../api/names.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { kubernetes } from '../kubernetes.ts';
@@ -46,12 +46,13 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   return drainUntilOrder(state, request);
 }
 
-function draining({ blockedBy }: MachineState, { deadline, force }: DrainRequest): Activity {
+function draining({ blockedBy, budgetMistake }: MachineState, { deadline, force }: DrainRequest): Activity {
   const isBlocked = blockedBy !== undefined && !force;
+  const mistake = budgetMistake === undefined ? '' : ` (${budgetMistake})`;
   return {
     doing: force ? 'deleting the pods of the node' : 'draining the node',
     waitingFor: isBlocked
-      ? `the PodDisruptionBudget ${blockedBy} to allow evictions`
+      ? `the PodDisruptionBudget ${blockedBy} to allow evictions${mistake}`
       : 'its pods to be gone: the pending activity drainNode shows which',
     until: deadline,
     blockedOn: isBlocked ? 'PodDisruptionBudget' : 'Drain',
@@ -75,9 +76,11 @@ async function drainUntilOrder(state: MachineState, request: DrainRequest): Prom
       return done;
     }
     state.refusals = outcome.refusals;
-    if (outcome.kind === 'blocked') state.blockedBy = outcome.budget;
-    else delete state.blockedBy;
-    showWait(state, draining(state, request)); // so that a search for blocked machines finds it
+    noteBudget(state, outcome);
+    const activity = draining(state, request);
+    if (state.budgetMistake === undefined)
+      showWait(state, activity); // so that a search for blocked machines finds it
+    else await reportMistake(state, activity, state.budgetMistake);
     return again;
   } catch (error) {
     throwIfCancelled();
@@ -89,6 +92,25 @@ async function drainUntilOrder(state: MachineState, request: DrainRequest): Prom
   }
 }
 
+function noteBudget(state: MachineState, outcome: DrainOutcome): void {
+  delete state.blockedBy;
+  delete state.budgetMistake;
+  if (outcome.kind !== 'blocked') return;
+  state.blockedBy = outcome.budget;
+  if (outcome.mistake !== undefined) state.budgetMistake = outcome.mistake;
+}
+
+/** A budget that never allows an eviction is a mistake of somebody, who finds it on the Machine. */
+async function reportMistake(state: MachineState, activity: Activity, mistake: string): Promise<void> {
+  const code = 'FailedPrecondition';
+  const message = `PodDisruptionBudget ${state.blockedBy}: ${mistake}`;
+  await reportRefusal(
+    state,
+    { ...activity, error: { code, message } },
+    { stage: 'deleting', reason: 'FailedDrain', step: { kind: 'drain', code, message } },
+  );
+}
+
 /** Undoes what was done for a deletion that is not wanted any more: a backup from before it was restored. */
 export async function abortDeletion(state: MachineState): Promise<void> {
   Object.assign(state, { drained: false, skipDrain: false, forceDeletion: false, deletionAnnounced: false });
@@ -96,6 +118,7 @@ export async function abortDeletion(state: MachineState): Promise<void> {
   delete state.deletionSeenMs;
   delete state.wasUnhealthy;
   delete state.blockedBy;
+  delete state.budgetMistake;
   delete state.refusals;
   const nodeName = nodeNameOf(state);
   const { providerID } = state.machine;
