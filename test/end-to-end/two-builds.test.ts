@@ -20,7 +20,6 @@ const flags = ['--leader-elect', 'false', '--orphan-confirm-after', '20s', '--or
 /** One activity more before each phase of a machine, each step of an owner, and the first look of a sweep. */
 const changes = {
   'workflows/machine/machine.ts': [
-    ['import { describeQuery }', "import { kubernetes } from './kubernetes.ts';\nimport { describeQuery }"],
     ['return await phase(state);', 'await kubernetes.observeMachine(state.ref);\n    return await phase(state);'],
   ],
   'workflows/rollout/rollout.ts': [
