@@ -435,7 +435,7 @@ describe('a node that was not well for 5 min', () => {
     ['not ready', condition('Ready', 'Unknown', 6)],
     ['read-only', condition('ReadonlyFilesystem', 'True', 6)],
   ])(
-    '[mcm 55] [mcm 56] loses its pods without grace, budget or wait, and its volume attachments: %s',
+    '[mcm 55] [mcm 56 partly] loses its pods without grace, budget or wait, and its volume attachments: %s',
     async (_, bad) => {
       await newBudget('guarded', 0);
       await newPod('guarded', { labels: { app: 'guarded' } });
