@@ -4,6 +4,7 @@
  *
  * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
  */
+import type { MachineEvent } from './events.ts';
 import type {
   MachineLimits,
   MachineReport,
@@ -15,7 +16,7 @@ import type { RolloutProgress, UpdateStrategy } from './model/owner.ts';
 import type { DialectName, ObjectRef } from './model/ref.ts';
 import type { SourceSnapshot } from './model/source.ts';
 import type { SweptSource } from './model/sweep.ts';
-import type { NodePatch, TemplatedNode } from './node-template.ts';
+import type { Change, NodePatch, Taint, TemplatedNode } from './node-template.ts';
 import type { KubeObject, ObjectKey, Resource } from './objects.ts';
 import type { OwnerDeployment, OwnerSet } from './owner/objects.ts';
 
@@ -55,6 +56,8 @@ export interface Marks {
   readonly startupTaints: readonly string[];
   /** Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has. */
   readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
+  /** Condition on the Node of a Machine that is preserved: `planPreservation` reads its message. */
+  readonly preservedCondition?: string;
 }
 
 /** A Machine object in the engine's model, and back. */
@@ -84,6 +87,49 @@ export interface MachineDialect {
    * already. Without the source its part stays as it is.
    */
   toNodePatch(machine: KubeObject, node: TemplatedNode, source?: KubeObject): NodePatch | undefined;
+  /**
+   * What the preservation of a Machine needs next; undefined: nothing. Left out: the API knows no preservation.
+   * @param node undefined: it does not exist. One that cannot be read is no reason to ask.
+   */
+  planPreservation?(
+    machine: KubeObject,
+    node: PreservedNode | undefined,
+    moment: PreservationMoment,
+  ): PreservationPlan | undefined;
+}
+
+/** The parts of a Node that preservation reads. */
+export interface PreservedNode {
+  readonly metadata: Pick<KubeObject['metadata'], 'deletionTimestamp' | 'annotations'>;
+  readonly spec?: { readonly taints?: readonly Taint[] };
+  readonly status?: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
+  };
+}
+
+/** When a preservation is planned, and what is known besides the objects. */
+export interface PreservationMoment {
+  /** ms since the epoch. */
+  readonly nowMs: number;
+  /** How long a Machine is preserved whose spec says nothing, s. */
+  readonly defaultSeconds: number;
+  /** Whether the drain that was due has succeeded; left out where none has ended. */
+  readonly isDrained?: boolean;
+}
+
+/** Merge patches and what follows them. What has to stay as it is is left out. */
+export interface PreservationPlan {
+  /** The Node is written before the Machine, so that a step that was interrupted is known to be unfinished. */
+  readonly isEnd: boolean;
+  readonly machine?: { readonly metadata: { readonly annotations: Change } };
+  readonly status?: { readonly status: object };
+  /** Its taints are a whole list, so it has to be sent with a resourceVersion. */
+  readonly node?: NodePatch;
+  /** A condition of the Node. */
+  readonly condition?: { readonly type: string; readonly status: string };
+  /** Nothing is left to write before the Node has been drained. */
+  readonly mustDrain?: true;
+  readonly event?: { readonly reason: MachineEvent; readonly note: string };
 }
 
 /** The Machine that a report is about, as its workflow knows it. */
@@ -156,6 +202,10 @@ export interface OwnerDialect {
   ): ProgressCondition | undefined;
   /** What the reason of a condition Progressing says. */
   toProgress(reason: string): RolloutProgress;
+  /** Left out: a set keeps no Failed machines by itself. */
+  readonly autoPreservation?: AutoPreservationDialect;
+  /** Fields of the status of a set or deployment that count preserved machines. */
+  toPreservedCounts(kind: 'set' | 'deployment', machines: readonly KubeObject[], nowMs: number): Record<string, number>;
   /** Fields of the status of a set or deployment that list failed machines. @param setNames by UID */
   toFailedMachines(
     machines: readonly KubeObject[],
@@ -201,6 +251,18 @@ export interface TemplateDialect {
   problemOf(spec: object | undefined): string | undefined;
   /** Annotations and spec of a new machine of a set. */
   toMachine(set: OwnerSet): { readonly annotations: Readonly<Record<string, string>>; readonly spec: object };
+}
+
+/** Failed machines that a set keeps by itself instead of replacing them. */
+export interface AutoPreservationDialect {
+  /** How many of its machines a set keeps at most. */
+  most(set: OwnerSet): number;
+  /** Whether a machine is kept so. */
+  isKept(machine: KubeObject): boolean;
+  /** Whether nobody has said whether the machine is to be kept. */
+  isUndecided(machine: KubeObject): boolean;
+  /** Merge patch of a machine that is kept so from now on, or no more. */
+  toPatch(isKept: boolean): { readonly metadata: object };
 }
 
 /** Machines as their owner sees them. */

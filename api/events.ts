@@ -49,6 +49,15 @@ export const machineEvents = {
     type: 'Warning',
     when: 'The Node or the cloud says that the VM is about to be taken away: the Machine has failed.',
   },
+  Preserved: {
+    type: 'Normal',
+    when: 'The Machine is preserved from now on: it is not replaced, and the cluster autoscaler leaves its Node alone. The note says until when, and who has asked for it.',
+  },
+  PreservedDrained: { type: 'Normal', when: 'The Node of a preserved Machine that has failed is drained.' },
+  PreservationEnded: {
+    type: 'Normal',
+    when: 'The Machine is not preserved any more; the note says why. A Failed one is replaced.',
+  },
   NodeDeleted: {
     type: 'Normal',
     when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM. Not in the API of Gardener, where the Machine is deleted.',
@@ -56,7 +65,7 @@ export const machineEvents = {
   Deleting: { type: 'Normal', when: 'The deletion begins.' },
   FailedDrain: {
     type: 'Warning',
-    when: 'Draining the Node failed and is tried again, or a PodDisruptionBudget never allows an eviction.',
+    when: 'Draining the Node failed and is tried again, also that of a preserved Machine, or a PodDisruptionBudget never allows an eviction.',
   },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },

@@ -34,7 +34,8 @@ export interface NodePatch {
   readonly status?: { readonly capacity: Change };
 }
 
-type Change = Readonly<Record<string, string | null>>;
+/** A merge patch of labels or annotations. */
+export type Change = Readonly<Record<string, string | null>>;
 
 /**
  * How a Node gets what is wanted, and loses what was `applied` and is wanted no more. undefined: it is so already. A taint

@@ -3,6 +3,7 @@ import type { Dialect } from '../dialect.ts';
 import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { toNodePatch } from './machine/node-template.ts';
+import { planPreservation } from './machine/preservation.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
@@ -19,6 +20,7 @@ import {
 import { ownerDialect } from './owner.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
 
+const preserved: keyof typeof nodeConditionTypes = 'Preserved';
 const terminating: keyof typeof nodeConditionTypes = 'Terminating';
 const unhealthy: keyof typeof terminatingReasons = 'Unhealthy';
 const otherwise: keyof typeof terminatingReasons = 'ScaleDown';
@@ -34,6 +36,7 @@ export const gardener: Dialect = {
     notManaged: { key: annotations.notManaged, value: '1' },
     startupTaints: [taints.criticalComponentsNotReady.key],
     terminating: { type: terminating, unhealthy, otherwise },
+    preservedCondition: preserved,
   },
   machine: {
     creationPhase,
@@ -42,6 +45,7 @@ export const gardener: Dialect = {
     toEventNote,
     toIdentityPatch,
     toNodePatch,
+    planPreservation,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
   owner: ownerDialect,

@@ -146,6 +146,20 @@ export const terminatingReasons = {
   ScaleDown: 'any other deletion',
 } as const;
 
+/** Reasons of the node condition Preserved: who has asked for it, or that it is over. */
+export const preservedReasons = {
+  byMcm: 'Preserved by MCM.',
+  byUser: 'Preserved by user.',
+  stopped: 'Preservation stopped.',
+} as const;
+
+/** Parts of the message of the node condition Preserved. MCM reads the first two back. */
+export const preservedMessages = {
+  drained: 'Preserved node drained successfully.',
+  notDrained: 'Preserved node could not be drained.',
+  until: 'Machine preserved until',
+} as const;
+
 /** `status.currentStatus.phase` of a Machine. */
 export const phases = {
   '': 'the object is new and its VM is being created',

@@ -2,10 +2,17 @@
  * MachineDeployments and MachineSets of machine-controller-manager (MCM), for the owner engine: what they have besides
  * the fields of Kubernetes' Deployment. The sentences and the order of deletion are MCM's.
  */
-import type { OwnedMachineDialect, OwnerDialect, ProgressCondition, TemplateDialect } from '../dialect.ts';
+import type {
+  AutoPreservationDialect,
+  OwnedMachineDialect,
+  OwnerDialect,
+  ProgressCondition,
+  TemplateDialect,
+} from '../dialect.ts';
 import type { RolloutProgress } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
+import { isPreserveValue } from './machine/preservation.ts';
 import { limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
@@ -13,12 +20,12 @@ import {
   labels,
   type MachineDeploymentConditionReason,
   orchestrationTypes,
-  preserveValues,
   priorities,
 } from './names.ts';
 import { type LastOperation, machineConfiguration } from './schema/common.ts';
 import type { Machine, MachineSpec } from './schema/machine.ts';
 import type { MachineDeploymentStrategy } from './schema/machine-deployment.ts';
+import type { MachineSet } from './schema/machine-set.ts';
 
 /** Fields of the spec of a machine that follow its template. */
 const liveFields: readonly string[] = ['nodeTemplate', ...Object.keys(machineConfiguration)];
@@ -69,10 +76,10 @@ const ofMachines: OwnedMachineDialect = {
   },
   requestOf,
   /** Preserved until a time to come, or asked for by annotation. */
-  isPreserved({ metadata, status }: Machine, nowMs) {
-    if (status?.currentStatus?.preserveExpiryTime != null) return expiryMsOf({ status }) > nowMs;
-    const value = metadata.annotations?.[annotations.preserve];
-    return value !== undefined && value !== 'false' && Object.hasOwn(preserveValues, value);
+  isPreserved(machine: Machine, nowMs) {
+    if (machine.status?.currentStatus?.preserveExpiryTime != null) return expiryMsOf(machine) > nowMs;
+    const value = preserveValueOf(machine);
+    return value !== 'false' && isPreserveValue(value);
   },
   isMarked: (machine: Machine, nowMs) =>
     priorityOf(machine) < Number(priorities.default) && !(expiryMsOf(machine) > nowMs),
@@ -81,17 +88,45 @@ const ofMachines: OwnedMachineDialect = {
    * mark first), worse phase.
    */
   deletionRank(machine: Machine, nowMs) {
-    const isPreserved = expiryMsOf(machine) > nowMs;
-    const isAutomatic = machine.metadata.annotations?.[annotations.preserve] === 'auto-preserved';
+    const isAwaited = stageOf(machine) === 'failed' && ofMachines.isPreserved(machine, nowMs); // its expiry is not written yet
+    const isPreserved = isAwaited || expiryMsOf(machine) > nowMs;
+    const isAutomatic = machine.metadata.annotations?.[annotations.preserve] === autoPreserved;
     return [
       isPreserved ? (isAutomatic ? 1 : 2) : 0,
-      isPreserved ? expiryMsOf(machine) : 0,
+      isPreserved ? expiryMsOf(machine) || Number.POSITIVE_INFINITY : 0,
       priorityOf(machine),
       markedMsOf(machine),
       Math.max(0, phaseOrder.indexOf(machine.status?.currentStatus?.phase ?? '')),
     ];
   },
 };
+
+/** What its Node says as far as its workflow has noted that, or else the Machine itself. */
+function preserveValueOf({ metadata }: KubeObject): string | undefined {
+  const { [annotations.lastAppliedNodePreserveValue]: noted, [annotations.preserve]: own } = metadata.annotations ?? {};
+  return noted || own;
+}
+
+const autoPreserved = 'auto-preserved';
+
+/** MCM annotates the Machine, whose Node must not have decided otherwise. */
+const autoPreservation: AutoPreservationDialect = {
+  most: ({ spec }: MachineSet) => spec?.autoPreserveFailedMachineMax ?? 0,
+  isKept: (machine) => preserveValueOf(machine) === autoPreserved,
+  isUndecided: ({ metadata }) =>
+    metadata.annotations?.[annotations.lastAppliedNodePreserveValue] === undefined &&
+    !isPreserveValue(metadata.annotations?.[annotations.preserve]),
+  toPatch: (isKept) => ({ metadata: { annotations: { [annotations.preserve]: isKept ? autoPreserved : null } } }),
+};
+
+function toPreservedCounts(kind: 'set' | 'deployment', all: readonly KubeObject[], nowMs: number) {
+  const kept = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const failed = kept.filter((machine) => stageOf(machine) === 'failed' && ofMachines.isPreserved(machine, nowMs));
+  return {
+    preservedFailedReplicas: failed.length,
+    ...(kind === 'set' && { autoPreserveFailedMachineCount: kept.filter(autoPreservation.isKept).length }),
+  };
+}
 
 /** End of the preservation, ms since the epoch; NaN for a machine that is not preserved. */
 function expiryMsOf({ status }: Pick<Machine, 'status'>): number {
@@ -213,5 +248,7 @@ export const ownerDialect: OwnerDialect = {
   },
   toProgressCondition,
   toProgress,
+  autoPreservation,
+  toPreservedCounts,
   toFailedMachines,
 };

@@ -16,6 +16,8 @@ export interface MachineLimits {
   readonly healthSeconds?: number;
   /** From a creation for which the cloud had no room until the next try. Left out: 10 minutes. */
   readonly noRoomSeconds?: number;
+  /** How long a machine is preserved. Only in the defaults: the spec of a Machine is read when its preservation begins. */
+  readonly preserveSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
   /** There is no target cluster: it is available when its VM runs. Left out otherwise. */
@@ -44,6 +46,10 @@ export interface MachineSnapshot {
   readonly revision?: string;
   /** Whether a label asks for deletion without regard for pods. */
   readonly forceDeletion: boolean;
+  /** A label asks for a drain without regard for pods, where the Machine stays. */
+  readonly forceDrain?: true;
+  /** Until when it is preserved, RFC 3339 in whole seconds. */
+  readonly preservedUntil?: string;
   readonly limits: MachineLimits;
   /** The Node's conditions as the Machine's status holds them. */
   readonly conditions: ConditionStatuses;
@@ -83,6 +89,8 @@ export interface ReplacementRequest {
 export interface MachineObservation {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
+  /** What its preservation needs; left out where that is nothing, or the Node is unknown. */
+  readonly preservation?: PreservationDue;
   /**
    * Version of the source and its Secrets, see SourceSnapshot. Only while a machine may wait for them, so that a
    * change of a source wakes no machine at rest.
@@ -95,13 +103,17 @@ export interface MachineObservation {
   readonly watchedMs?: number;
 }
 
+/** What the preservation of a machine needs next: something is to be written, or its Node is to be drained. */
+export type PreservationDue = 'write' | 'drain';
+
 /**
  * What others ask of a Machine, as text to compare. What only its workflow writes is left out: a workflow is not woken by
  * its own writes.
  */
 export function desiredState(machine: MachineSnapshot): string {
-  const { uid, deletingSince, source, problem, forceDeletion, limits, request } = machine;
-  return JSON.stringify([uid, deletingSince, source, problem, forceDeletion, limits, request?.isGranted === true]);
+  const { uid, deletingSince, source, problem, forceDeletion, forceDrain, limits, request } = machine;
+  const force = [forceDeletion, forceDrain === true];
+  return JSON.stringify([uid, deletingSince, source, problem, force, limits, request?.isGranted === true]);
 }
 
 /** How far a Machine is, whatever its API calls that. */

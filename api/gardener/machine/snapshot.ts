@@ -32,6 +32,8 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...(deployment && { deployment }),
     ...(revision && { revision }),
     forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
+    ...(metadata.labels?.[labels.forceDrain] === 'True' && { forceDrain: true as const }),
+    ...(status?.currentStatus?.preserveExpiryTime && { preservedUntil: status.currentStatus.preserveExpiryTime }),
     limits: {
       creationSeconds: secondsOr(defaults.creationSeconds, spec?.creationTimeout),
       drainSeconds: secondsOr(defaults.drainSeconds, spec?.drainTimeout),
@@ -150,7 +152,7 @@ function isGoTrue(value: string | undefined): boolean {
 }
 
 /** Seconds from 0 to a year, which is as good as never and fits any timer. */
-function secondsOr<T extends number | undefined>(fallback: T, duration: string | undefined): number | T {
+export function secondsOr<T extends number | undefined>(fallback: T, duration: string | undefined): number | T {
   if (duration === undefined) return fallback;
   try {
     return Math.min(Math.max(parseDuration(duration), 0), 365 * 24 * 3600);

@@ -45,6 +45,7 @@ export function toStatusPatch(
         phase: toReportedPhase(machine, report),
         ...(isTimed !== undefined && { timeoutActive: isTimed }),
         ...(stageSince !== undefined && { lastUpdateTime: toKubernetesTime(new Date(stageSince)) }),
+        ...(report.stage === 'deleting' && { preserveExpiryTime: null }),
       },
       ...(step !== undefined && {
         lastOperation: {

@@ -163,6 +163,7 @@ const owner: OwnerDialect = {
       ? undefined
       : { status: progress === 'late' ? 'False' : 'True', reason: progress, message: `The rollout is ${progress}.` },
   toProgress: (reason) => progresses.find((known) => known === reason) ?? 'other',
+  toPreservedCounts: () => ({}),
   toFailedMachines: () => ({}),
 };
 

@@ -1,0 +1,241 @@
+/** Preservation of a Machine, as MCM does it: a Machine that has failed, or any other, is kept for people to look at. */
+import type { PreservationMoment, PreservationPlan, PreservedNode } from '../../dialect.ts';
+import { toKubernetesTime } from '../../time.ts';
+import {
+  annotations,
+  type nodeConditionTypes,
+  preservedMessages,
+  preservedReasons,
+  preserveValues,
+  taints,
+} from '../names.ts';
+import type { Machine } from '../schema/machine.ts';
+import { secondsOr } from './snapshot.ts';
+
+type Changes = Readonly<Record<string, string | null>>;
+
+/** What the annotation `preserve` says of a Machine. */
+interface Decision {
+  /** '' where nothing does. */
+  readonly value: string;
+  /** A value that nobody knows changes nothing. */
+  readonly isKnown: boolean;
+  /** Whose annotation decides. */
+  readonly by: 'Node' | 'Machine';
+}
+
+const conditionType: keyof typeof nodeConditionTypes = 'Preserved';
+
+/** Whether the annotation `preserve` may have this value. */
+export function isPreserveValue(value: string | undefined): value is keyof typeof preserveValues {
+  return value !== undefined && Object.hasOwn(preserveValues, value);
+}
+
+/**
+ * Plans the next writes. The annotation of the Node decides where there is one, also an empty one, or was one before; then
+ * that of the Machine is deleted. The expiry is written first and cleared last, and a change of the timeout does not move it.
+ */
+export function planPreservation(
+  machine: Machine,
+  node: PreservedNode | undefined,
+  moment: PreservationMoment,
+): PreservationPlan | undefined {
+  const { currentStatus } = machine.status ?? {};
+  const isLeaving = machine.metadata.deletionTimestamp !== undefined || currentStatus?.phase === 'Terminating';
+  if (isLeaving || node?.metadata.deletionTimestamp !== undefined) return undefined;
+  const decision = decide(machine, node);
+  const expiry = currentStatus?.preserveExpiryTime ?? undefined;
+  const isExpired = expiry !== undefined && moment.nowMs >= Date.parse(expiry);
+  const hasFailed = currentStatus?.phase === 'Failed';
+  const isWanted = !isExpired && isAsked(decision, hasFailed, expiry !== undefined);
+  if (isWanted) return planKeeping(machine, node, decision, moment);
+
+  const isOver = decision.value === 'auto-preserved' && !hasFailed;
+  const isReleased = isOver || (isExpired && decision.value !== 'false');
+  const notes = noteChanges(machine, node, decision, isReleased);
+  if (expiry === undefined) return toPlan({ isEnd: true, machine: notes });
+  const why = isExpired ? `its time was over at ${expiry}` : endReason(decision);
+  return toPlan({
+    isEnd: true,
+    machine: notes,
+    status: { preserveExpiryTime: null },
+    ...(node && toEndOnNode(node, isReleased, moment)),
+    event: { reason: 'PreservationEnded', note: `The Machine is not preserved any more: ${why}` },
+  });
+}
+
+function decide({ metadata }: Machine, node: PreservedNode | undefined): Decision {
+  const { [annotations.preserve]: own = '', [annotations.lastAppliedNodePreserveValue]: noted } =
+    metadata.annotations ?? {};
+  const onNode = node?.metadata.annotations?.[annotations.preserve];
+  const isOfNode = node !== undefined && (onNode !== undefined || Boolean(noted));
+  const value = isOfNode ? (onNode ?? '') : own;
+  return { value, isKnown: value === '' || isPreserveValue(value), by: isOfNode ? 'Node' : 'Machine' };
+}
+
+function isAsked({ value, isKnown }: Decision, hasFailed: boolean, isActive: boolean): boolean {
+  if (!isKnown) return isActive;
+  return value === 'now' || (hasFailed && (value === 'when-failed' || value === 'auto-preserved'));
+}
+
+function endReason({ value, by }: Decision): string {
+  if (value === '') return 'no annotation asks for it any more';
+  return value === 'false' ? `the annotation of the ${by} is "false"` : 'it has recovered';
+}
+
+/**
+ * Annotations of the Machine. What the Node says is noted there, so that its owner knows it without the Node; the note says
+ * that the Node decides, and goes with the Node's annotation.
+ */
+function noteChanges(
+  { metadata }: Machine,
+  node: PreservedNode | undefined,
+  { by, isKnown }: Decision,
+  isReleased: boolean,
+): Changes {
+  const { [annotations.preserve]: own, [annotations.lastAppliedNodePreserveValue]: noted } = metadata.annotations ?? {};
+  const onNode = isReleased ? undefined : node?.metadata.annotations?.[annotations.preserve];
+  const isOverruled = by === 'Node' && isKnown;
+  return {
+    ...(noted !== onNode && { [annotations.lastAppliedNodePreserveValue]: onNode ?? null }),
+    ...(own !== undefined && (isOverruled || isReleased) && { [annotations.preserve]: null }),
+  };
+}
+
+function planKeeping(
+  machine: Machine,
+  node: PreservedNode | undefined,
+  decision: Decision,
+  moment: PreservationMoment,
+): PreservationPlan | undefined {
+  const { currentStatus } = machine.status ?? {};
+  const hasFailed = currentStatus?.phase === 'Failed';
+  const now = toKubernetesTime(new Date(moment.nowMs));
+  const known = currentStatus?.preserveExpiryTime ?? undefined;
+  const expiry = known ?? toKubernetesTime(new Date(moment.nowMs + timeoutSeconds(machine, moment) * 1_000));
+  const isDrained = moment.isDrained ?? messageOf(node).includes(preservedMessages.drained);
+  const mustDrain = node !== undefined && hasFailed && !isDrained;
+  const whose = decision.value === 'auto-preserved' ? 'its MachineSet' : `the annotation of the ${decision.by}`;
+  const start = `The Machine is preserved until ${expiry}: ${whose} says "${decision.value}"`;
+  const condition = node && toKeptCondition(node, { decision, hasFailed, isDrained, expiry, ...moment });
+  const plan = toPlan({
+    isEnd: false,
+    machine: noteChanges(machine, node, decision, false),
+    // The drain of a Machine that has failed has its whole timeout from here on.
+    ...(known === undefined && {
+      status: { preserveExpiryTime: expiry, ...(hasFailed && { lastUpdateTime: now }) },
+      event: { reason: 'Preserved' as const, note: start },
+    }),
+    ...(node && { node: toKeptNode(node, hasFailed) }),
+    ...(condition && { condition }),
+    ...(condition &&
+      hasFailed &&
+      isDrained && {
+        event: { reason: 'PreservedDrained' as const, note: 'The Node of the preserved Machine is drained' },
+      }),
+  });
+  if (!mustDrain) return plan;
+  return { ...(plan ?? { isEnd: false }), mustDrain: true };
+}
+
+/** Of the autoscaler's annotation, what somebody else has written stays his. */
+function toKeptNode({ metadata, spec }: PreservedNode, hasFailed: boolean): PreservationPlan['node'] {
+  const isKept = metadata.annotations?.[annotations.scaleDownDisabled] === 'true';
+  const kept = { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' };
+  const present = spec?.taints ?? [];
+  const others = present.filter(({ key }) => key !== taints.preserved.key);
+  const isTainted = others.length < present.length;
+  const wanted = hasFailed ? [...others, taints.preserved] : others;
+  return {
+    ...(!isKept && { metadata: { annotations: kept } }),
+    ...(isTainted !== hasFailed && { spec: { taints: wanted } }),
+  };
+}
+
+interface KeptCondition extends PreservationMoment {
+  readonly decision: Decision;
+  readonly hasFailed: boolean;
+  readonly isDrained: boolean;
+  readonly expiry: string;
+}
+
+/** For a Machine that has failed, what is there stays until the drain has ended. undefined: it is right. */
+function toKeptCondition(node: PreservedNode, kept: KeptCondition): PreservationPlan['condition'] {
+  const { decision, hasFailed, isDrained, expiry, nowMs } = kept;
+  if (hasFailed && !isDrained && kept.isDrained === undefined) return undefined;
+  const status = hasFailed && !isDrained ? 'False' : 'True';
+  const { drained, notDrained, until } = preservedMessages;
+  const drain = isDrained ? drained : notDrained;
+  const message = `${hasFailed ? `${drain} ` : ''}${until} ${expiry}.`;
+  const before = messageOf(node);
+  // A text of MCM that says the same, in its own format of times, is left alone.
+  const isSaid = hasFailed ? before.includes(drain) : !before.includes(drained) && !before.includes(notDrained);
+  if (isSaid && conditionOf(node)?.status === status) return undefined;
+  const reason = decision.value === 'auto-preserved' ? preservedReasons.byMcm : preservedReasons.byUser;
+  return toCondition(node, status, reason, message, nowMs);
+}
+
+/** The Node without what the preservation has put on it. */
+function toEndOnNode(
+  node: PreservedNode,
+  isReleased: boolean,
+  { nowMs }: PreservationMoment,
+): Pick<PreservationPlan, 'node' | 'condition'> {
+  const { annotations: present = {} } = node.metadata;
+  const others = node.spec?.taints?.filter(({ key }) => key !== taints.preserved.key) ?? [];
+  const isTainted = others.length < (node.spec?.taints?.length ?? 0);
+  const isOurs = present[annotations.scaleDownDisabledByMcm] !== undefined;
+  const changes = {
+    ...(isOurs && { [annotations.scaleDownDisabled]: null, [annotations.scaleDownDisabledByMcm]: null }),
+    ...(isReleased && present[annotations.preserve] !== undefined && { [annotations.preserve]: null }),
+  };
+  const isShown = conditionOf(node) !== undefined && !messageOf(node).includes(preservedReasons.stopped);
+  return {
+    node: { metadata: { annotations: changes }, ...(isTainted && { spec: { taints: others } }) },
+    ...(isShown && {
+      condition: toCondition(node, 'False', preservedReasons.stopped, preservedReasons.stopped, nowMs),
+    }),
+  };
+}
+
+function toCondition(node: PreservedNode, status: string, reason: string, message: string, nowMs: number) {
+  const time = toKubernetesTime(new Date(nowMs));
+  const isSame = conditionOf(node)?.status === status;
+  return {
+    ...{ type: conditionType, status, reason, message, lastHeartbeatTime: time },
+    ...(!isSame && { lastTransitionTime: time }),
+  };
+}
+
+function conditionOf(node: PreservedNode | undefined) {
+  return node?.status?.conditions?.find(({ type }) => type === conditionType);
+}
+
+function messageOf(node: PreservedNode | undefined): string {
+  return conditionOf(node)?.message ?? '';
+}
+
+function timeoutSeconds({ spec }: Machine, { defaultSeconds }: PreservationMoment): number {
+  return secondsOr(defaultSeconds, spec?.machinePreserveTimeout ?? undefined);
+}
+
+/** What is to be written, without what is empty; undefined: nothing is. */
+function toPlan(wanted: {
+  readonly isEnd: boolean;
+  readonly machine: Changes;
+  readonly status?: object;
+  readonly node?: PreservationPlan['node'];
+  readonly condition?: PreservationPlan['condition'];
+  readonly event?: PreservationPlan['event'];
+}): PreservationPlan | undefined {
+  const { isEnd, machine, status, node, condition, event } = wanted;
+  const { metadata, spec } = node ?? {};
+  const isNodeMoved = Object.keys(metadata?.annotations ?? {}).length > 0 || spec !== undefined;
+  const writes = {
+    ...(Object.keys(machine).length > 0 && { machine: { metadata: { annotations: machine } } }),
+    ...(status && { status: { status: { currentStatus: status } } }),
+    ...(node && isNodeMoved && { node }),
+    ...(condition && { condition }),
+  };
+  return Object.keys(writes).length === 0 ? undefined : { isEnd, ...writes, ...(event && { event }) };
+}
