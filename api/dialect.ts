@@ -111,8 +111,8 @@ export interface PreservedNode {
 export interface PreservationMoment {
   /** ms since the epoch. */
   readonly nowMs: number;
-  /** How long a Machine is preserved whose spec says nothing, s. */
-  readonly defaultSeconds: number;
+  /** How long a Machine is preserved whose spec says nothing, s. Left out: as the API has it. */
+  readonly defaultSeconds?: number;
   /** Whether the drain that was due has succeeded; left out where none has ended. */
   readonly isDrained?: boolean;
 }
@@ -204,8 +204,8 @@ export interface OwnerDialect {
   toProgress(reason: string): RolloutProgress;
   /** Left out: a set keeps no Failed machines by itself. */
   readonly autoPreservation?: AutoPreservationDialect;
-  /** Fields of the status of a set or deployment that count preserved machines. */
-  toPreservedCounts(kind: 'set' | 'deployment', machines: readonly KubeObject[], nowMs: number): Record<string, number>;
+  /** Fields of a status that count preserved machines: those that have Failed, and of a set those that it keeps by itself. */
+  readonly preservedCounts?: { readonly failed: string; readonly automatic: string };
   /** Fields of the status of a set or deployment that list failed machines. @param setNames by UID */
   toFailedMachines(
     machines: readonly KubeObject[],

@@ -28,6 +28,7 @@ export const controllersFlags = [
   'machineHealthTimeout',
   'resourceExhaustedRetry',
   'machineDrainTimeout',
+  'machinePreserveTimeout',
   'machineMaxEvictRetries',
   'nodeConditions',
 ] as const;

@@ -205,6 +205,13 @@ export const flags = {
       'How long a drain evicts pods, counted from when the workflow first saw the deletion of the Machine. After that the pods are deleted.',
     schema: duration,
   },
+  machinePreserveTimeout: {
+    value: 'duration',
+    default: '96h',
+    description:
+      'How long a Machine is preserved that is annotated so. A change holds for preservations that begin after it.',
+    schema: duration,
+  },
   machineMaxEvictRetries: {
     value: 'number',
     default: '360',

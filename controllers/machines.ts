@@ -1,12 +1,14 @@
 /** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
 import { attention } from '../api/attention.ts';
-import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot, PreservationDue } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
 import { toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
+import { preservationDue, preservationPlan } from '../api/preservation.ts';
 import { workflowId } from '../api/workflow-id.ts';
+import type { Node } from '../kube/core.ts';
 import { signalMachine, startWorkflow } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
@@ -22,6 +24,8 @@ interface Signalled {
   /** Text that differs for another spec of the Machine or another version of a Node that is outdated; undefined: it is not. */
   readonly outdated: string | undefined;
   readonly sourceVersion: string | undefined;
+  /** What its preservation needs, and where something is to be written the versions of the objects; undefined: nothing. */
+  readonly preservation: string | undefined;
   /** When it asked to be replaced; undefined where it does not, or its Node cannot be seen. */
   readonly asks: string | undefined;
   /** When it was signalled or started, ms since the epoch. */
@@ -50,11 +54,13 @@ export function createMachineController(context: MachineControllerContext) {
       ...(deployment !== undefined && { deployment }),
     };
     const node = viewNode(context, machine, snapshot);
+    const preservation = node.state === 'unknown' ? undefined : viewPreservation(context, machine, snapshot);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
     const isAsking = snapshot.request !== undefined && node.state !== 'unknown';
     return {
       machine: snapshot,
       node,
+      ...(preservation !== undefined && { preservation }),
       ...(version !== undefined && { sourceVersion: version }),
       ...(isAsking && { watchedMs: Math.round(watches.nodes.answersForMs) }),
     };
@@ -72,7 +78,7 @@ export function createMachineController(context: MachineControllerContext) {
     const ref = refOf(dialect, machine);
     const last = signalled.get(key);
     const before = last?.uid === ref.uid ? last : undefined;
-    if (attention(seen.machine, seen.node).length === 0) {
+    if (attention(seen.machine, seen.node, seen.preservation).length === 0) {
       forget(key); // a later return to what was signalled last is a change again
       // Its workflow has ended, unless somebody else removed the finalizer: then it must read the Machine.
       if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
@@ -93,7 +99,7 @@ export function createMachineController(context: MachineControllerContext) {
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) return;
     const seen = observe(machine);
-    if (attention(seen.machine, seen.node).length === 0) return;
+    if (attention(seen.machine, seen.node, seen.preservation).length === 0) return;
     const text = textOf(seen);
     const isDue = backoff.isDue(key, text);
     const last = signalled.get(key);
@@ -133,12 +139,22 @@ export function createMachineController(context: MachineControllerContext) {
 type Caches = Pick<ControllerContext, 'watches' | 'dialect'>;
 
 function viewNode({ watches, dialect }: Caches, machine: KubeObject, snapshot: MachineSnapshot): NodeView {
-  const key = nodeKeyOf(dialect, snapshot);
-  if (key === undefined) return { state: 'absent' };
+  if (nodeKeyOf(dialect, snapshot) === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
   const { namespace } = machine.metadata;
   const source = watches.sources.get({ namespace, name: dialect.source.nameOf(machine) ?? '' });
-  return toNodeViewOf(dialect, watches.nodes.byIndex(byNode, key)[0], machine, snapshot.providerID, source);
+  return toNodeViewOf(dialect, nodeOf({ watches, dialect }, snapshot), machine, snapshot.providerID, source);
+}
+
+function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node | undefined {
+  const key = nodeKeyOf(dialect, snapshot);
+  return key === undefined ? undefined : watches.nodes.byIndex(byNode, key)[0];
+}
+
+function viewPreservation(caches: Caches, machine: KubeObject, snapshot: MachineSnapshot): PreservationDue | undefined {
+  const moment = { nowMs: Date.now() };
+  const node = nodeOf(caches, snapshot);
+  return preservationDue(preservationPlan(caches.dialect, machine, node, snapshot.providerID, moment));
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */
@@ -163,7 +179,7 @@ function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machin
 
 function toSignalled(
   { metadata }: KubeObject,
-  { machine, node, sourceVersion: version, watchedMs }: MachineObservation,
+  { machine, node, preservation, sourceVersion: version, watchedMs }: MachineObservation,
   before: Signalled | undefined,
 ): Signalled {
   return {
@@ -173,10 +189,15 @@ function toSignalled(
     // What becomes of the Node of a deleted machine is mostly the workflow's own work, and its drain watches the Node.
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
     outdated: node.state === 'present' && node.outdated ? `${metadata.generation} ${node.resourceVersion}` : undefined,
+    preservation: preservation === 'write' ? versionsOf(machine, node) : preservation,
     sourceVersion: version ?? before?.sourceVersion,
     asks: watchedMs === undefined ? undefined : machine.request?.askedAt,
     sentAtMs: Date.now(),
   };
+}
+
+function versionsOf(machine: MachineSnapshot, node: NodeView): string {
+  return `${machine.resourceVersion} ${node.state === 'present' ? node.resourceVersion : node.state}`;
 }
 
 /** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */
@@ -191,8 +212,9 @@ function isChanged(before: Signalled, now: Signalled): boolean {
     before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
   const isAsking = now.asks !== undefined && now.asks !== before.asks;
   const isOutdatedAnew = now.outdated !== undefined && now.outdated !== before.outdated;
+  const isPreservationDue = now.preservation !== undefined && now.preservation !== before.preservation;
   // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody else's.
-  return !isEqual || (before.managed && !now.managed) || isAsking || isOutdatedAnew;
+  return !isEqual || (before.managed && !now.managed) || isAsking || isOutdatedAnew || isPreservationDue;
 }
 
 /** Nothing was done for it yet: its workflow is started with what was seen, and needs no signal. */

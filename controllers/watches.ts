@@ -108,7 +108,7 @@ export function startWatches(options: WatchOptions) {
     resource: nodes,
     indexes: indexes.nodes,
     ...(outageMs !== undefined && { outageMs }),
-    transform: slim,
+    transform: (node) => slim(node, dialect.marks.preservedCondition),
     onEvent: report('nodes'),
     logger,
   });
@@ -140,10 +140,13 @@ export function startWatches(options: WatchOptions) {
 }
 
 /** Only what decisions need of a Node: images and heartbeats of thousands would fill the memory. */
-function slim({ metadata, spec, status }: Node): Node {
+function slim({ metadata, spec, status }: Node, preservedCondition: string | undefined): Node {
   const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations, finalizers } =
     metadata;
-  const conditions = status?.conditions?.map((condition) => ({ type: condition.type, status: condition.status })) ?? [];
+  const conditions = (status?.conditions ?? []).map(({ type, status: value, message }) => ({
+    ...{ type, status: value },
+    ...(type === preservedCondition && message !== undefined && { message }),
+  }));
   return {
     metadata: {
       name,

@@ -36,6 +36,8 @@ export interface DrainDeps {
 export interface DrainRequest {
   readonly ref: ObjectRef;
   readonly nodeName: string;
+  /** The VM of a preserved machine stays: its Node is tainted instead of cordoned. Left out by older releases: a deletion. */
+  readonly purpose?: 'deletion' | 'preservation';
   /** Of the machine's VM. A Node of this name with another one belongs to another VM and is left alone. */
   readonly providerID?: string;
   /** Of the Node, where that was marked as the machine's: then it is not read. */
@@ -104,16 +106,18 @@ function onThisClock(time: string, scheduledMs: number): string {
 export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   try {
-    const node = await cordon(deps.target, request, call.signal);
+    const isKept = request.purpose === 'preservation';
+    const node = await (isKept ? findOwn : cordon)(deps.target, request, call.signal);
     if (node === undefined) return { kind: 'drained' };
     const outcome = isLongUnhealthy(node) ? undefined : await evictAll(deps, request, deadlineMs, call);
     if (outcome !== undefined) return await withMistake(deps.target, outcome, request.nodeName, call.signal);
     await deleteAll(deps.target, request.nodeName, call.signal);
-    await deleteAttachments(deps.target, request.nodeName, call.signal);
+    // The volumes of a VM that goes on are detached when their pods are gone.
+    if (!isKept) await deleteAttachments(deps.target, request.nodeName, call.signal);
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
-    if (Date.now() < deadlineMs) throw error;
+    if (Date.now() < deadlineMs || request.purpose === 'preservation') throw error;
     deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
   }
   return { kind: 'drained' };
@@ -128,6 +132,11 @@ function isLongUnhealthy({ status }: Node): boolean {
     type === 'Ready' ? value !== 'True' : type === 'ReadonlyFilesystem' && value === 'True';
   const bad = (status?.conditions ?? []).filter(isBad);
   return bad.some(({ lastTransitionTime = '' }) => Date.now() > Date.parse(lastTransitionTime) + longUnhealthyMs);
+}
+
+async function findOwn(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
+  const found = await target.find(nodes, { name: request.nodeName }, { signal });
+  return found === undefined || isOfAnother(found, request.providerID) ? undefined : found;
 }
 
 /** Cordons the node and writes on it why. Answers the node; undefined when the machine has none. */

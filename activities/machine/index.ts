@@ -7,7 +7,13 @@ import { stageByNode } from '../../api/attention.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../../api/events.ts';
-import type { MachineLimits, MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
+import type {
+  MachineLimits,
+  MachineObservation,
+  MachineReport,
+  MachineSnapshot,
+  MachineStage,
+} from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
@@ -28,6 +34,7 @@ import { localRequest } from '../local-request.ts';
 import type { FindOutage } from '../outage.ts';
 import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
+import { createPreservationActivities } from './preservation.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 
@@ -42,13 +49,10 @@ export interface MachineDeps extends UserDataDeps {
 export type MachineActivities = ReturnType<typeof createMachineActivities>;
 
 /** A machine and its node as just read. */
-export interface MachineReading {
-  readonly machine: MachineSnapshot;
-  readonly node: NodeView;
-}
+export type MachineReading = Pick<MachineObservation, 'machine' | 'node' | 'preservation'>;
 
 /** The same after a write. */
-export interface SyncedNode extends MachineReading {
+export interface SyncedNode extends Pick<MachineReading, 'machine' | 'node'> {
   /** The API server refuses what the Machine wants its Node to have; left out otherwise. */
   readonly isTemplateRefused?: true;
 }
@@ -114,10 +118,11 @@ export function createMachineActivities(deps: MachineDeps) {
     return snapshot(ref, await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest()));
   }
 
-  /** Writes what is reported, with its Event. */
+  /** Writes what is reported, with its Event. A Machine that fails has the note of its preservation before. */
   async function writeStatus(ref: ObjectRef, seen: Known, report: MachineReport, conditions?: readonly object[]) {
     const { toStatusPatch, toEventNote } = dialectOf(ref.dialect).machine;
     const reported = { ...seen, name: ref.name };
+    if (report.stage === 'failed' && seen.stage !== 'failed') await notePreservation(ref);
     const machine = await patchStatus(ref, seen, report.stage, toStatusPatch(reported, report, new Date(), conditions));
     const { event } = report;
     const isWritten = machine !== null && toSnapshot(ref, machine).stage === report.stage;
@@ -179,8 +184,9 @@ export function createMachineActivities(deps: MachineDeps) {
 
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
-  const { viewNode, markNode, markAndUpdateNode, markInterrupted, viewOutage, isNodeTaken, removeNode, uncordonNode } =
-    createNodeActivities(deps);
+  const { findNode, viewNode, markNode, markAndUpdateNode, ...nodeActivities } = createNodeActivities(deps);
+  const { markInterrupted, viewOutage, isNodeTaken, removeNode, uncordonNode } = nodeActivities;
+  const { preserve, notePreservation } = createPreservationActivities({ ...deps, findMachine, findNode, recordEvent });
 
   return {
     readSource,
@@ -191,12 +197,13 @@ export function createMachineActivities(deps: MachineDeps) {
     isNodeTaken,
     removeNode,
     uncordonNode,
+    preserve,
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {
       const object = await findMachine(ref);
       const machine = object && toSnapshot(ref, object);
-      return machine && { machine, node: await viewNode(ref, object, machine) };
+      return machine && { machine, ...(await viewNode(ref, object, machine)) };
     },
 
     /**

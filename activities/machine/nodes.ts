@@ -1,11 +1,12 @@
 /** What is done with the Node of a Machine. */
 import { dialectOf } from '../../api/dialects.ts';
-import type { MachineSnapshot } from '../../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
+import { preservationDue, preservationPlan } from '../../api/preservation.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -23,13 +24,25 @@ export interface NodeDeps {
 
 export function createNodeActivities({ target, findOutage }: NodeDeps) {
   return {
-    /** A Node that cannot be read is unknown. */
-    async viewNode(ref: ObjectRef, machine: KubeObject, snapshot: MachineSnapshot): Promise<NodeView> {
+    findNode,
+
+    /** A Node, and what its Machine's preservation needs. A Node that cannot be read is unknown. */
+    async viewNode(
+      ref: ObjectRef,
+      machine: KubeObject,
+      snapshot: MachineSnapshot,
+    ): Promise<Pick<MachineObservation, 'node' | 'preservation'>> {
+      const dialect = dialectOf(ref.dialect);
+      const { providerID } = snapshot;
       try {
         const node = await findNode(ref, snapshot);
-        return toNodeViewOf(dialectOf(ref.dialect), node, machine, snapshot.providerID);
+        const due = preservationDue(preservationPlan(dialect, machine, node, providerID, { nowMs: Date.now() }));
+        return {
+          node: toNodeViewOf(dialect, node, machine, providerID),
+          ...(due !== undefined && { preservation: due }),
+        };
       } catch {
-        return { state: 'unknown' };
+        return { node: { state: 'unknown' } };
       }
     },
 

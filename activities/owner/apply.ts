@@ -1,5 +1,11 @@
 /** Applies a plan for an owner of machines: creates, scales and deletes sets and machines. */
-import type { Candidate, MachineBehind, OwnerPlan, PlannedCreation } from '../../api/model/owner.ts';
+import type {
+  Candidate,
+  MachineBehind,
+  OwnerPlan,
+  PlannedCreation,
+  PreservationChange,
+} from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
@@ -46,6 +52,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
 
   const replaced: string[] = [];
   const scaled = await changeSets(step, owner, failures);
+  await inBatches(step, plan.preserve ?? [], (change) => changePreservation(step, change));
   await inBatches(step, plan.remove, async (candidate) => {
     const isDeleted = await deleteMachine(step, candidate, failures);
     if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
@@ -171,6 +178,17 @@ async function createMachine(
     // An earlier attempt created it. Or it is somebody else's: then the next plan creates one more, under a new name.
     if (!isAlreadyExists(error)) throw error;
   }
+}
+
+/** Keeps a machine, or no more, unless it has recovered or somebody has decided otherwise meanwhile. */
+async function changePreservation({ deps, api, ref }: Step, { name, uid, isKept }: PreservationChange): Promise<void> {
+  const { autoPreservation, machines } = api.owner;
+  const isDue = (live: KubeObject) =>
+    isKept
+      ? machines.stageOf(live) === 'failed' && autoPreservation?.isUndecided(live)
+      : autoPreservation?.isKept(live);
+  const change = (live: KubeObject) => (isDue(live) ? autoPreservation?.toPatch(isKept) : undefined);
+  await update(deps.control, api.kinds.machine, { namespace: ref.namespace, name, uid }, change);
 }
 
 /** Gives a machine what the template of its set says by now. */

@@ -9,6 +9,7 @@ import { recordedCreation, toPendingCreations } from '../../api/owner/creations.
 import { readHealth } from '../../api/owner/health.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
+import { readPreservations } from '../../api/owner/preservation.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall } from '../boundary.ts';
@@ -104,12 +105,14 @@ export async function snapshotOwner(
       ? toDeploymentView(api, owner.deployment, sets, machines)
       : toLoneSetView(api, owner.set, machines);
   const behind = machinesBehind(api, view, own, machines, maxCandidates);
+  const preservations = readPreservations(api, view, own, machines, maxCandidates);
   const ofSets = machines.filter((machine) => own.some(({ metadata }) => metadata.uid === controllerOf(machine)));
   const health = readHealth(api, view, ofSets, context.deps.mostReplacing, maxCandidates);
   return {
     view,
     candidates: toCandidates(api, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
+    ...(preservations.length > 0 && { preservations }),
     ...(behind.length > 0 && { machinesBehind: behind }),
     ...(health !== undefined && { health }),
     reader: reader.id,

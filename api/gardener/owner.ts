@@ -119,15 +119,6 @@ const autoPreservation: AutoPreservationDialect = {
   toPatch: (isKept) => ({ metadata: { annotations: { [annotations.preserve]: isKept ? autoPreserved : null } } }),
 };
 
-function toPreservedCounts(kind: 'set' | 'deployment', all: readonly KubeObject[], nowMs: number) {
-  const kept = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  const failed = kept.filter((machine) => stageOf(machine) === 'failed' && ofMachines.isPreserved(machine, nowMs));
-  return {
-    preservedFailedReplicas: failed.length,
-    ...(kind === 'set' && { autoPreserveFailedMachineCount: kept.filter(autoPreservation.isKept).length }),
-  };
-}
-
 /** End of the preservation, ms since the epoch; NaN for a machine that is not preserved. */
 function expiryMsOf({ status }: Pick<Machine, 'status'>): number {
   return Date.parse(status?.currentStatus?.preserveExpiryTime ?? '');
@@ -249,6 +240,6 @@ export const ownerDialect: OwnerDialect = {
   toProgressCondition,
   toProgress,
   autoPreservation,
-  toPreservedCounts,
+  preservedCounts: { failed: 'preservedFailedReplicas', automatic: 'autoPreserveFailedMachineCount' },
   toFailedMachines,
 };

@@ -47,6 +47,8 @@ export interface SetView {
   readonly replacing: number;
   /** The set of the current template lacks annotations, fields or settings of its deployment; left out otherwise. */
   readonly isBehind?: true;
+  /** Machines whose preservation by their set begins or ends now; left out where there are none. */
+  readonly preservations?: number;
   /** Machines that lack settings of the template, see `machinesBehind`; left out where there are none. */
   readonly machinesBehind?: number;
 }
@@ -135,6 +137,15 @@ export interface Candidate {
   readonly isOfReplacement?: true;
 }
 
+/** A machine that its set keeps from now on although it has failed, or no more. */
+export interface PreservationChange {
+  readonly name: string;
+  readonly uid: string;
+  /** Name of its MachineSet. */
+  readonly set: string;
+  readonly isKept: boolean;
+}
+
 /** A machine that lacks settings which the template of its set has by now. */
 export interface MachineBehind {
   readonly name: string;
@@ -153,6 +164,8 @@ export interface OwnerSnapshot {
   readonly pendingCreations: readonly PendingCreation[];
   /** At most 100; left out where there are none. */
   readonly machinesBehind?: readonly MachineBehind[];
+  /** At most 100; left out where there are none. */
+  readonly preservations?: readonly PreservationChange[];
   /** Left out where the view has no `health`. */
   readonly health?: HealthReading;
 }
@@ -221,6 +234,8 @@ export interface OwnerPlan {
   readonly remove: readonly Candidate[];
   /** Unhealthy machines that are replaced from now on, unless that is an outage; left out where there are none. */
   readonly replace?: readonly Asking[];
+  /** Machines that their sets keep from now on, or no more; left out where there are none. */
+  readonly preserve?: readonly PreservationChange[];
   /** Machines that get the settings of their template; left out where there are none. */
   readonly settings?: readonly MachineBehind[];
   /** Deleted sets without machines: remove our finalizer. */

@@ -4,7 +4,7 @@ import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
 import { boundsOf } from './bounds.ts';
 import { canonical } from './canonical.ts';
-import { isActive, isAvailable } from './machines.ts';
+import { isActive, isAvailable, isToBeReplaced } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf } from './ownership.ts';
 import { newSetAmong } from './view.ts';
@@ -14,11 +14,17 @@ export function toSetCounts(api: OwnerApi, set: OwnerSet, own: readonly KubeObje
   const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
   const isFullyLabeled = ({ metadata }: KubeObject) =>
     templateLabels.every(([key, value]) => metadata.labels?.[key] === value);
+  const { preservedCounts, autoPreservation: { isKept } = {} } = api.owner;
   return changed(set.status, {
     replicas: own.length,
     fullyLabeledReplicas: own.filter(isFullyLabeled).length,
     readyReplicas: countReady(api, own),
     availableReplicas: countAvailable(api, own),
+    ...countPreserved(api, own),
+    ...(isKept &&
+      preservedCounts && {
+        [preservedCounts.automatic]: own.filter((each) => isActive(api, each) && isKept(each)).length,
+      }),
     ...api.owner.toFailedMachines(own, new Map([[set.metadata.uid, set.metadata.name]]), Date.now()),
   });
 }
@@ -42,12 +48,26 @@ export function toDeploymentCounts(
     readyReplicas: countReady(api, machines),
     availableReplicas: available,
     unavailableReplicas: Math.max(0, desired - available),
+    ...countPreserved(api, machines),
     ...api.owner.toFailedMachines(machines, setNames, Date.now()),
   });
-  const conditions = withAvailable(api, deployment, available, now);
+  const preserved = machines.filter((machine) => isKeptFailed(api, machine)).length;
+  const conditions = withAvailable(api, deployment, available + preserved, now);
   return counts === undefined && conditions === undefined
     ? undefined
     : { ...counts, ...(conditions && { conditions }) };
+}
+
+function countPreserved(api: OwnerApi, machines: readonly KubeObject[]): Record<string, number> {
+  const { preservedCounts } = api.owner;
+  const count = machines.filter((machine) => isKeptFailed(api, machine)).length;
+  return preservedCounts === undefined ? {} : { [preservedCounts.failed]: count };
+}
+
+/** Whether a machine has Failed and is preserved: the deployment need not have another one available in its place. */
+function isKeptFailed(api: OwnerApi, machine: KubeObject): boolean {
+  const hasFailed = isActive(api, machine) && api.owner.machines.stageOf(machine) === 'failed';
+  return hasFailed && !isToBeReplaced(api, machine);
 }
 
 function countAvailable(api: OwnerApi, machines: readonly KubeObject[]): number {
@@ -66,7 +86,10 @@ function changed(present: object | undefined, wanted: Readonly<Record<string, nu
   return different.length === 0 ? undefined : Object.fromEntries(different);
 }
 
-/** All conditions with a new Available, or undefined where Available stays as it is. */
+/**
+ * All conditions with a new Available, or undefined where Available stays as it is.
+ * @param available with the Failed machines that are preserved
+ */
 function withAvailable(api: OwnerApi, deployment: OwnerDeployment, available: number, now: Date): object[] | undefined {
   const isEnough = available >= (deployment.spec?.replicas ?? 0) - boundsOf(api, deployment).maxUnavailable;
   const reason = isEnough ? 'MinimumReplicasAvailable' : 'MinimumReplicasUnavailable';

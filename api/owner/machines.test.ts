@@ -20,6 +20,8 @@ interface Traits {
   readonly created?: string | undefined;
   readonly expiry?: string | undefined;
   readonly preserve?: string | undefined;
+  /** What its Node says of its preservation. */
+  readonly noted?: string;
 }
 
 function machine({
@@ -30,6 +32,7 @@ function machine({
   created = past,
   expiry,
   preserve,
+  noted,
 }: Traits): Machine {
   return {
     metadata: {
@@ -41,6 +44,7 @@ function machine({
         ...(priority !== undefined && { [keys.priority]: priority }),
         ...(marked !== undefined && { [keys.markedForDeletionTime]: marked }),
         ...(preserve !== undefined && { [keys.preserve]: preserve }),
+        ...(noted !== undefined && { [keys.lastAppliedNodePreserveValue]: noted }),
       },
     },
     status: { currentStatus: { phase, ...(expiry !== undefined && { preserveExpiryTime: expiry }) } },
@@ -79,6 +83,7 @@ describe('byDeletionOrder', () => {
       { preserve: 'auto-preserved', expiry: far },
       { preserve: 'now', expiry: future },
     ],
+    ['what is not preserved before a Failed one that is about to be', {}, { phase: 'Failed', preserve: 'when-failed' }],
     ['of what is preserved the earlier expiry', { expiry: future, priority: '3' }, { expiry: far, priority: '1' }],
     ['[mcm 64 partly] a lower priority, whatever the phase', { priority: '1' }, { priority: '2', phase: 'Failed' }],
     ['[mcm 64 partly] a priority below the default', { priority: '2' }, {}],
@@ -142,6 +147,8 @@ describe('isPreserved', () => {
     ['auto-preserved', { preserve: 'auto-preserved' }, true],
     ['false', { preserve: 'false' }, false],
     ['an empty annotation', { preserve: '' }, false],
+    ['what the Node says, as it was noted', { preserve: 'now', noted: 'false' }, false],
+    ['the same the other way round', { noted: 'when-failed' }, true],
     ['a value that nobody knows', { preserve: 'toString' }, false],
   ])('judges %s', (_, traits, preserved) => {
     expect(isPreserved(machine({ phase: 'Failed', ...traits }), now)).toBe(preserved);

@@ -19,6 +19,8 @@ const needTexts = {
   failed: 'replace Failed machines',
   /** A machine is unhealthy for longer than its health timeout. */
   unhealthy: 'replace unhealthy machines',
+  /** A set keeps fewer Failed machines than it may, or more. */
+  preservation: 'preserve Failed machines, or release them',
   /** A set or machines lack settings that the template has by now. */
   settings: 'hand down the settings of the template',
   /** A generation, a problem or annotations are not recorded yet. */
@@ -51,6 +53,7 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     replicas: staying.some(isOff),
     failed: staying.some((set) => set.failed > 0),
     unhealthy: (owner.health?.asking ?? 0) > 0,
+    preservation: staying.some((set) => set.preservations !== undefined),
     settings: staying.some((set) => set.isBehind || set.machinesBehind !== undefined),
     status: [owner, ...staying].some((object) => object.outdated.length > 0),
     progress: owner.kind === 'MachineDeployment' && isRolling(owner),

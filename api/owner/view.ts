@@ -10,6 +10,7 @@ import { healthOf } from './health.ts';
 import { isActive, isAvailable, isBeingReplaced, isMarked, isStarting, isToBeReplaced } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController, type Owned } from './ownership.ts';
+import { changedPreservations } from './preservation.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, reportedProblem } from './problem.ts';
 import { isNewest, withRevision } from './revision.ts';
 import { replicasToAnnounce } from './rolling.ts';
@@ -173,6 +174,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
   const marked = active.filter((machine) => isMarked(api, machine) && !isToBeReplaced(api, machine));
   const available = active.filter((machine) => isAvailable(api, machine));
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
+  const preservations = changedPreservations(api, set, own).length;
   const announcedReplicas = Number.parseInt(set.metadata.annotations?.[api.owner.keys.desiredReplicas] ?? '', 10);
   return {
     name: set.metadata.name,
@@ -189,6 +191,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
       unmarked: available.filter((machine) => !marked.includes(machine)).length,
     }),
     ...(announcedReplicas >= 0 && { announcedReplicas }),
+    ...(preservations > 0 && { preservations }),
     ...(behind > 0 && { machinesBehind: behind }),
   };
 }

@@ -146,6 +146,7 @@ function machineLimits(options: Options<(typeof serverFlags | typeof controllers
     healthSeconds: options.machineHealthTimeout,
     noRoomSeconds: options.resourceExhaustedRetry,
     drainSeconds: options.machineDrainTimeout,
+    preserveSeconds: options.machinePreserveTimeout,
     maxEvictRetries: options.machineMaxEvictRetries,
     nodeConditions: options.nodeConditions,
   };

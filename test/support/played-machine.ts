@@ -7,9 +7,16 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { DrainActivities, DrainRequest } from '../../activities/machine/drain.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
+import type { PreservationDrain } from '../../activities/machine/preservation.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineObservation, MachineReport, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
+import type {
+  MachineObservation,
+  MachineReport,
+  MachineSnapshot,
+  MachineStage,
+  PreservationDue,
+} from '../../api/model/machine.ts';
 import type { NodeSnapshot, NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
@@ -34,6 +41,10 @@ interface Cluster {
   isDrainable: boolean;
   drains: number;
   drainRequest?: DrainRequest;
+  /** What the preservation of the Machine needs, until a step does it. */
+  preservation: PreservationDue | undefined;
+  /** How the drains of the preserved Machine have ended. */
+  preserved: (PreservationDrain | undefined)[];
   /** What happens before a step is done, which it may refuse, and between that and the answer. */
   before(step: keyof MachineActivities): unknown;
   after(step: keyof MachineActivities): unknown;
@@ -126,9 +137,10 @@ export function setUpMachine() {
 
   /** Signals to the workflow what a watcher would. */
   async function observe(sourceVersion?: string, watchedMs?: number): Promise<void> {
-    const { machine, node } = cluster;
+    const { machine, node, preservation } = cluster;
     const seen = {
       ...{ machine, node },
+      ...(preservation !== undefined && { preservation }),
       ...(sourceVersion !== undefined && { sourceVersion }),
       ...(watchedMs !== undefined && { watchedMs }),
     };
@@ -230,6 +242,8 @@ function newCluster(): Cluster {
     isTemplateRefused: false,
     isDrainable: true,
     drains: 0,
+    preservation: undefined,
+    preserved: [],
     before: () => undefined,
     after: () => undefined,
     steps: [],
@@ -303,7 +317,18 @@ function playCluster(
     return true;
   };
   return {
-    observeMachine: noted('observeMachine', () => ({ machine: cluster.machine, node: cluster.node })),
+    observeMachine: noted('observeMachine', () => {
+      const { machine, node, preservation } = cluster;
+      return { machine, node, ...(preservation !== undefined && { preservation }) };
+    }),
+    preserve: noted('preserve', (_ref, _at, drain) => {
+      cluster.preserved.push(drain);
+      if (cluster.preservation === 'write')
+        cluster.preservation = cluster.machine.stage === 'failed' ? 'drain' : undefined;
+      if (drain?.isDrained) cluster.preservation = undefined;
+      const { node, preservation } = cluster;
+      return { machine: touch({}), node, ...(preservation !== undefined && { preservation }) };
+    }),
     begin: noted('begin', (_ref, seen, mayHaveVm) => {
       const { reading, machine } = cluster;
       if (seen.managed) return { reading };

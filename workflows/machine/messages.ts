@@ -42,6 +42,8 @@ export interface MachineDescription {
   readonly unblock?: string;
   readonly providerID?: string;
   readonly nodeName?: string;
+  /** Until when it is not replaced if it fails, as somebody has asked. */
+  readonly preservedUntil?: string;
   /** The last run that has failed, and from which another one has taken over. */
   readonly failedRun?: FailedRun;
 }

@@ -62,7 +62,7 @@ function countError({ code, message }: Pick<Failure, 'code' | 'message'>, before
 
 /** Answer of the query `describe`. */
 export function describe({ machine, progress, failedRun }: MachineState): MachineDescription {
-  const { stage, phase, providerID, nodeName } = machine;
+  const { stage, phase, providerID, nodeName, preservedUntil } = machine;
   const { lastError, ...rest } = progress;
   return {
     phase,
@@ -70,6 +70,7 @@ export function describe({ machine, progress, failedRun }: MachineState): Machin
     ...(lastError !== undefined && stage !== 'running' && { lastError }),
     ...(providerID !== undefined && { providerID }),
     ...(nodeName !== undefined && { nodeName }),
+    ...(preservedUntil !== undefined && { preservedUntil }),
     ...(failedRun !== undefined && { failedRun }),
   };
 }
@@ -109,6 +110,7 @@ function toMarkdown(shown: MachineDescription): string {
     ['To unblock', shown.unblock],
     ['Provider ID', shown.providerID],
     ['Node', shown.nodeName],
+    ['Preserved until', shown.preservedUntil],
     ['Last failed run', failedRun && failedRunText(failedRun)],
   ];
   return rows

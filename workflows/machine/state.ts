@@ -1,7 +1,7 @@
 /** What the workflow of a machine knows while it runs. */
 import type { Refusals } from '../../activities/machine/drain.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineObservation, MachineSnapshot } from '../../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot, PreservationDue } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
@@ -28,6 +28,8 @@ export interface PersistedState {
   wasUnhealthy?: boolean;
   /** How often the drain was refused each pod, for its next call. */
   refusals?: Refusals;
+  /** What the preservation of the machine needs, as it was read or seen last. */
+  preservation?: PreservationDue;
   /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
   leftNodes: readonly string[];
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
@@ -140,9 +142,12 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
 /** A new Machine is what it looks like if our finalizer can be put on the version that was seen. */
 function seenState(seen: MachineObservation | undefined): Partial<PersistedState> | undefined {
   if (seen?.machine?.stage !== 'new') return undefined;
-  const { machine, node } = seen;
+  const { machine, node, preservation } = seen;
   if (machine.managed || machine.providerID !== undefined || machine.deletingSince !== undefined) return undefined;
-  return { machine, node, creation: notAsked, mayHaveUserData: false, outageEndMs: Date.now(), stale: false };
+  return {
+    ...{ machine, node, creation: notAsked, mayHaveUserData: false, outageEndMs: Date.now(), stale: false },
+    ...(preservation !== undefined && { preservation }),
+  };
 }
 
 function unreadState(ref: ObjectRef): PersistedState {
@@ -181,7 +186,7 @@ function unreadState(ref: ObjectRef): PersistedState {
 export function toPersisted(state: MachineState): PersistedState {
   const { machine, node, creation, replacements, mayHaveUserData, drained, deletionSeenMs, mayBeCordoned } = state;
   const { wasUnhealthy, refusals, leftNodes, outageEndMs, forceDeletion, skipDrain, stale, wasRead } = state;
-  const { failedRun, replacedNodeUid, heardAskedAt } = state;
+  const { failedRun, replacedNodeUid, heardAskedAt, preservation } = state;
   return {
     machine,
     node,
@@ -199,6 +204,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(deletionSeenMs !== undefined && { deletionSeenMs }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
+    ...(preservation !== undefined && { preservation }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),

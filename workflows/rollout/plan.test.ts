@@ -100,6 +100,30 @@ describe('planOwner', () => {
     let next = 1;
   });
 
+  describe('of Failed machines that a set keeps', () => {
+    const view = { ...owner, sets: [{ ...set, available: 1, failed: 2, preservations: 1 }] };
+    const candidates = ['a', 'b'].map((name) => candidate(name, { failed: true }));
+    const change = { name: 'b', uid: 'b', set: 'pool-1' };
+
+    it('replaces none of the set before they are chosen', () => {
+      const preservations = [{ ...change, isKept: true }];
+      const plan = planOwner({ view, candidates, pendingCreations: [], preservations }, (name) => name);
+      expect(plan).toMatchObject({ preserve: preservations, remove: [] });
+    });
+
+    it('replaces the others together with the release of one', () => {
+      const preservations = [{ ...change, isKept: false }];
+      const plan = planOwner({ view, candidates, pendingCreations: [], preservations }, (name) => name);
+      expect(plan).toMatchObject({ preserve: preservations, remove: candidates });
+    });
+
+    it('is worth a step, and a need', () => {
+      const idle = { ...owner, sets: [{ ...set, preservations: 1 }] };
+      expect(ownerNeeds(idle)).toEqual(['preservation']);
+      expect(isWorthAStep(idle)).toBe(true);
+    });
+  });
+
   describe('of settings that the template has by now', () => {
     const behind = [{ set: 'pool-1', name: 'm', uid: 'u' }];
 

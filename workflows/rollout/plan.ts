@@ -11,6 +11,7 @@ import type {
   PendingCreation,
   PlannedCreation,
   PlannedScale,
+  PreservationChange,
   RolloutProgress,
   SetView,
 } from '../../api/model/owner.ts';
@@ -33,7 +34,7 @@ export type NewName = (prefix: string) => string;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, pendingCreations, machinesBehind, health }: OwnerSnapshot,
+  { view, candidates, pendingCreations, machinesBehind, preservations, health }: OwnerSnapshot,
   newName: NewName,
   isLate = false,
 ): OwnerPlan {
@@ -49,8 +50,9 @@ export function planOwner(
     ...(isSetMissing(view) && { createSet: { ...newSetFor(view), replicas: desired.get('') ?? 0 } }),
     scale: planScale(view, desired, pendingCreations),
     create: withPredecessors(planCreation(view, desired, pendingCreations, newName), health?.unfilled),
-    remove: planRemoval(view, candidates),
+    remove: planRemoval(view, candidates, preservations),
     ...(replace.length > 0 && { replace }),
+    ...(preservations && preservations.length > 0 && { preserve: preservations }),
     ...(machinesBehind && machinesBehind.length > 0 && { settings: machinesBehind }),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
@@ -76,9 +78,9 @@ function emptyPlan(view: OwnerView, desired: ReadonlyMap<string, number>): Owner
 
 /** Whether a plan changes nothing. */
 export function isEmpty(plan: OwnerPlan): boolean {
-  const { addFinalizers, createSet, scale, create, remove, replace = [], settings = [], releaseSets } = plan;
-  const { release, report } = plan;
-  const changes = [scale, create, remove, replace, settings, releaseSets];
+  const { addFinalizers, createSet, scale, create, remove, replace = [], preserve = [], settings = [] } = plan;
+  const { releaseSets, release, report } = plan;
+  const changes = [scale, create, remove, replace, preserve, settings, releaseSets];
   const isIdle = changes.every(({ length }) => length === 0);
   return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
 }
@@ -91,7 +93,9 @@ export function isEmpty(plan: OwnerPlan): boolean {
  */
 export function isWorthAStep(view: OwnerView, isLate = false): boolean {
   const plan = planOwner({ view, candidates: [], pendingCreations: [] }, (prefix) => prefix, isLate);
-  const areBehind = view.sets.some(({ machinesBehind = 0, deleting }) => machinesBehind > 0 && !deleting);
+  const areBehind = view.sets.some(
+    ({ machinesBehind = 0, preservations = 0, deleting }) => machinesBehind + preservations > 0 && !deleting,
+  );
   const isAsked = (view.health?.asking ?? 0) > 0;
   return hasExcess(view) || areBehind || isAsked || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
@@ -177,11 +181,19 @@ function withPredecessors(creations: readonly PlannedCreation[], unfilled: reado
   });
 }
 
-/** All Failed machines; besides those, the excess of each set in the order of the candidates. */
-function planRemoval(view: OwnerView, candidates: readonly Candidate[]): Candidate[] {
+/**
+ * All Failed machines; besides those, the excess of each set in the order of the candidates. The Failed ones of a set that is
+ * about to keep some of them wait for the next step.
+ */
+function planRemoval(
+  view: OwnerView,
+  candidates: readonly Candidate[],
+  preservations: readonly PreservationChange[] = [],
+): Candidate[] {
   const excess = excessOf(view);
+  const keeping = new Set(preservations.filter(({ isKept }) => isKept).map(({ set }) => set));
   return candidates.filter(({ set, failed }) => {
-    if (failed) return true;
+    if (failed) return !keeping.has(set);
     const over = excess.get(set) ?? 0;
     excess.set(set, over - 1);
     return over > 0;

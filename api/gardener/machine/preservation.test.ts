@@ -41,7 +41,6 @@ function world(phase: string, ofMachine: Record<string, string> = {}, ofNode: Re
     plan: (nowMs: number, isDrained?: boolean) =>
       planPreservation(machine, node, {
         nowMs,
-        defaultSeconds: 96 * 3600,
         ...(isDrained !== undefined && { isDrained }),
       }),
     /** Writes what is due until nothing is. Answers whether a drain is. */
@@ -94,7 +93,7 @@ const scaleDown = [keys.scaleDownDisabled, keys.scaleDownDisabledByMcm];
 
 describe('a Machine with the annotation', () => {
   it('`now` is preserved in any phase, and drained only once it has failed', () => {
-    const { machine, node, settle, become, ...it } = world('Running', { [keys.preserve]: 'now' });
+    const { machine, settle, become, ...it } = world('Running', { [keys.preserve]: 'now' });
     expect(settle(hours(0))).toBe(false);
     expect([it.expiry(), it.marks()]).toEqual([timeIn(96), scaleDown]);
     expect(it.condition()).toMatchObject({

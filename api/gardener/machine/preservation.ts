@@ -215,7 +215,9 @@ function messageOf(node: PreservedNode | undefined): string {
   return conditionOf(node)?.message ?? '';
 }
 
-function timeoutSeconds({ spec }: Machine, { defaultSeconds }: PreservationMoment): number {
+const mcmDefaultSeconds = 96 * 3600;
+
+function timeoutSeconds({ spec }: Machine, { defaultSeconds = mcmDefaultSeconds }: PreservationMoment): number {
   return secondsOr(defaultSeconds, spec?.machinePreserveTimeout ?? undefined);
 }
 

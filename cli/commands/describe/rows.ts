@@ -49,7 +49,7 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
       ['Last failed run', lastFailedRun],
     ];
   }
-  const { phase, waitingFor, until, blockedOn, unblock, providerID, nodeName } = description;
+  const { phase, waitingFor, until, blockedOn, unblock, providerID, nodeName, preservedUntil } = description;
   return [
     ['Phase', phase || '(new)'],
     ['Doing', `${doing}, since ${since}`],
@@ -59,6 +59,7 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
     ['To unblock', unblock],
     ['Provider ID', providerID],
     ['Node', nodeName],
+    ['Preserved until', preservedUntil],
     ['Last failed run', lastFailedRun],
   ];
 }
@@ -72,12 +73,13 @@ export function retryRows(retries: readonly Retry[]): Rows {
 }
 
 /** A Machine whose workflow does not answer. */
-export function machineRows(machine: KubeObject, { providerID, nodeName }: MachineSnapshot): Rows {
+export function machineRows(machine: KubeObject, { providerID, nodeName, preservedUntil }: MachineSnapshot): Rows {
   return [
     ...(dialect.describe?.machineRows(machine) ?? []),
     ['Deleted', machine.metadata.deletionTimestamp],
     ['Provider ID', providerID],
     ['Node', nodeName],
+    ['Preserved until', preservedUntil],
   ];
 }
 

@@ -163,7 +163,6 @@ const owner: OwnerDialect = {
       ? undefined
       : { status: progress === 'late' ? 'False' : 'True', reason: progress, message: `The rollout is ${progress}.` },
   toProgress: (reason) => progresses.find((known) => known === reason) ?? 'other',
-  toPreservedCounts: () => ({}),
   toFailedMachines: () => ({}),
 };
 

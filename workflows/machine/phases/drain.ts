@@ -33,6 +33,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   const request = {
     ref: state.ref,
     nodeName,
+    purpose: 'deletion' as const,
     deadline: new Date(state.deletionSeenMs + limits.drainSeconds * 1_000).toISOString(),
     force,
     maxEvictRetries: limits.maxEvictRetries,
@@ -92,7 +93,8 @@ async function drainUntilOrder(state: MachineState, request: DrainRequest): Prom
   }
 }
 
-function noteBudget(state: MachineState, outcome: DrainOutcome): void {
+/** Keeps which budget a drain waits for. */
+export function noteBudget(state: MachineState, outcome: DrainOutcome): void {
   delete state.blockedBy;
   delete state.budgetMistake;
   if (outcome.kind !== 'blocked') return;
@@ -130,7 +132,8 @@ export async function abortDeletion(state: MachineState): Promise<void> {
   state.mayBeCordoned = false;
 }
 
-function drainActivities(state: MachineState, { force }: DrainRequest) {
+/** Drains of the installation, without regard for how many others wait where it is forced. */
+export function drainActivities(state: MachineState, { force }: DrainRequest) {
   return proxyActivities<DrainActivities>({
     taskQueue: drainTaskQueue(workflowInfo().taskQueue),
     priority: { priorityKey: force ? 1 : 3 }, // a forced drain ends at once: it does not wait behind others

@@ -23,9 +23,9 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     node.state !== 'present' ||
     (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
   if (stage === machine.stage && isInStep) {
-    if (stage === 'unhealthy') return orShortRun(state, await watchUnhealthy(state));
+    if (stage === 'unhealthy') return orEarlier(state, await watchUnhealthy(state));
     showWait(state, activityOf(state, stage));
-    return orShortRun(state, waitFor());
+    return orEarlier(state, waitFor());
   }
   show(state, activityOf(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
@@ -50,14 +50,18 @@ async function markInterruption(state: MachineState): Promise<void> {
 function activityOf(state: MachineState, stage: MachineStage): Activity {
   if (stage === 'unhealthy') return watching(state);
   if (stage !== 'failed') return { doing: 'running' };
+  const { preservedUntil: until } = state.machine;
+  if (until !== undefined) return { doing: 'keeping the failed machine', waitingFor: 'its preservation to end', until };
   const nobody = 'No MachineSet owns this Machine, so nobody replaces it: delete it.';
   return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
 }
 
-/** The same wait, which also ends when a run with a short history is to start. */
-function orShortRun({ shortRunAtMs }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
-  if (outcome.kind !== 'wait' || shortRunAtMs === undefined) return outcome;
-  return waitFor(Math.min(outcome.timeoutMs ?? Number.POSITIVE_INFINITY, shortRunAtMs - Date.now()));
+/** The same wait, which also ends with the preservation, and when a run with a short history is to start. */
+function orEarlier({ shortRunAtMs, machine }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
+  const expiryMs = Date.parse(machine.preservedUntil ?? '');
+  const ends = [shortRunAtMs, ...(expiryMs > Date.now() ? [expiryMs] : [])].filter((each) => each !== undefined);
+  if (outcome.kind !== 'wait' || ends.length === 0) return outcome;
+  return waitFor(Math.min(outcome.timeoutMs ?? Number.POSITIVE_INFINITY, ...ends.map((each) => each - Date.now())));
 }
 
 function stageChange(state: MachineState, stage: MachineStage): Facts {

@@ -1,0 +1,103 @@
+/** The preservation of a machine: when its workflow writes, drains, and stops to drain. */
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { eventually, setUpMachine } from '../../../test/support/played-machine.ts';
+
+const { cluster, touch, observe, described, startAtRest, workflow } = setUpMachine();
+const written = () => cluster.steps.filter((step) => step === 'preserve').length;
+
+describe('a machine at rest whose preservation changes', () => {
+  it('is written once, and without a drain', async () => {
+    await startAtRest();
+    cluster.preservation = 'write';
+    await observe();
+    await eventually(() => cluster.preservation === undefined);
+    await observe();
+    await eventually(async () => (await described()).doing === 'running');
+    expect([cluster.preserved, cluster.drains]).toEqual([[undefined], 0]);
+  });
+
+  it('is written again when its time is over', async () => {
+    await startAtRest();
+    const preservedUntil = new Date(Date.now() + 2_000).toISOString();
+    touch({ preservedUntil });
+    cluster.preservation = 'write';
+    await observe();
+    await eventually(() => written() === 1);
+    expect(await described()).toMatchObject({ doing: 'running', preservedUntil });
+    cluster.after = (step) =>
+      step === 'preserve' && delete (cluster.machine as { preservedUntil?: string }).preservedUntil;
+    await eventually(() => written() >= 2);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
+  });
+});
+
+describe('a preserved machine that has failed', () => {
+  beforeEach(async () => {
+    await startAtRest();
+    if (cluster.node.state === 'present') cluster.node = { ...cluster.node, conditions: { Ready: 'False' } };
+    touch({ stage: 'failed', stageSince: new Date(0).toISOString(), conditions: { Ready: 'False' } });
+    cluster.preservation = 'write';
+  });
+
+  it('is drained without a cordon, and then says so', async () => {
+    await observe();
+    await eventually(async () => (await described()).doing === 'waiting to be replaced');
+    expect(cluster.preserved).toEqual([undefined, { isDrained: true }]);
+    expect(cluster.drainRequest).toMatchObject({
+      purpose: 'preservation',
+      deadline: new Date(7_200_000).toISOString(),
+      force: false,
+    });
+  });
+
+  it.each([
+    [
+      'its Node is healthy again',
+      () => {
+        if (cluster.node.state === 'present') cluster.node = { ...cluster.node, conditions: { Ready: 'True' } };
+      },
+      'running',
+    ],
+    [
+      'it is not preserved any more',
+      () => {
+        cluster.preservation = 'write';
+        cluster.before = (step) => step === 'preserve' && delete (cluster as { preservation?: string }).preservation;
+      },
+      'waiting to be replaced',
+    ],
+  ])('is drained no more when %s', async (_, change, doing) => {
+    cluster.isDrainable = false;
+    await observe();
+    await eventually(() => cluster.drains === 1);
+    expect((await described()).doing).toBe('draining the node of a preserved machine');
+    change();
+    await observe();
+    await eventually(async () => (await described()).doing === doing);
+    expect(cluster.drains).toBe(1);
+    expect(cluster.preserved).not.toContainEqual({ isDrained: true });
+  });
+
+  it('is drained by force when its label says so', async () => {
+    cluster.isDrainable = false;
+    await observe();
+    await eventually(() => cluster.drains === 1);
+    cluster.isDrainable = true;
+    touch({ forceDrain: true });
+    await observe();
+    await eventually(() => cluster.drainRequest?.force === true);
+    await eventually(() => cluster.preservation === undefined);
+  });
+
+  it('is deleted at once when somebody deletes it', async () => {
+    cluster.isDrainable = false;
+    await observe();
+    await eventually(() => cluster.drains === 1);
+    cluster.isDrainable = true;
+    touch({ deletingSince: new Date().toISOString() });
+    await observe();
+    await workflow().result();
+    expect(cluster.drainRequest?.purpose).toBe('deletion');
+    expect(cluster.preserved).toEqual([undefined]);
+  });
+});
