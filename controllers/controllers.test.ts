@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Dialect } from '../api/dialect.ts';
 import { gardener } from '../api/gardener/index.ts';
-import { annotations as annotationNames, finalizers, labels } from '../api/gardener/names.ts';
+import { annotations as annotationNames, finalizers, labels, taints } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
@@ -185,6 +185,35 @@ describe('the controller of machines', () => {
     const taint = { key: 'aws-node-termination-handler/spot-itn', effect: 'NoSchedule' };
     await seeNode('True', [taint]);
     await seeNode('True', [other, { ...taint, value: 'event-1' }]);
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+
+  it('signals what is to be written for a preservation, each change anew, and a drain that is due once', async () => {
+    await seeMachine('Failed');
+    await seeNode('False');
+    sent = [];
+    const annotated = (value: string) => ({ ...ours, annotations: { [annotationNames.preserve]: value } });
+    await seeMachine('Failed', annotated('false'));
+    expect(sent).toEqual([]);
+    await seeMachine('Failed', annotated('now'));
+    await seeMachine('Failed', annotated('when-failed'));
+    expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+
+    const currentStatus = { phase: 'Failed', preserveExpiryTime: '2999-01-01T00:00:00Z' };
+    const [machine] = stores.machines.store.list();
+    stores.machines.put({
+      ...machine,
+      metadata: { ...machine?.metadata, resourceVersion: String(version++) },
+      status: { currentStatus, conditions: [{ type: 'Ready', status: 'False' }] },
+    } as KubeObject);
+    sent = [];
+    const [node] = stores.nodes.store.list();
+    const marks = { [annotationNames.scaleDownDisabled]: 'true' };
+    for (let i = 0; i < 2; i++) {
+      const metadata = { ...node?.metadata, annotations: marks, resourceVersion: String(version++) };
+      stores.nodes.put({ ...node, metadata, spec: { taints: [taints.preserved] } } as unknown as Node);
+      await controller.handle('n/m');
+    }
     expect(sent).toEqual([`signal ${id}`]);
   });
 

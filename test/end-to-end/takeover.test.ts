@@ -82,10 +82,18 @@ const resting: Readonly<Record<string, McmMachine>> = {
     current: { preserveExpiryTime: inAnHour() },
     metadata: { annotations: { [annotations.preserve]: 'now' } },
     node: {
+      metadata: {
+        annotations: { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' },
+      },
       status: {
         conditions: [
           { type: 'Ready', status: 'True' },
-          { type: 'Preserved', status: 'True' },
+          {
+            type: 'Preserved',
+            status: 'True',
+            reason: 'Preserved by user.',
+            message: 'Machine preserved until 2030-01-01 00:00:00 +0000 UTC.',
+          },
         ],
       },
     },

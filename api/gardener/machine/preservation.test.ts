@@ -122,12 +122,14 @@ describe('a Machine with the annotation', () => {
 
   it('`when-failed` is preserved from its failure until it recovers, and again', () => {
     const { machine, settle, become, ...it } = world('Running', { [keys.preserve]: 'when-failed' });
+    const before: unknown[] = [];
     machine.spec!.machinePreserveTimeout = '2h';
     expect(it.plan(hours(0))).toBeUndefined();
 
     for (const time of [1, 5]) {
       become('Failed');
       expect(settle(hours(time))).toBe(true);
+      before.push(it.condition()?.reason);
       expect(it.expiry()).toBe(timeIn(time + 2));
       expect(machine.status?.currentStatus?.lastUpdateTime).toBe(timeIn(time));
       settle(hours(time), true);
@@ -136,6 +138,7 @@ describe('a Machine with the annotation', () => {
       expect([it.expiry(), it.marks(), it.condition()?.status]).toEqual([undefined, [], 'False']);
       expect(it.condition()?.reason).toBe('Preservation stopped.');
     }
+    expect(before).toEqual([undefined, 'Preservation stopped.']); // it says more when the drain has ended
     expect(machine.metadata.annotations).toEqual({ [keys.preserve]: 'when-failed' });
   });
 

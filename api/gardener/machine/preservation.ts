@@ -117,7 +117,7 @@ function planKeeping(
   const mustDrain = node !== undefined && hasFailed && !isDrained;
   const whose = decision.value === 'auto-preserved' ? 'its MachineSet' : `the annotation of the ${decision.by}`;
   const start = `The Machine is preserved until ${expiry}: ${whose} says "${decision.value}"`;
-  const condition = node && toKeptCondition(node, { decision, hasFailed, isDrained, expiry, ...moment });
+  const condition = node && toKeptCondition(node, { decision, hasFailed, isDrained, expiry, moment });
   const plan = toPlan({
     isEnd: false,
     machine: noteChanges(machine, node, decision, false),
@@ -152,7 +152,8 @@ function toKeptNode({ metadata, spec }: PreservedNode, hasFailed: boolean): Pres
   };
 }
 
-interface KeptCondition extends PreservationMoment {
+interface KeptCondition {
+  readonly moment: PreservationMoment;
   readonly decision: Decision;
   readonly hasFailed: boolean;
   readonly isDrained: boolean;
@@ -161,8 +162,8 @@ interface KeptCondition extends PreservationMoment {
 
 /** For a Machine that has failed, what is there stays until the drain has ended. undefined: it is right. */
 function toKeptCondition(node: PreservedNode, kept: KeptCondition): PreservationPlan['condition'] {
-  const { decision, hasFailed, isDrained, expiry, nowMs } = kept;
-  if (hasFailed && !isDrained && kept.isDrained === undefined) return undefined;
+  const { decision, hasFailed, isDrained, expiry, moment } = kept;
+  if (hasFailed && !isDrained && moment.isDrained === undefined) return undefined;
   const status = hasFailed && !isDrained ? 'False' : 'True';
   const { drained, notDrained, until } = preservedMessages;
   const drain = isDrained ? drained : notDrained;
@@ -172,7 +173,7 @@ function toKeptCondition(node: PreservedNode, kept: KeptCondition): Preservation
   const isSaid = hasFailed ? before.includes(drain) : !before.includes(drained) && !before.includes(notDrained);
   if (isSaid && conditionOf(node)?.status === status) return undefined;
   const reason = decision.value === 'auto-preserved' ? preservedReasons.byMcm : preservedReasons.byUser;
-  return toCondition(node, status, reason, message, nowMs);
+  return toCondition(node, status, reason, message, moment.nowMs);
 }
 
 /** The Node without what the preservation has put on it. */

@@ -1,0 +1,235 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
+import { annotations, labels, taints } from '../../api/gardener/names.ts';
+import { machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { installCrds } from '../../deploy/local/crds.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { type Node, nodes, pods, volumeAttachments } from '../../kube/core.ts';
+import type { EventRecord } from '../../kube/events.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { refOf } from '../../test/support/refs.ts';
+import { drain } from './drain.ts';
+import { createMachineActivities } from './index.ts';
+
+const defaults = {
+  creationSeconds: 60,
+  drainSeconds: 60,
+  maxEvictRetries: 1,
+  preserveSeconds: 7200,
+  nodeConditions: [],
+};
+const at = '2030-01-01T00:00:00.000Z';
+const expiry = '2030-01-01T02:00:00Z';
+const { preserve: key, lastAppliedNodePreserveValue: noted, scaleDownDisabled, scaleDownDisabledByMcm } = annotations;
+
+describe('what a preservation writes', () => {
+  let client: KubeClient;
+  let namespace: string;
+  const events: EventRecord[] = [];
+  beforeAll(async () => {
+    client = testClient();
+    await installCrds(testKubeconfig());
+    namespace = await newNamespace(client);
+  });
+  afterAll(() => client.close());
+
+  const activitiesOf = (kube: KubeClient) =>
+    createMachineActivities({
+      control: kube,
+      target: kube,
+      events: { record: (event) => events.push(event), flush: async () => undefined },
+      findOutage: async () => undefined,
+      defaults,
+      bootstrapTokenExtraGroups: '',
+    });
+
+  /** A Machine of this phase, with a Node of the same name. */
+  async function newMachine(phase: string, ofMachine: object = {}, ofNode: object = {}, providerID?: string) {
+    const name = `kept-${randomBytes(4).toString('hex')}`;
+    await client.create(machines, {
+      metadata: { namespace, name, labels: { [labels.node]: name }, annotations: ofMachine as Record<string, string> },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, ...(providerID !== undefined && { providerID }) },
+    });
+    await client.create(nodes, {
+      metadata: { name, annotations: ofNode as Record<string, string> },
+      spec: { providerID: 'test:///vm' },
+    });
+    const status = mergePatch({ status: { currentStatus: { phase, lastUpdateTime: '2029-01-01T00:00:00Z' } } });
+    return refOf(await client.patch(machines, { namespace, name }, status, { subresource: 'status' }));
+  }
+
+  async function seen(ref: ObjectRef) {
+    const machine: Machine = await client.get(machines, ref);
+    const node: Node = await client.get(nodes, { name: ref.name });
+    const condition = node.status?.conditions?.find(({ type }) => type === 'Preserved');
+    return {
+      ofMachine: machine.metadata.annotations ?? {},
+      status: machine.status?.currentStatus,
+      ofNode: node.metadata.annotations ?? {},
+      taints: (node.spec?.taints ?? [])
+        .map(({ key: taint }) => taint)
+        .filter((taint) => taint === taints.preserved.key),
+      condition: condition && [condition.status, condition.message],
+    };
+  }
+
+  const kept = {
+    ofMachine: { [noted]: 'when-failed' },
+    status: { phase: 'Failed', lastUpdateTime: '2030-01-01T00:00:00Z', preserveExpiryTime: expiry },
+    ofNode: { [key]: 'when-failed', [scaleDownDisabled]: 'true', [scaleDownDisabledByMcm]: 'true' },
+    taints: [taints.preserved.key],
+  };
+
+  it('is all there after a failure, then the Node is drained, and that is shown', async () => {
+    const { preserve } = activitiesOf(client);
+    const ref = await newMachine('Failed', { [key]: 'now' }, { [key]: 'when-failed' });
+    expect(await preserve(ref, at)).toMatchObject({ preservation: 'drain', machine: { preservedUntil: expiry } });
+    expect(await seen(ref)).toEqual({ ...kept, condition: undefined });
+    expect(events.filter(({ regarding }) => regarding.name === ref.name)).toMatchObject([
+      {
+        reason: 'Preserved',
+        note: `The Machine is preserved until ${expiry}: the annotation of the Node says "when-failed"`,
+      },
+    ]);
+
+    const message = 'Unavailable: nobody answers';
+    expect(await preserve(ref, at, { isDrained: false, message })).toMatchObject({ preservation: 'drain' });
+    expect((await seen(ref)).condition).toEqual([
+      'False',
+      `Preserved node could not be drained. Machine preserved until ${expiry}.`,
+    ]);
+    expect(await preserve(ref, at, { isDrained: true })).not.toHaveProperty('preservation');
+    expect((await seen(ref)).condition).toEqual([
+      'True',
+      `Preserved node drained successfully. Machine preserved until ${expiry}.`,
+    ]);
+    const reasons = events.filter(({ regarding }) => regarding.name === ref.name).map(({ reason }) => reason);
+    expect(reasons).toEqual(['Preserved', 'FailedDrain', 'PreservedDrained']);
+    const before = (await client.get(nodes, { name: ref.name })).metadata.resourceVersion;
+    await preserve(ref, at);
+    expect((await client.get(nodes, { name: ref.name })).metadata.resourceVersion).toBe(before);
+  });
+
+  it('is complete after the next step, at whichever write a step was lost', async () => {
+    for (const isAnswered of [false, true]) {
+      for (let writes = 1; ; writes++) {
+        const ref = await newMachine('Failed', { [key]: 'false' }, { [key]: 'when-failed' });
+        const wasLost = await preserveUntilLost(ref, at, writes, isAnswered);
+        await activitiesOf(client).preserve(ref, at);
+        expect(await seen(ref)).toEqual({ ...kept, condition: undefined });
+        await activitiesOf(client).preserve(ref, at, { isDrained: true });
+
+        const wasLostAtEnd = await preserveUntilLost(ref, expiry, writes, isAnswered);
+        await activitiesOf(client).preserve(ref, expiry);
+        expect(await seen(ref)).toMatchObject({ taints: [], condition: ['False', 'Preservation stopped.'] });
+        const { ofMachine, ofNode, status } = await seen(ref);
+        expect([ofMachine, ofNode, status?.preserveExpiryTime]).toEqual([{}, {}, undefined]);
+        if (!wasLost && !wasLostAtEnd) break;
+        expect(writes).toBeLessThan(9);
+      }
+    }
+  }, 60_000);
+
+  /** A step whose write of this number fails, or has its effect and no answer. Answers whether there was one. */
+  async function preserveUntilLost(
+    ref: ObjectRef,
+    time: string,
+    number: number,
+    isAnswered: boolean,
+  ): Promise<boolean> {
+    let writes = 0;
+    const patch: KubeClient['patch'] = async (...args) => {
+      writes += 1;
+      if (writes === number && !isAnswered) throw new Error('lost');
+      const answer = await client.patch(...args);
+      if (writes === number) throw new Error('lost');
+      return answer;
+    };
+    await activitiesOf({ ...client, patch })
+      .preserve(ref, time)
+      .catch(() => undefined);
+    return writes >= number;
+  }
+
+  it('leaves the Node of another VM alone', async () => {
+    const ref = await newMachine('Failed', { [key]: 'now' }, { [key]: 'false' }, 'test:///other');
+    expect(await activitiesOf(client).preserve(ref, at)).toMatchObject({ node: { state: 'absent' } });
+    const { ofMachine, ofNode, taints: marks, status } = await seen(ref);
+    expect([ofMachine, ofNode, marks, status?.preserveExpiryTime]).toEqual([
+      { [key]: 'now' },
+      { [key]: 'false' },
+      [],
+      expiry,
+    ]);
+  });
+
+  it('is noted on a Machine before that fails, so that its owner does not replace it', async () => {
+    const ref = await newMachine('Unknown', {}, { [key]: 'when-failed' });
+    let phaseOfNote: string | undefined;
+    const patch: KubeClient['patch'] = async (...args) => {
+      const answer = await client.patch(...args);
+      const { metadata, status } = answer as Machine;
+      if (metadata.annotations?.[noted] !== undefined) phaseOfNote ??= status?.currentStatus?.phase;
+      return answer;
+    };
+    const known = toMachineSnapshot(await client.get(machines, ref), defaults);
+    await activitiesOf({ ...client, patch }).writeStatus(ref, known, { stage: 'failed', stageSince: at });
+    expect(phaseOfNote).toBe('Unknown');
+    expect(await seen(ref)).toMatchObject({ ofMachine: { [noted]: 'when-failed' }, status: { phase: 'Failed' } });
+  });
+
+  it('ends with the deletion of the Machine', async () => {
+    const ref = await newMachine('Failed', { [key]: 'now' });
+    await activitiesOf(client).preserve(ref, at);
+    const known = toMachineSnapshot(await client.get(machines, ref), defaults);
+    await activitiesOf(client).writeStatus(ref, known, { stage: 'deleting' });
+    expect((await seen(ref)).status?.preserveExpiryTime).toBeUndefined();
+    expect(await activitiesOf(client).preserve(ref, at)).not.toHaveProperty('preservation');
+  });
+});
+
+describe('the drain of a preserved machine', () => {
+  let client: KubeClient;
+  beforeAll(() => {
+    client = testClient();
+  });
+  afterAll(() => client.close());
+
+  it('deletes pods and no VolumeAttachments, and neither cordons the Node nor says that it is being deleted', async () => {
+    const namespace = await newNamespace(client);
+    const nodeName = `kept-${randomBytes(4).toString('hex')}`;
+    await client.create(nodes, { metadata: { name: nodeName } });
+    await client.patch(
+      nodes,
+      { name: nodeName },
+      strategicMergePatch({ status: { conditions: [{ type: 'Ready', status: 'True' }] } }),
+      { subresource: 'status' },
+    );
+    await client.create(pods, {
+      metadata: { namespace, name: 'a' },
+      spec: { nodeName, tolerations: [{ operator: 'Exists' }], containers: [{ name: 'a', image: 'a' }] },
+    });
+    await client.create(volumeAttachments, {
+      metadata: { name: nodeName },
+      spec: { attacher: 'a', nodeName, source: { persistentVolumeName: 'a' } },
+    });
+    const outcome = await drain(
+      { target: client, logger: recordingLogger(), evictionRetryMs: 100 },
+      {
+        ...{ ref: { dialect: 'gardener', namespace, name: 'm', uid: 'm' }, nodeName, purpose: 'preservation' as const },
+        ...{ deadline: new Date().toISOString(), force: true, maxEvictRetries: 1 },
+      },
+      { signal: new AbortController().signal, heartbeat: () => undefined } as never,
+    );
+    expect(outcome).toEqual({ kind: 'drained' });
+    expect(await client.find(pods, { namespace, name: 'a' })).toBeUndefined();
+    expect(await client.find(volumeAttachments, { name: nodeName })).toBeDefined();
+    const { spec, status } = await client.get(nodes, { name: nodeName });
+    expect([spec?.unschedulable, status?.conditions?.length]).toEqual([undefined, 1]);
+    await client.delete(volumeAttachments, { name: nodeName });
+  });
+});
