@@ -24,6 +24,8 @@ export const names = {
   replace: `${prefix}replace`,
   /** Annotation on a Machine that was made in place of an unhealthy one: name of that one. */
   replaces: `${prefix}replaces`,
+  /** Annotation on a Failed Machine: when its preservation was over. It is replaced, and not kept by its owner again. */
+  preservedUntil: `${prefix}preserved-until`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */

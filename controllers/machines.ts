@@ -54,7 +54,7 @@ export function createMachineController(context: MachineControllerContext) {
       ...(deployment !== undefined && { deployment }),
     };
     const node = viewNode(context, machine, snapshot);
-    const preservation = node.state === 'unknown' ? undefined : viewPreservation(context, machine, snapshot);
+    const preservation = viewPreservation(context, machine, snapshot, node);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
     const isAsking = snapshot.request !== undefined && node.state !== 'unknown';
     return {
@@ -151,10 +151,16 @@ function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node |
   return key === undefined ? undefined : watches.nodes.byIndex(byNode, key)[0];
 }
 
-function viewPreservation(caches: Caches, machine: KubeObject, snapshot: MachineSnapshot): PreservationDue | undefined {
-  const moment = { nowMs: Date.now() };
-  const node = nodeOf(caches, snapshot);
-  return preservationDue(preservationPlan(caches.dialect, machine, node, snapshot.providerID, moment));
+function viewPreservation(
+  caches: Caches,
+  machine: KubeObject,
+  snapshot: MachineSnapshot,
+  { state }: NodeView,
+): PreservationDue | undefined {
+  const { providerID, limits } = snapshot;
+  if (state === 'unknown' && !limits.hasNoNode) return undefined;
+  const node = limits.hasNoNode ? undefined : nodeOf(caches, snapshot);
+  return preservationDue(preservationPlan(caches.dialect, machine, node, providerID, { nowMs: Date.now() }));
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */

@@ -33,14 +33,15 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       snapshot: MachineSnapshot,
     ): Promise<Pick<MachineObservation, 'node' | 'preservation'>> {
       const dialect = dialectOf(ref.dialect);
-      const { providerID } = snapshot;
+      const { providerID, limits } = snapshot;
+      const withDue = (view: NodeView, node: Node | undefined) => {
+        const due = preservationDue(preservationPlan(dialect, machine, node, providerID, { nowMs: Date.now() }));
+        return { node: view, ...(due !== undefined && { preservation: due }) };
+      };
+      if (limits.hasNoNode) return withDue({ state: 'unknown' }, undefined);
       try {
         const node = await findNode(ref, snapshot);
-        const due = preservationDue(preservationPlan(dialect, machine, node, providerID, { nowMs: Date.now() }));
-        return {
-          node: toNodeViewOf(dialect, node, machine, providerID),
-          ...(due !== undefined && { preservation: due }),
-        };
+        return withDue(toNodeViewOf(dialect, node, machine, providerID), node);
       } catch {
         return { node: { state: 'unknown' } };
       }

@@ -5,6 +5,7 @@ import { annotations, labels, taints } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, pods, volumeAttachments } from '../../kube/core.ts';
@@ -127,7 +128,8 @@ describe('what a preservation writes', () => {
         await activitiesOf(client).preserve(ref, expiry);
         expect(await seen(ref)).toMatchObject({ taints: [], condition: ['False', 'Preservation stopped.'] });
         const { ofMachine, ofNode, status } = await seen(ref);
-        expect([ofMachine, ofNode, status?.preserveExpiryTime]).toEqual([{}, {}, undefined]);
+        const over = { [names.preservedUntil]: expiry };
+        expect([ofMachine, ofNode, status?.preserveExpiryTime]).toEqual([over, {}, undefined]);
         if (!wasLost && !wasLostAtEnd) break;
         expect(writes).toBeLessThan(9);
       }

@@ -101,6 +101,7 @@ export function createPreservationActivities(deps: PreservationDeps) {
 
   async function findOwnNode(ref: ObjectRef, machine: KubeObject): Promise<Node | undefined> {
     const snapshot = toSnapshot(ref, machine);
+    if (snapshot.limits.hasNoNode) return undefined;
     const node = await findNode(ref, snapshot);
     return node === undefined || isOfAnother(node, snapshot.providerID) ? undefined : node;
   }

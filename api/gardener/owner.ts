@@ -10,6 +10,7 @@ import type {
   TemplateDialect,
 } from '../dialect.ts';
 import type { RolloutProgress } from '../model/owner.ts';
+import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
 import { isPreserveValue } from './machine/preservation.ts';
@@ -113,9 +114,12 @@ const autoPreserved = 'auto-preserved';
 const autoPreservation: AutoPreservationDialect = {
   most: ({ spec }: MachineSet) => spec?.autoPreserveFailedMachineMax ?? 0,
   isKept: (machine) => preserveValueOf(machine) === autoPreserved,
-  isUndecided: ({ metadata }) =>
-    metadata.annotations?.[annotations.lastAppliedNodePreserveValue] === undefined &&
-    !isPreserveValue(metadata.annotations?.[annotations.preserve]),
+  isUndecided({ metadata, status }: Machine) {
+    const { [annotations.lastAppliedNodePreserveValue]: noted, [annotations.preserve]: own } =
+      metadata.annotations ?? {};
+    const isOver = metadata.annotations?.[names.preservedUntil] !== undefined;
+    return noted === undefined && !isPreserveValue(own) && !isOver && status?.currentStatus?.preserveExpiryTime == null;
+  },
   toPatch: (isKept) => ({ metadata: { annotations: { [annotations.preserve]: isKept ? autoPreserved : null } } }),
 };
 

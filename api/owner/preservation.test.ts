@@ -3,6 +3,7 @@ import { gardener as api } from '../gardener/index.ts';
 import { annotations as keys } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
+import { names } from '../names.ts';
 import { changedPreservations } from './preservation.ts';
 import { toLoneSetView } from './view.ts';
 
@@ -13,11 +14,12 @@ interface Traits {
   readonly value?: string;
   /** What its workflow has noted of its Node. */
   readonly noted?: string;
+  readonly isOver?: boolean;
   readonly isDeleted?: boolean;
 }
 
 /** A Failed machine; the later in the alphabet, the younger. */
-function machine(name: string, { phase = 'Failed', value, noted, isDeleted }: Traits = {}): Machine {
+function machine(name: string, { phase = 'Failed', value, noted, isOver, isDeleted }: Traits = {}): Machine {
   const minutes = String(name.codePointAt(0)! - 96).padStart(2, '0');
   return {
     metadata: {
@@ -28,6 +30,7 @@ function machine(name: string, { phase = 'Failed', value, noted, isDeleted }: Tr
       ...(isDeleted && { deletionTimestamp: time }),
       annotations: {
         ...(value !== undefined && { [keys.preserve]: value }),
+        ...(isOver && { [names.preservedUntil]: time }),
         ...(noted !== undefined && { [keys.lastAppliedNodePreserveValue]: noted }),
       },
       ownerReferences: [{ apiVersion: 'v1', kind: 'MachineSet', name: 'set', uid: 'set', controller: true }],
@@ -63,6 +66,7 @@ describe('the Failed machines that a set keeps by itself', () => {
       [],
     ],
     ['one with a value that nobody knows', 1, [machine('a', { value: 'maybe' })], ['a']],
+    ['none whose preservation is over', 9, [machine('a', { isOver: true })], []],
     ['none whose Node says something', 9, ['false', '', 'maybe'].map((noted) => machine('a', { noted })), []],
   ])('are %s', (_, most, own, expected) => {
     const changed = changedPreservations(api, set(most), own);

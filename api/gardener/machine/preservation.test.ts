@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { PreservationPlan } from '../../dialect.ts';
+import { names } from '../../names.ts';
 import { annotations as keys, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 import { planPreservation } from './preservation.ts';
@@ -185,6 +186,13 @@ describe('a Machine with the annotation', () => {
     settle(hours(96));
     expect([machine.metadata.annotations, node?.metadata.annotations, it.expiry()]).toEqual([{}, {}, undefined]);
     expect(it.events).toEqual(['Preserved', 'PreservationEnded']);
+  });
+
+  it('is not kept by its set again when its time was over and it has failed', () => {
+    const { machine, settle } = world('Failed', { [keys.preserve]: 'auto-preserved' });
+    settle(hours(0));
+    settle(hours(96));
+    expect(machine.metadata.annotations).toEqual({ [names.preservedUntil]: timeIn(96) });
   });
 
   it.each(['sometimes', 'toString'])('%j, which nobody knows, stays as it is: preserved or not', (value) => {

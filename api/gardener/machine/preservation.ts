@@ -1,5 +1,6 @@
 /** Preservation of a Machine, as MCM does it: a Machine that has failed, or any other, is kept for people to look at. */
 import type { PreservationMoment, PreservationPlan, PreservedNode } from '../../dialect.ts';
+import { names } from '../../names.ts';
 import { toKubernetesTime } from '../../time.ts';
 import {
   annotations,
@@ -54,10 +55,11 @@ export function planPreservation(
   const isReleased = isOver || (isExpired && decision.value !== 'false');
   const notes = noteChanges(machine, node, decision, isReleased);
   if (expiry === undefined) return toPlan({ isEnd: true, machine: notes });
+  const wasLast = isReleased && hasFailed && { [names.preservedUntil]: expiry };
   const why = isExpired ? `its time was over at ${expiry}` : endReason(decision);
   return toPlan({
     isEnd: true,
-    machine: notes,
+    machine: { ...notes, ...wasLast },
     status: { preserveExpiryTime: null },
     ...(node && toEndOnNode(node, isReleased, moment)),
     event: { reason: 'PreservationEnded', note: `The Machine is not preserved any more: ${why}` },
