@@ -4,7 +4,7 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
 import type { NewObject } from '../../api/objects.ts';
-import { events, nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
+import { events, nodes, type Pod, podDisruptionBudgets, pods, volumeAttachments } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -148,6 +148,36 @@ describe('a drain', () => {
     await control.patch(machines, ref, mergePatch({ metadata: { labels: { [labels.forceDeletion]: 'True' } } }));
     await millwright.untilGone(ref);
     expect(await stateOf(guarded)).toBe('gone');
+  }, 120_000);
+
+  it('[mcm 56] deletes the VolumeAttachments of the node after a forced drain, before the VM', async () => {
+    const { control, target, cloud, namespace } = millwright;
+    const ref = await running('drain-attached');
+    const guarded = await runGuarded(ref);
+    const attach = (nodeName: string) =>
+      target.create(volumeAttachments, {
+        metadata: { name: `${namespace}-${nodeName}` },
+        spec: { attacher: 'example.com', nodeName, source: { persistentVolumeName: 'some' } },
+      });
+    const others = await attach('another-node');
+    const attachments = [await attach(ref.name), others];
+    await control.delete(machines, ref);
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+    await cloud.setFaults({ kind: 'forbidden', operation: 'delete' });
+
+    await millwright.handleOf(ref).signal('forceDeletion');
+
+    await until(
+      'the cloud refuses',
+      async () => (await millwright.describe(ref)).lastError?.code === 'PermissionDenied',
+    );
+    const found = await Promise.all(attachments.map(({ metadata }) => target.find(volumeAttachments, metadata)));
+    expect(found).toEqual([undefined, others]);
+    expect((await cloud.vms()).map(({ name }) => name)).toContain(ref.name);
+    await target.delete(volumeAttachments, others.metadata);
+    await cloud.setFaults();
+    await millwright.handleOf(ref).signal('retryNow');
+    await millwright.untilGone(ref);
   }, 120_000);
 
   it('leaves the pods where they are when an operator says so', async () => {
