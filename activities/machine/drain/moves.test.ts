@@ -46,6 +46,12 @@ describe('nextMoves', () => {
     expect(said(look(moves, { nowMs: 50_000, elsewhere: true }))).toEqual([]);
   });
 
+  it('waits for none that is not attached when its pod leaves: that of a pod that has finished', () => {
+    const moves = look(new Map(), { nowMs: 0, claimants: [pod('a', { leavingSinceMs: 0 })] });
+    expect(said(moves)).toEqual([]);
+    expect(said(look(moves, { nowMs: 1_000 }))).toEqual([]);
+  });
+
   it('waits 2 min for one whose pod left before', () => {
     expect(said(look(new Map(), { nowMs: 5_000, attached: true }))).toEqual([['detach', 125_000]]);
   });

@@ -50,7 +50,8 @@ export interface Move {
 export type Moves = ReadonlyMap<string, Move>;
 
 /**
- * The moves at another look. A volume moves from when its pod leaves until it is detached and attached to another node.
+ * The moves at another look. A volume that is attached to the node moves from when its pod leaves until it is detached and
+ * attached to another node.
  * @param shared volumes of several pods, which are not waited for, as with MCM
  */
 export function nextMoves(
@@ -68,9 +69,10 @@ export function nextMoves(
     const last = before.get(name);
     const user = users.get(name);
     if (shared.has(name) || (user !== undefined && user.leavingSinceMs === undefined)) continue;
-    if (user !== undefined) {
+    const isHere = attached.some((each) => each.name === name);
+    if (isHere && user !== undefined) {
       moves.set(name, { volume, waitsFor: 'pod', untilMs: endOfLeaving(user, timeouts) });
-    } else if (attached.some((each) => each.name === name)) {
+    } else if (isHere) {
       const isNew = last === undefined || last.waitsFor === 'reattach';
       moves.set(name, { volume, waitsFor: 'detach', untilMs: isNew ? nowMs + timeouts.detachMs : last.untilMs });
     } else if (last !== undefined && !isAttachedElsewhere(name)) {
