@@ -236,7 +236,12 @@ export type InterruptionPage = z.infer<typeof InterruptionPage>;
 
 /** Input of `volumeIds`. */
 export const VolumeIdsRequest = z.object({
-  volumes: z.array(z.object({ name: nonEmpty, spec: z.unknown().describe('`spec` of the PersistentVolume.') })),
+  volumes: z.array(
+    z.object({
+      name: nonEmpty,
+      spec: z.unknown().describe('`spec` of the PersistentVolume, without mount options and attributes of the driver.'),
+    }),
+  ),
 });
 export type VolumeIdsRequest = z.infer<typeof VolumeIdsRequest>;
 

@@ -218,6 +218,26 @@ export const flags = {
     description: 'How often an eviction that a PodDisruptionBudget refuses is retried before the pod is deleted.',
     schema: wholeNumber(0, 2 ** 31 - 1),
   },
+  machinePvDetachTimeout: {
+    value: 'duration',
+    default: '2m',
+    description:
+      'How long a drain waits until the volumes of an evicted pod are detached from the Node, counted from the end of its grace period.',
+    schema: duration,
+  },
+  machinePvReattachTimeout: {
+    value: 'duration',
+    default: '90s',
+    description: 'How long a drain then waits until they are attached to another Node.',
+    schema: duration,
+  },
+  serialVolumeDrain: {
+    value: 'true|false',
+    default: 'false',
+    description:
+      'true: a drain evicts pods with volumes one by one, as MCM does. false: as many at once as other Nodes can attach volumes.',
+    schema: trueOrFalse,
+  },
   nodeConditions: {
     value: 'names',
     default: 'KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable',

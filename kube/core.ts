@@ -1,5 +1,6 @@
 /** The built-in resources that Millwright reads or writes. */
 import type {
+  V1CSINodeSpec,
   V1CustomResourceDefinitionSpec,
   V1CustomResourceDefinitionStatus,
   V1LeaseSpec,
@@ -7,11 +8,14 @@ import type {
   V1NamespaceStatus,
   V1NodeSpec,
   V1NodeStatus,
+  V1PersistentVolumeClaimSpec,
+  V1PersistentVolumeSpec,
   V1PodDisruptionBudgetSpec,
   V1PodDisruptionBudgetStatus,
   V1PodSpec,
   V1PodStatus,
   V1VolumeAttachmentSpec,
+  V1VolumeAttachmentStatus,
 } from '@kubernetes/client-node';
 import { defineResource, type KubeObject } from '../api/objects.ts';
 
@@ -80,9 +84,31 @@ export const podDisruptionBudgets = defineResource<PodDisruptionBudget>({
   namespaced: true,
 });
 
-/** `acquireTime` and `renewTime` are MicroTime: six digits after the second (`toMicroTime` in events.ts). */
+export interface PersistentVolumeClaim extends KubeObject {
+  spec?: Json<V1PersistentVolumeClaimSpec>;
+}
+export const persistentVolumeClaims = defineResource<PersistentVolumeClaim>({
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumeclaims',
+  kind: 'PersistentVolumeClaim',
+  namespaced: true,
+});
+
+export interface PersistentVolume extends KubeObject {
+  spec?: Json<V1PersistentVolumeSpec>;
+}
+export const persistentVolumes = defineResource<PersistentVolume>({
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumes',
+  kind: 'PersistentVolume',
+  namespaced: false,
+});
+
 export interface VolumeAttachment extends KubeObject {
   spec?: Json<V1VolumeAttachmentSpec>;
+  status?: Json<V1VolumeAttachmentStatus>;
 }
 export const volumeAttachments = defineResource<VolumeAttachment>({
   group: 'storage.k8s.io',
@@ -91,6 +117,19 @@ export const volumeAttachments = defineResource<VolumeAttachment>({
   kind: 'VolumeAttachment',
   namespaced: false,
 });
+
+export interface CsiNode extends KubeObject {
+  spec?: Json<V1CSINodeSpec>;
+}
+export const csiNodes = defineResource<CsiNode>({
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csinodes',
+  kind: 'CSINode',
+  namespaced: false,
+});
+
+/** `acquireTime` and `renewTime` are MicroTime: six digits after the second (`toMicroTime` in events.ts). */
 export interface Lease extends KubeObject {
   spec?: Json<V1LeaseSpec>;
 }

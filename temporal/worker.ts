@@ -5,7 +5,9 @@ import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/w
 import { boundary } from '../activities/boundary.ts';
 import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
 import { createInterruptionActivities } from '../activities/interruptions.ts';
-import { createDrainActivities } from '../activities/machine/drain.ts';
+import { type WatchAttachments, watchAttachments } from '../activities/machine/drain/attachments.ts';
+import { createDrainActivities } from '../activities/machine/drain/index.ts';
+import type { VolumePolicy } from '../activities/machine/drain/moves.ts';
 import { createMachineActivities } from '../activities/machine/index.ts';
 import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
@@ -65,6 +67,8 @@ export interface WorkersOptions {
   readonly mostReplacing: MostReplacing;
   /** Above this share of unhealthy Nodes, in percent, no unhealthy machine is replaced. */
   readonly outagePercent: number;
+  /** How drains treat pods with volumes. */
+  readonly volumes: VolumePolicy;
   /** Asked before each attempt of an activity. */
   readonly refusal: Refusal;
   readonly logger: Logger;
@@ -102,10 +106,11 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     logger,
   });
   const restore = detectRestore({ ...options, checkEveryMs });
+  const attachments = watchAttachments(options);
   const workers: Worker[] = [];
   try {
     workers.push(await createInstallationWorker(options, events, restore));
-    workers.push(await createDrainWorker(options));
+    workers.push(await createDrainWorker(options, attachments));
     for (const cloud of clouds) workers.push(await createProviderWorker(options, cloud));
   } catch (error) {
     restore.stop();
@@ -135,6 +140,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
         if (worker.getState() === 'RUNNING') worker.shutdown();
       }
       const outcomes = await Promise.allSettled(runs);
+      await attachments.stop();
       await events.flush();
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
     },
@@ -181,10 +187,10 @@ async function createInstallationWorker(
 }
 
 /**
- * The worker of drains, which may wait for hours: they must not hold slots of other activities. 2000 waiting drains were
- * measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
+ * The worker of drains, which may wait for pods and volumes for long: they must not hold slots of other activities. 2000
+ * waiting drains were measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
  */
-async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
+async function createDrainWorker(options: WorkersOptions, attachments: WatchAttachments): Promise<Worker> {
   const { connection, namespace, installation } = options;
   return Worker.create({
     ...everyWorker(options),
@@ -192,7 +198,7 @@ async function createDrainWorker(options: WorkersOptions): Promise<Worker> {
     namespace,
     taskQueue: drainTaskQueue(installation),
     identity: workerIdentity(options.clusterId),
-    activities: createDrainActivities({ ...options, evictionRetryMs }),
+    activities: createDrainActivities({ ...options, evictionRetryMs, attachments }),
     maxConcurrentActivityTaskExecutions: 2_000,
     // A drain does not end by itself for hours; it continues on another worker. No pod is evicted by two at once.
     shutdownGraceTime: 0,

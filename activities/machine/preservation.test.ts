@@ -8,12 +8,12 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { type Node, nodes, pods, volumeAttachments } from '../../kube/core.ts';
+import { type Node, nodes, volumeAttachments } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
-import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
-import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { createDrainedNode } from '../../test/support/drained-node.ts';
+import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
 import { refOf } from '../../test/support/refs.ts';
-import { drain } from './drain.ts';
 import { createMachineActivities } from './index.ts';
 
 const defaults = {
@@ -195,43 +195,29 @@ describe('what a preservation writes', () => {
 });
 
 describe('the drain of a preserved machine', () => {
-  let client: KubeClient;
-  beforeAll(() => {
-    client = testClient();
-  });
+  const client = testClient();
   afterAll(() => client.close());
 
   it('deletes pods and no VolumeAttachments, and neither cordons the Node nor says that it is being deleted', async () => {
-    const namespace = await newNamespace(client);
-    const nodeName = `kept-${randomBytes(4).toString('hex')}`;
-    await client.create(nodes, { metadata: { name: nodeName } });
-    await client.patch(
-      nodes,
-      { name: nodeName },
-      strategicMergePatch({ status: { conditions: [{ type: 'Ready', status: 'True' }] } }),
-      { subresource: 'status' },
-    );
-    await client.create(pods, {
-      metadata: { namespace, name: 'a' },
-      spec: { nodeName, tolerations: [{ operator: 'Exists' }], containers: [{ name: 'a', image: 'a' }] },
-    });
-    await client.create(volumeAttachments, {
-      metadata: { name: nodeName },
-      spec: { attacher: 'a', nodeName, source: { persistentVolumeName: 'a' } },
-    });
-    const outcome = await drain(
-      { target: client, logger: recordingLogger(), evictionRetryMs: 100 },
-      {
-        ...{ ref: { dialect: 'gardener', namespace, name: 'm', uid: 'm' }, nodeName, purpose: 'preservation' as const },
-        ...{ deadline: new Date().toISOString(), force: true, maxEvictRetries: 1 },
-      },
-      { signal: new AbortController().signal, heartbeat: () => undefined } as never,
-    );
-    expect(outcome).toEqual({ kind: 'drained' });
-    expect(await client.find(pods, { namespace, name: 'a' })).toBeUndefined();
-    expect(await client.find(volumeAttachments, { name: nodeName })).toBeDefined();
-    const { spec, status } = await client.get(nodes, { name: nodeName });
-    expect([spec?.unschedulable, status?.conditions?.length]).toEqual([undefined, 1]);
-    await client.delete(volumeAttachments, { name: nodeName });
+    const node = await createDrainedNode(client);
+    const { nodeName: name } = node;
+    await node.newPod('a');
+    const source = { persistentVolumeName: 'a' };
+    await client.create(volumeAttachments, { metadata: { name }, spec: { attacher: 'a', nodeName: name, source } });
+    await node.start({ purpose: 'preservation', force: true }).ended;
+    expect(await node.stateOf('a')).toBe('gone');
+    expect(await client.find(volumeAttachments, { name })).toBeDefined();
+    const { spec, status } = await client.get(nodes, { name });
+    expect([spec?.unschedulable, status?.conditions ?? []]).toEqual([undefined, []]);
+    await client.delete(volumeAttachments, { name });
+    await node.stop();
+  });
+
+  it('is not over while the cluster does not answer, also past its deadline', async () => {
+    const node = await createDrainedNode(client);
+    const deaf = { ...client, list: () => Promise.reject(new Error('no answer')) };
+    const { ended } = node.start({ purpose: 'preservation', deadline: new Date(0).toISOString() }, { target: deaf });
+    await expect(ended).rejects.toThrow('no answer');
+    await node.stop();
   });
 });

@@ -100,6 +100,11 @@ export async function startWorkersComponent(
     },
     onFailedRun: countFailedRuns(registry),
     onRequestRate: showRequestRates(registry),
+    volumes: {
+      detachMs: options.machinePvDetachTimeout * 1_000,
+      reattachMs: options.machinePvReattachTimeout * 1_000,
+      isSerial: options.serialVolumeDrain,
+    },
     mostReplacing: options.maxHealthReplacements,
     outagePercent: options.outageShare,
     providers: options.providers,

@@ -56,6 +56,13 @@ describe('npm run bench', () => {
     expect(idle?.requests?.leases).toBeGreaterThan(60);
   }, 300_000);
 
+  it('measures creations and drains alone, and beside drains that a budget blocks', async () => {
+    const [figures] = await figuresOf('blocked-drains', '2');
+    const parts = ['100 creations alone', '50 drains alone', '100 creations beside', '50 drains beside'];
+    expect(Object.keys(figures?.parts ?? {})).toEqual(parts);
+    expect(figures?.requests?.byKind).toMatchObject({ 'delete nodes': 100 }); // the two are still blocked
+  }, 300_000);
+
   it('measures installations that one process serves, and what each further one takes', async () => {
     const tables = await bench('create', '2', '--installations', '1,2');
 

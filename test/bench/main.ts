@@ -36,7 +36,7 @@ const program = new Command('npm run bench --')
   .addHelpText(
     'after',
     `\nScenarios:\n${Object.entries(scenarios)
-      .map(([name, { description }]) => `  ${name.padEnd(12)}${description}`)
+      .map(([name, { description }]) => `  ${name.padEnd(16)}${description}`)
       .join('\n')}`,
   )
   .parse();
@@ -107,7 +107,7 @@ async function measure(world: World, { prepare, act, aftermathMs = 0 }: Scenario
   const usage = await startUsage(processes);
 
   const since = performance.now();
-  await act(world, count, tell);
+  const parts = await act(world, count, tell);
   const wallSeconds = (performance.now() - since) / 1_000;
   if (aftermathMs > 0) tell('watching what follows');
   await sleep(aftermathMs);
@@ -117,6 +117,7 @@ async function measure(world: World, { prepare, act, aftermathMs = 0 }: Scenario
   const eventsAfter = await world.historyEvents();
   return {
     wallSeconds,
+    ...(parts && { parts }),
     processes: used,
     ...(bareMs !== undefined && { bareWorkflowMs: bareMs }),
     ...(asked && { requests: asked }),

@@ -13,6 +13,8 @@ export interface Figures extends Measurement {
 
 export interface Measurement {
   readonly wallSeconds: number;
+  /** How long parts of it took, s, by what they are. */
+  readonly parts?: Readonly<Record<string, number>>;
   readonly processes: Readonly<Record<string, Usage>>;
   /** CPU of Temporal for a workflow that does nothing, ms: how fast the machine was. Left out where it is not known. */
   readonly bareWorkflowMs?: number;
@@ -24,11 +26,21 @@ export interface Measurement {
 
 /** A table. What is added up over machines is divided by their number, too. */
 export function toTable(figures: Figures): string {
-  const { scenario, machines, installations, wallSeconds, processes, bareWorkflowMs, requests, historyEvents } =
-    figures;
+  const {
+    scenario,
+    machines,
+    installations,
+    wallSeconds,
+    parts = {},
+    processes,
+    bareWorkflowMs,
+    requests,
+    historyEvents,
+  } = figures;
   const perMachine = (total: number) => `${total} (${(total / machines).toFixed(1)} a machine)`;
   const rows: [string, string][] = [
     ['wall time', `${wallSeconds.toFixed(1)} s`],
+    ...Object.entries(parts).map(([part, seconds]): [string, string] => [`  ${part}`, `${seconds.toFixed(1)} s`]),
     ...Object.entries(processes).map(([name, { cpuSeconds, peakMiB, endMiB }]): [string, string] => [
       name,
       `${cpuSeconds.toFixed(1)} s of CPU (${((1_000 * cpuSeconds) / machines).toFixed(1)} ms a machine), ${peakMiB.toFixed(0)} MiB at most, ${endMiB.toFixed(0)} at the end`,

@@ -1,13 +1,14 @@
 /** What is measured: each scenario prepares, then acts while the measurement runs. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { blockedDrains } from './blocked-drains.ts';
 import type { World } from './world.ts';
 
 export interface Scenario {
   readonly description: string;
   /** Brings the world to where it begins. Not measured. */
   prepare(world: World, count: number, tell: (what: string) => void): Promise<void>;
-  /** What is measured. */
-  act(world: World, count: number, tell: (what: string) => void): Promise<void>;
+  /** What is measured. May answer with how long parts of it took, s. */
+  act(world: World, count: number, tell: (what: string) => void): Promise<void | Readonly<Record<string, number>>>;
   /** Goes on measuring what follows for so long, ms; not in the wall time. */
   readonly aftermathMs?: number;
 }
@@ -73,4 +74,5 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     },
     aftermathMs: 20_000,
   },
+  'blocked-drains': blockedDrains,
 };

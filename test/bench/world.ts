@@ -214,6 +214,12 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
   }
 
   return {
+    control,
+    /** Left out where another controller runs. */
+    temporal,
+    namespaces: installations.map(({ namespace }) => namespace),
+    /** Of the first installation. */
+    classes: installations[0]?.classes ?? [],
     /** Where requests are counted from. */
     auditLog: options.auditLog ?? (options.kubeconfig === undefined ? stack?.clusters[0].auditLog : undefined),
 

@@ -4,7 +4,7 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
 import type { NewObject } from '../../api/objects.ts';
-import { events, nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
+import { events, nodes, type Pod, podDisruptionBudgets, pods, volumeAttachments } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -121,13 +121,10 @@ describe('a drain', () => {
       `${searchAttributes.blockedOn} = 'PodDisruptionBudget' AND ExecutionStatus = 'Running'`;
     await until('it is found', async () => (await temporal.workflow.count(query)).count === 1);
     // And whoever opens the workflow sees which pod it is.
-    const beat = await until('the heartbeat reports', async () => {
-      const { raw } = await millwright.handleOf(ref).describe();
-      const data = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads?.[0]?.data;
-      return data ? Buffer.from(data).toString() : undefined;
-    });
-    expect(JSON.parse(beat)).toMatchObject({ podsLeft: 1 });
-    expect(beat).toContain(`${namespace}/${guarded}`);
+    const { waitingFor } = await millwright.describe(ref);
+    expect(waitingFor).toBe(
+      `the PodDisruptionBudget ${namespace}/${guarded} to allow the eviction of ${namespace}/${guarded} (it requires zero voluntary evictions: all of its pods are healthy, and it lets none of them go. Allow one, or add replicas)`,
+    );
 
     await millwright.handleOf(ref).signal('forceDeletion');
 
@@ -153,6 +150,36 @@ describe('a drain', () => {
     expect(await stateOf(guarded)).toBe('gone');
   }, 120_000);
 
+  it('[mcm 56] deletes the VolumeAttachments of the node after a forced drain, before the VM', async () => {
+    const { control, target, cloud, namespace } = millwright;
+    const ref = await running('drain-attached');
+    const guarded = await runGuarded(ref);
+    const attach = (nodeName: string) =>
+      target.create(volumeAttachments, {
+        metadata: { name: `${namespace}-${nodeName}` },
+        spec: { attacher: 'example.com', nodeName, source: { persistentVolumeName: 'some' } },
+      });
+    const others = await attach('another-node');
+    const attachments = [await attach(ref.name), others];
+    await control.delete(machines, ref);
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+    await cloud.setFaults({ kind: 'forbidden', operation: 'delete' });
+
+    await millwright.handleOf(ref).signal('forceDeletion');
+
+    await until(
+      'the cloud refuses',
+      async () => (await millwright.describe(ref)).lastError?.code === 'PermissionDenied',
+    );
+    const found = await Promise.all(attachments.map(({ metadata }) => target.find(volumeAttachments, metadata)));
+    expect(found).toEqual([undefined, others]);
+    expect((await cloud.vms()).map(({ name }) => name)).toContain(ref.name);
+    await target.delete(volumeAttachments, others.metadata);
+    await cloud.setFaults();
+    await millwright.handleOf(ref).signal('retryNow');
+    await millwright.untilGone(ref);
+  }, 120_000);
+
   it('leaves the pods where they are when an operator says so', async () => {
     const { control, cloud, namespace } = millwright;
     const ref = await running('drain-skipped');
@@ -165,6 +192,18 @@ describe('a drain', () => {
     await millwright.untilGone(ref);
     expect(await stateOf(guarded)).toBe('running');
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toEqual([]);
+  }, 120_000);
+
+  it('goes by a drain timeout that is edited while it runs', async () => {
+    const { control, namespace } = millwright;
+    const ref = await running('drain-edited');
+    const guarded = await runGuarded(ref);
+    await control.delete(machines, ref);
+    await untilBlocked(ref, `${namespace}/${guarded}`);
+
+    await control.patch(machines, ref, mergePatch({ spec: { drainTimeout: '1s' } }));
+    await millwright.untilGone(ref);
+    expect(await stateOf(guarded)).toBe('gone');
   }, 120_000);
 
   it('[mcm 53] deletes the pods and the VM when the drain timeout has come, which counts from when the workflow saw the deletion', async () => {
@@ -245,12 +284,12 @@ describe('a drain', () => {
   }, 180_000);
 
   it('[mcm 112 partly] goes on in another process when the one that is at it is killed', async () => {
-    const { control, cloud, namespace, processes } = millwright;
+    const { control, target, cloud, namespace, processes } = millwright;
     await millwright.start();
     const ref = await running('drain-elsewhere');
-    const guarded = await runGuarded(ref);
+    const held = await runPod(ref, 'held', { finalizers: ['test/held'] });
     await control.delete(machines, ref);
-    await untilBlocked(ref, `${namespace}/${guarded}`);
+    await until('the pod is ending', async () => (await stateOf(held)) === 'leaving');
     const busy = await until('somebody is at it', () => drainerOf(ref));
 
     await processes.find(({ pid }) => pid === busy)?.kill('SIGKILL');
@@ -260,10 +299,10 @@ describe('a drain', () => {
       return pid === busy ? undefined : pid;
     });
     expect(processes.map(({ pid }) => pid)).toContain(next);
-    expect(await stateOf(guarded)).toBe('running');
-    await millwright.handleOf(ref).signal('forceDeletion');
+    expect(await stateOf(held)).toBe('leaving');
+    await target.patch(pods, { namespace, name: held }, mergePatch({ metadata: { finalizers: null } }));
     await millwright.untilGone(ref);
-    expect(await stateOf(guarded)).toBe('gone');
+    expect(await stateOf(held)).toBe('gone');
     expect((await cloud.vms({ all: true })).filter(({ name }) => name === ref.name)).toHaveLength(1);
   }, 180_000);
 

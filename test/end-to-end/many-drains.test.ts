@@ -1,6 +1,6 @@
 /** Drains last for hours: as many as there may be hold nothing else up. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { DrainRequest } from '../../activities/machine/drain.ts';
+import type { DrainRequest } from '../../activities/machine/drain/index.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { nodes, pods } from '../../kube/core.ts';

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'undici';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { leases } from '../../kube/core.ts';
+import { leases, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Fault, type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
@@ -138,17 +138,18 @@ describe('controllers with 10,000 machines', () => {
     return JSON.parse(text);
   }
 
-  /** Writes what is given for each of the copies, past the API server, which would take minutes. */
+  /**
+   * Writes what is given for each of the copies, past the API server, which would take minutes. In a transaction each, as the
+   * API server does: objects of one transaction have one resourceVersion, and a watch cut between them loses the rest.
+   */
   async function put(valuesOf: (index: number) => Record<string, string>): Promise<void> {
     const batch = 50;
     for (let first = 1; first < count; first += batch) {
       const indexes = Array.from({ length: Math.min(batch, count - first) }, (_, offset) => first + offset);
       const puts = indexes.flatMap((index) =>
-        Object.entries(valuesOf(index)).map(([key, value]) => ({
-          requestPut: { key: base64(key), value: base64(value) },
-        })),
+        Object.entries(valuesOf(index)).map(([key, value]) => ({ key: base64(key), value: base64(value) })),
       );
-      await etcd('txn', { success: puts });
+      await Promise.all(puts.map((requestPut) => etcd('txn', { success: [{ requestPut }] })));
     }
   }
 
@@ -218,9 +219,23 @@ describe('controllers with 10,000 machines', () => {
     await until(
       `workflows are open for ${names.length} machines`,
       async () => (await started()).length >= names.length,
-      { timeoutMs: 120_000, describe: async () => (await started()).join('\n') },
+      { timeoutMs: 120_000, describe: async () => missing(names, before, await started()) },
     );
     expect((await started()).map((id) => id.split('/').at(-2)).toSorted()).toEqual(names.toSorted());
+  }
+
+  /** The machines without a workflow, with what is known of them. */
+  async function missing(names: readonly string[], before: readonly string[], now: readonly string[]): Promise<string> {
+    const isOf = (name: string) => (id: string) => id.includes(`/${name}/`);
+    const { control, target, namespace } = millwright;
+    const left = names.filter((name) => !now.some(isOf(name)));
+    const facts = left.map(async (name) => ({
+      name,
+      before: before.filter(isOf(name)),
+      machine: (await control.find(machines, { namespace, name }))?.status,
+      node: (await target.find(nodes, { name }))?.status?.conditions,
+    }));
+    return JSON.stringify(await Promise.all(facts), null, 2);
   }
 
   it('lose nothing that happens before they list again', async () => {

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { beforeEach, jest } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
-import type { DrainActivities, DrainRequest } from '../../activities/machine/drain.ts';
+import type { DrainActivities, DrainOutcome, DrainRequest } from '../../activities/machine/drain/index.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { PreservationDrain } from '../../activities/machine/preservation.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
@@ -20,7 +20,15 @@ import type {
 import type { NodeSnapshot, NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
-import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities, Vm, VmDeletion } from '../../api/provider.ts';
+import type {
+  DeleteVmRequest,
+  EnsureVmRequest,
+  ProviderActivities,
+  Vm,
+  VmDeletion,
+  VolumeIds,
+  VolumeIdsRequest,
+} from '../../api/provider.ts';
 import { describeQuery, observedSignal } from '../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
 import { setUpWorkers } from './shared-workers.ts';
@@ -37,8 +45,8 @@ interface Cluster {
   isNodeTaken: boolean;
   /** Whether the API server refuses what the Machine wants its Node to have. */
   isTemplateRefused: boolean;
-  /** Whether a drain ends by itself, how many have started, and the last request. */
-  isDrainable: boolean;
+  /** What a drain comes to, how many were started, and the last request. */
+  drainNode(request: DrainRequest): DrainOutcome | Promise<DrainOutcome>;
   drains: number;
   drainRequest?: DrainRequest;
   /** What the preservation of the Machine needs, until a step does it. */
@@ -69,6 +77,8 @@ interface Cloud {
   /** The same for deletions. */
   deleteVm(request: DeleteVmRequest): VmDeletion | Promise<VmDeletion>;
   deletions: DeleteVmRequest[];
+  /** Which volumes are its own. */
+  volumeIds(request: VolumeIdsRequest): VolumeIds;
 }
 
 const timeoutMs = 60_000;
@@ -240,7 +250,7 @@ function newCluster(): Cluster {
     withFinalizer: { managed: true, finalizers: ['ours'] },
     isNodeTaken: false,
     isTemplateRefused: false,
-    isDrainable: true,
+    drainNode: () => ({ kind: 'drained' }),
     drains: 0,
     preservation: undefined,
     preserved: [],
@@ -262,6 +272,7 @@ function newCloud(): Cloud {
     asked: [],
     deleteVm: () => ({ state: 'gone', nodeNames: [] }),
     deletions: [],
+    volumeIds: () => ({ ids: {} }),
   };
 }
 
@@ -419,13 +430,12 @@ function playDrains(cluster: Cluster): DrainActivities {
     async drainNode(request) {
       cluster.drains++;
       cluster.drainRequest = request;
-      if (!cluster.isDrainable) await untilCancelled();
-      return { kind: 'drained' };
+      return cluster.drainNode(request);
     },
   };
 }
 
-function playCloud(cloud: Cloud, order: string[]): Pick<ProviderActivities, 'ensureVm' | 'deleteVm'> {
+function playCloud(cloud: Cloud, order: string[]): Pick<ProviderActivities, 'ensureVm' | 'deleteVm' | 'volumeIds'> {
   return {
     async ensureVm(request) {
       cloud.asked.push(request);
@@ -436,6 +446,9 @@ function playCloud(cloud: Cloud, order: string[]): Pick<ProviderActivities, 'ens
       cloud.deletions.push(request);
       order.push('deleteVm');
       return cloud.deleteVm(request);
+    },
+    async volumeIds(request) {
+      return cloud.volumeIds(request);
     },
   };
 }

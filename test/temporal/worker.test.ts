@@ -66,6 +66,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     maxCachedWorkflows: 2_000,
     ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
+    volumes: { detachMs: 1_000, reattachMs: 1_000, isSerial: false },
     bootstrapTokenExtraGroups: '',
     sweep: {
       ...{ confirmAfterSeconds: 120, minimumAgeSeconds: 600 },

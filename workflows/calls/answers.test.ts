@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readClassVerdict, readInterruptions, readVm } from './answers.ts';
+import { readClassVerdict, readInterruptions, readVm, readVolumeIds } from './answers.ts';
 
 const vm = { state: 'running', providerID: 'example:///vm-1', nodeName: 'node-1', addresses: [] };
 
@@ -73,5 +73,14 @@ describe('readInterruptions', () => {
     { items, nextPage: 1 },
   ])('refuses %j', (answer) => {
     expect(readInterruptions(answer, 'a')).toMatchObject({ code: 'Internal', blockedOn: 'CloudApi' });
+  });
+});
+
+describe('readVolumeIds', () => {
+  it('takes a map of strings, and nothing else', () => {
+    expect(readVolumeIds({ ids: { pv: 'disk-1' }, other: 1 })).toEqual({ pv: 'disk-1' });
+    for (const answer of [undefined, null, {}, { ids: null }, { ids: { pv: 1 } }]) {
+      expect(readVolumeIds(answer)).toBeUndefined();
+    }
   });
 });

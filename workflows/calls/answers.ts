@@ -1,6 +1,6 @@
 /** Checks what a provider answered: its worker may be in any language, and a schema is too large for a workflow. */
 import { failures } from '../../api/failures.ts';
-import type { ClassVerdict, InterruptionPage, Vm, VmDeletion } from '../../api/provider.ts';
+import type { ClassVerdict, InterruptionPage, Vm, VmDeletion, VolumeIds } from '../../api/provider.ts';
 import type { Failure } from './failure.ts';
 
 const states: readonly unknown[] = ['creating', 'uninitialized', 'running', 'failed'] satisfies Vm['state'][];
@@ -59,6 +59,12 @@ export function readInterruptions(answer: unknown, page: string | undefined): In
   return typeof nextPage === 'string' && nextPage !== page
     ? { items, nextPage }
     : unusable('listInterruptions', 'nextPage', nextPage, 'another page than the one asked for');
+}
+
+/** The IDs of an answer to `volumeIds`, by the names of the volumes; undefined where it says nothing of any. */
+export function readVolumeIds(answer: unknown): Readonly<Record<string, string>> | undefined {
+  const { ids }: Partial<Record<keyof VolumeIds, unknown>> = Object(answer);
+  return isMapOfTexts(ids) ? ids : undefined;
 }
 
 /** The failure of a provider that answered with a field that cannot be used. */

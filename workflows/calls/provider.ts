@@ -10,8 +10,9 @@ import type {
   UpdateVmRequest,
   Vm,
   VmDeletion,
+  VolumeIdsRequest,
 } from '../../api/provider.ts';
-import { readClassVerdict, readInterruptions, readVm, readVmDeletion } from './answers.ts';
+import { readClassVerdict, readInterruptions, readVm, readVmDeletion, readVolumeIds } from './answers.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from './failure.ts';
 
 export interface CloudCallOptions {
@@ -111,5 +112,20 @@ export async function updateVm(
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     return withProvider(toFailure(error), provider);
+  }
+}
+
+/** The IDs of the volumes that are the cloud's, by name; undefined where the provider does not say within seconds. */
+export async function volumeIds(
+  provider: string | undefined,
+  volumes: readonly VolumeIdsRequest['volumes'][number][],
+): Promise<Readonly<Record<string, string>> | undefined> {
+  if (provider === undefined) return undefined;
+  try {
+    const calls = cloudActivities(provider, { maximumAttempts: 2, scheduleToStartTimeout: '15 seconds' });
+    return readVolumeIds(await calls.volumeIds({ volumes: [...volumes] }));
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return undefined;
   }
 }

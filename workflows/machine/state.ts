@@ -1,5 +1,7 @@
 /** What the workflow of a machine knows while it runs. */
-import type { Refusals } from '../../activities/machine/drain.ts';
+import type { Refusals } from '../../activities/machine/drain/evictions.ts';
+import type { DrainOutcome } from '../../activities/machine/drain/index.ts';
+import type { KnownVolumes } from '../../activities/machine/drain/volumes.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type { MachineObservation, MachineSnapshot, PreservationDue } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
@@ -28,6 +30,10 @@ export interface PersistedState {
   wasUnhealthy?: boolean;
   /** How often the drain was refused each pod, for its next call. */
   refusals?: Refusals;
+  /** When it is called again, because budgets refuse, ms since the epoch. */
+  nextEvictionMs?: number;
+  /** What the provider has said of the volumes on the Node. */
+  volumes?: KnownVolumes;
   /** What the preservation of the machine needs, as it was read or seen last. */
   preservation?: PreservationDue;
   /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
@@ -58,6 +64,9 @@ export type Progress = Pick<
   'doing' | 'since' | 'waitingFor' | 'until' | 'blockedOn' | 'lastError' | 'unblock'
 >;
 
+/** A drain that only a change of a PodDisruptionBudget, or of its pods, can end. */
+export type BlockedDrain = Omit<Extract<DrainOutcome, { kind: 'blocked' }>, 'kind' | 'refusals' | 'retryMs'>;
+
 /** State of one machine's workflow, which its phases read and change. */
 export interface MachineState extends PersistedState {
   readonly ref: ObjectRef;
@@ -77,10 +86,8 @@ export interface MachineState extends PersistedState {
   /** When the cloud is asked about the VM again, ms since the epoch, and the pause before that. */
   nextPollMs: number;
   pollIntervalMs: number;
-  /** The PodDisruptionBudget that blocks the drain, `<namespace>/<name>`. */
-  blockedBy?: string;
-  /** Why that never allows an eviction as it is, for people. */
-  budgetMistake?: string;
+  /** What blocks the drain. */
+  blocked?: BlockedDrain;
   /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
   interruption?: Interruption;
   /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */
@@ -185,7 +192,18 @@ function unreadState(ref: ObjectRef): PersistedState {
 /** The part of a state that the next run is started with. */
 export function toPersisted(state: MachineState): PersistedState {
   const { machine, node, creation, replacements, mayHaveUserData, drained, deletionSeenMs, mayBeCordoned } = state;
-  const { wasUnhealthy, refusals, leftNodes, outageEndMs, forceDeletion, skipDrain, stale, wasRead } = state;
+  const {
+    wasUnhealthy,
+    refusals,
+    nextEvictionMs,
+    volumes,
+    leftNodes,
+    outageEndMs,
+    forceDeletion,
+    skipDrain,
+    stale,
+    wasRead,
+  } = state;
   const { failedRun, replacedNodeUid, heardAskedAt, preservation } = state;
   return {
     machine,
@@ -204,6 +222,8 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(deletionSeenMs !== undefined && { deletionSeenMs }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
+    ...(nextEvictionMs !== undefined && { nextEvictionMs }),
+    ...(volumes !== undefined && { volumes }),
     ...(preservation !== undefined && { preservation }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { MachineActivities } from '../../activities/machine/index.ts';
-import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
+import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../test/support/played-machine.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 
 import { forceDeletionSignal, skipDrainSignal } from './messages.ts';
@@ -86,7 +86,7 @@ function answerAll(): void {
 }
 
 async function drainNode(): Promise<void> {
-  cluster.isDrainable = false;
+  cluster.drainNode = untilCancelled;
   await startRunning();
   deleteMachine();
   await observe();
@@ -369,7 +369,7 @@ describe('a clock of the API server', () => {
   });
 
   it.each([24, -24])('that is %i h behind moves no drain timeout, nor does another run', async (hours) => {
-    cluster.isDrainable = false;
+    cluster.drainNode = untilCancelled;
     await startRunning();
     const before = Date.now();
     deleteMachine(timeAgo(hours * hour));

@@ -33,6 +33,7 @@ export async function startFleet() {
     ...{ connection, namespace: 'default', installation: namespace, control, target, defaults, providers: [] },
     ...{ maxCachedWorkflows: 2_000, bootstrapTokenExtraGroups: '', logger },
     ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
+    volumes: { detachMs: 1_000, reattachMs: 1_000, isSerial: false },
     sweep: {
       ...{ confirmAfterSeconds: 1, minimumAgeSeconds: 1 },
       ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },

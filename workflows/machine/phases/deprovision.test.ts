@@ -50,7 +50,7 @@ describe('the deletion of a machine', () => {
   it('stops in the middle of a drain after a refresh that finds the Machine not deleted any more', async () => {
     await startRunning();
     const { deletingSince: _, ...before } = cluster.machine;
-    cluster.isDrainable = false;
+    cluster.drainNode = untilCancelled;
     touch({ deletingSince: new Date().toISOString() });
     await observe();
     await eventually(() => cluster.drains === 1);

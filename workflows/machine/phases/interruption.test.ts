@@ -1,6 +1,6 @@
 /** A Machine whose VM is about to be taken away. */
 import { describe, expect, it } from '@jest/globals';
-import { eventually, refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
+import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 import { interruptedSignal, skipDrainSignal } from '../messages.ts';
 
@@ -104,7 +104,7 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
 
   it('does not fail while it is being deleted', async () => {
     await startRunning();
-    cluster.isDrainable = false;
+    cluster.drainNode = untilCancelled;
     touch({ deletingSince: new Date().toISOString() });
     await observe();
     await eventually(() => cluster.drains === 1);

@@ -1,6 +1,6 @@
 /** The preservation of a machine: when its workflow writes, drains, and stops to drain. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { eventually, setUpMachine } from '../../../test/support/played-machine.ts';
+import { eventually, refuse, setUpMachine, untilCancelled } from '../../../test/support/played-machine.ts';
 
 const { cluster, touch, observe, described, startAtRest, workflow } = setUpMachine();
 const written = () => cluster.steps.filter((step) => step === 'preserve').length;
@@ -67,7 +67,7 @@ describe('a preserved machine that has failed', () => {
       'waiting to be replaced',
     ],
   ])('is drained no more when %s', async (_, change, doing) => {
-    cluster.isDrainable = false;
+    cluster.drainNode = untilCancelled;
     await observe();
     await eventually(() => cluster.drains === 1);
     expect((await described()).doing).toBe('draining the node of a preserved machine');
@@ -78,11 +78,31 @@ describe('a preserved machine that has failed', () => {
     expect(cluster.preserved).not.toContainEqual({ isDrained: true });
   });
 
+  it('waits for a budget without an activity, and says for which', async () => {
+    cluster.drainNode = ({ refusals }) =>
+      refusals === undefined
+        ? { kind: 'blocked', budget: 'n/budget', podsLeft: 1, pods: ['n/a'], refusals: { a: 1 }, retryMs: 2_000 }
+        : { kind: 'drained' };
+    await observe();
+    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    expect((await described()).waitingFor).toBe('the PodDisruptionBudget n/budget to allow the eviction of n/a');
+    await eventually(() => cluster.preserved.some((drain) => drain?.isDrained));
+    expect([cluster.drains, cluster.drainRequest?.refusals]).toEqual([2, { a: 1 }]);
+  });
+
+  it('shows that it could not be drained, and is drained again', async () => {
+    cluster.drainNode = () => (cluster.drains === 1 ? refuse('PermissionDenied') : { kind: 'drained' });
+    await observe();
+    await eventually(() => cluster.preserved.some((drain) => drain?.isDrained));
+    const message = 'PermissionDenied: the cloud says PermissionDenied';
+    expect(cluster.preserved.filter(Boolean)).toEqual([{ isDrained: false, message }, { isDrained: true }]);
+  });
+
   it('is drained by force when its label says so', async () => {
-    cluster.isDrainable = false;
+    cluster.drainNode = untilCancelled;
     await observe();
     await eventually(() => cluster.drains === 1);
-    cluster.isDrainable = true;
+    cluster.drainNode = () => ({ kind: 'drained' });
     touch({ forceDrain: true });
     await observe();
     await eventually(() => cluster.drainRequest?.force === true);
@@ -90,10 +110,10 @@ describe('a preserved machine that has failed', () => {
   });
 
   it('is deleted at once when somebody deletes it', async () => {
-    cluster.isDrainable = false;
+    cluster.drainNode = untilCancelled;
     await observe();
     await eventually(() => cluster.drains === 1);
-    cluster.isDrainable = true;
+    cluster.drainNode = () => ({ kind: 'drained' });
     touch({ deletingSince: new Date().toISOString() });
     await observe();
     await workflow().result();

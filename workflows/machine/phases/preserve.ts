@@ -1,6 +1,6 @@
 /** Phase preserve: what people or the Machine's owner want to be kept is kept, and drained if it has failed. */
 import { CancellationScope, isCancellation } from '@temporalio/workflow';
-import type { DrainRequest } from '../../../activities/machine/drain.ts';
+import type { DrainRequest } from '../../../activities/machine/drain/index.ts';
 import type { PreservationDrain } from '../../../activities/machine/preservation.ts';
 import { stageByNode } from '../../../api/attention.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
@@ -11,7 +11,7 @@ import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcom
 import { type Activity, forgetError, show, showWait } from '../progress.ts';
 import { type MachineState, now, timeIn } from '../state.ts';
 import { throwIfCancelled, untilAnswered } from '../wait.ts';
-import { drainActivities, noteBudget } from './drain.ts';
+import { budgetToAllow, drainActivities, noteOutcome } from './drain.ts';
 
 /**
  * Writes what the preservation needs, and drains the Node of a Machine that has failed, without a cordon. Safe to repeat:
@@ -27,19 +27,22 @@ export async function preserve(state: MachineState): Promise<PhaseOutcome> {
   if (state.preservation !== 'drain' || nodeName === undefined || node.state !== 'present' || !hasFailed(state)) {
     return done;
   }
-  const { ref, machine, blockedBy, refusals } = state;
-  const { providerID, limits, forceDrain = false, stageSince } = machine;
+  const { ref, machine, refusals, volumes } = state;
+  const { providerID, limits, forceDrain: force = false, stageSince } = machine;
   const sinceMs = stageSince === undefined ? Date.now() : Date.parse(stageSince);
+  const deadlineMs = sinceMs + limits.drainSeconds * 1_000;
+  const nextMs = Math.min(state.nextEvictionMs ?? 0, deadlineMs);
+  if (!force && Date.now() < nextMs) return waitFor(nextMs - Date.now());
   const request: DrainRequest = {
     ref,
-    nodeName,
     purpose: 'preservation',
-    deadline: new Date(sinceMs + limits.drainSeconds * 1_000).toISOString(),
-    force: forceDrain,
+    nodeName,
+    deadline: new Date(deadlineMs).toISOString(),
+    force,
     maxEvictRetries: limits.maxEvictRetries,
     ...(providerID !== undefined && { providerID }),
-    ...(blockedBy !== undefined && { blockedBy }),
     ...(refusals !== undefined && { refusals }),
+    ...(volumes !== undefined && { volumes }),
   };
   show(state, draining(state, request));
   return drainUntilChange(state, request);
@@ -61,14 +64,11 @@ function hasFailed({ machine, node }: MachineState): boolean {
   return machine.stage === 'failed' && stageByNode(machine, node) === 'failed';
 }
 
-function draining({ blockedBy, budgetMistake }: MachineState, { deadline, force }: DrainRequest): Activity {
-  const isBlocked = blockedBy !== undefined && !force;
-  const mistake = budgetMistake === undefined ? '' : ` (${budgetMistake})`;
+function draining({ blocked }: MachineState, { deadline, force }: DrainRequest): Activity {
+  const isBlocked = blocked !== undefined && !force;
   return {
     doing: 'draining the node of a preserved machine',
-    waitingFor: isBlocked
-      ? `the PodDisruptionBudget ${blockedBy} to allow evictions${mistake}`
-      : 'its pods to be gone: the pending activity drainNode shows which',
+    waitingFor: isBlocked ? budgetToAllow(blocked) : 'its pods to be gone: the pending activity drainNode shows which',
     until: deadline,
     blockedOn: isBlocked ? 'PodDisruptionBudget' : 'Drain',
   };
@@ -85,17 +85,18 @@ async function drainUntilChange(state: MachineState, request: DrainRequest): Pro
   };
   state.onChange(); // for what has come in since the request was made
   try {
-    const outcome = await scope.run(() => drainActivities(state, request).drainNode(request));
-    forgetError(state);
-    noteBudget(state, outcome);
-    if (outcome.kind === 'drained') {
-      delete state.refusals;
-      await writeMarks(state, { isDrained: true });
+    return await scope.run(async () => {
+      const outcome = await drainActivities(state, request).drainNode(request);
+      forgetError(state);
+      if (outcome.kind === 'drained') {
+        for (const key of ['blocked', 'nextEvictionMs', 'refusals', 'volumes'] as const) delete state[key];
+        await writeMarks(state, { isDrained: true });
+        return again;
+      }
+      await noteOutcome(state, outcome);
+      showWait(state, draining(state, request)); // so that a search for blocked machines finds it
       return again;
-    }
-    state.refusals = outcome.refusals;
-    showWait(state, draining(state, request)); // so that a search for blocked machines finds it
-    return again;
+    });
   } catch (error) {
     throwIfCancelled();
     if (isCancellation(error)) return again;

@@ -1,0 +1,116 @@
+/** Where volumes are attached, and which nodes have room for more: one watch for all drains of a worker. */
+import type { KubeClient } from '../../../kube/client.ts';
+import { csiNodes, nodes, volumeAttachments } from '../../../kube/core.ts';
+import type { Logger } from '../../../kube/logger.ts';
+import { startReflector } from '../../../kube/reflector.ts';
+
+/** What the API server says of the volumes of all nodes. */
+export interface Attachments {
+  /** Whether a VolumeAttachment says that the volume is attached to the node. */
+  isAttachedTo(nodeName: string, volume: string): boolean;
+  isAttachedElsewhere(nodeName: string, volume: string): boolean;
+  /** Names of the PersistentVolumes that are attached to the node. */
+  volumesOf(nodeName: string): readonly string[];
+  /** How many more volumes of a CSI driver can be attached to the other nodes that accept pods. */
+  roomBeside(nodeName: string, driver: string): number;
+}
+
+export type WatchAttachments = ReturnType<typeof watchAttachments>;
+
+/** How long the watch goes on when no drain uses it, ms: drains that a budget blocks come back. */
+const lingerMs = 60_000;
+
+/** @param target holds the Nodes */
+export function watchAttachments({ target, logger }: { readonly target: KubeClient; readonly logger: Logger }) {
+  const users = new Set<() => void>();
+  let running: ReturnType<typeof startWatch> | undefined;
+  let linger: NodeJS.Timeout | undefined;
+
+  function stop(): Promise<void> {
+    const { stop: stopped = async () => undefined } = running ?? {};
+    clearTimeout(linger);
+    running = undefined;
+    return stopped();
+  }
+
+  return {
+    /**
+     * Starts the watch, or uses that of another drain.
+     * @param onChange called after each change
+     * @param signal ends the wait for the first lists, with a rejection
+     */
+    async use(onChange: () => void, signal: AbortSignal): Promise<Attachments & { release(): void }> {
+      clearTimeout(linger);
+      running ??= startWatch(target, logger, () => {
+        for (const user of users) user();
+      });
+      users.add(onChange);
+      const release = () => {
+        users.delete(onChange);
+        clearTimeout(linger);
+        if (users.size === 0) linger = setTimeout(stop, lingerMs).unref();
+      };
+      try {
+        return { ...(await running.view(signal)), release };
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+    stop,
+  };
+}
+
+function startWatch(client: KubeClient, logger: Logger, onEvent: () => void) {
+  const options = { client, logger, onEvent };
+  const attached = startReflector({
+    ...options,
+    resource: volumeAttachments,
+    indexes: {
+      node: ({ spec }) => (spec?.nodeName === undefined ? [] : [spec.nodeName]),
+      volume: ({ spec }) => (spec?.source.persistentVolumeName ? [spec.source.persistentVolumeName] : []),
+    },
+  });
+  const drivers = startReflector({ ...options, resource: csiNodes });
+  const open = startReflector({
+    ...options,
+    resource: nodes,
+    fieldSelector: 'spec.unschedulable=false',
+    metadataOnly: true,
+  });
+  const watches = [attached, drivers, open];
+
+  function roomOn(nodeName: string, driver: string): number {
+    const { spec } = drivers.store.get({ name: nodeName }) ?? {};
+    const found = spec?.drivers.find(({ name }) => name === driver);
+    if (found === undefined) return 0;
+    const used = attached.store.byIndex('node', nodeName).filter((each) => each.spec?.attacher === driver).length;
+    return Math.max((found.allocatable?.count ?? Number.POSITIVE_INFINITY) - used, 0);
+  }
+
+  const view: Attachments = {
+    isAttachedTo: (nodeName, volume) =>
+      attached.store.byIndex('volume', volume).some((each) => each.spec?.nodeName === nodeName),
+    isAttachedElsewhere: (nodeName, volume) =>
+      attached.store
+        .byIndex('volume', volume)
+        .some(({ spec, status }) => spec?.nodeName !== nodeName && status?.attached === true),
+    volumesOf: (nodeName) =>
+      attached.store.byIndex('node', nodeName).flatMap(({ spec }) => spec?.source.persistentVolumeName ?? []),
+    roomBeside: (nodeName, driver) =>
+      open.store
+        .list()
+        .map(({ metadata: { name } }) => (name === nodeName ? 0 : roomOn(name, driver)))
+        .reduce((sum, room) => sum + room, 0),
+  };
+
+  return {
+    async view(signal: AbortSignal): Promise<Attachments> {
+      await Promise.all(watches.map((watch) => watch.waitForSync(signal)));
+      return view;
+    },
+    async stop(): Promise<void> {
+      await Promise.all(watches.map((watch) => watch.stop()));
+    },
+  };
+}

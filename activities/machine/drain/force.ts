@@ -1,0 +1,56 @@
+/** What a forced drain does: it deletes pods without grace, and detaches the node's volumes. */
+import type { KubeClient } from '../../../kube/client.ts';
+import { type Node, pods, volumeAttachments } from '../../../kube/core.ts';
+import { isConflict, isNotFound } from '../../../kube/errors.ts';
+import { isEvictable } from './pods.ts';
+
+/** From this time on a node that is not ready, or read-only, has no kubelet that would end a pod, ms. As in MCM. */
+const longUnhealthyMs = 5 * 60_000;
+
+/** Whether nothing is gained by waiting for the pods of a node. Its conditions have times of its own cluster. */
+export function isLongUnhealthy({ status }: Node): boolean {
+  const isBad = ({ type, status: value }: { readonly type: string; readonly status: string }) =>
+    type === 'Ready' ? value !== 'True' : type === 'ReadonlyFilesystem' && value === 'True';
+  const bad = (status?.conditions ?? []).filter(isBad);
+  return bad.some(({ lastTransitionTime = '' }) => Date.now() > Date.parse(lastTransitionTime) + longUnhealthyMs);
+}
+
+/** Deletes the pods of a node with a grace period of 0, and does not wait until they are gone. */
+export async function deletePods(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
+  const { items } = await target.list(pods, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
+  const force = { gracePeriodSeconds: 0, signal };
+  await Promise.all(
+    items
+      .filter(isEvictable)
+      .map(({ metadata }) =>
+        unlessGone(() => target.delete(pods, metadata, { ...force, preconditions: { uid: metadata.uid } })),
+      ),
+  );
+}
+
+/**
+ * Deletes the VolumeAttachments of a node, until none is left that nobody has deleted. The attach/detach controller waits
+ * for minutes before it takes a volume from a node that does not answer.
+ */
+export async function deleteAttachments(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const { items } = await target.list(volumeAttachments, { signal });
+    const live = items.filter(
+      ({ metadata, spec }) => spec?.nodeName === nodeName && metadata.deletionTimestamp === undefined,
+    );
+    if (live.length === 0) return;
+    await Promise.all(
+      live.map(({ metadata: { name, uid } }) =>
+        unlessGone(() => target.delete(volumeAttachments, { name }, { preconditions: { uid }, signal })),
+      ),
+    );
+  }
+}
+
+async function unlessGone(deletion: () => Promise<void>): Promise<void> {
+  try {
+    await deletion();
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
+  }
+}

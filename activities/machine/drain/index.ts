@@ -1,0 +1,235 @@
+/** Empties a node: cordons it, evicts all pods through the Eviction API, and sees them and their volumes go. */
+import { Context } from '@temporalio/activity';
+import { isOfAnother } from '../../../api/node.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import { type Node, nodes, type Pod, pods } from '../../../kube/core.ts';
+import type { Logger } from '../../../kube/logger.ts';
+import { startReflector } from '../../../kube/reflector.ts';
+import { currentCall } from '../../boundary.ts';
+import type { CallContext } from '../../providers/provider.ts';
+import type { WatchAttachments } from './attachments.ts';
+import { type Blocker, explain } from './budgets.ts';
+import { type Cordon, cordon } from './cordon.ts';
+import { createDepartures, type Departures } from './departures.ts';
+import { createEvictions, type Evictions, type Refusals } from './evictions.ts';
+import { deleteAttachments, deletePods, isLongUnhealthy } from './force.ts';
+import type { VolumePolicy } from './moves.ts';
+import { isEvictable, nameOf } from './pods.ts';
+import type { KnownVolumes } from './volumes.ts';
+import { createWaiter, until } from './waiter.ts';
+
+export interface DrainDeps {
+  readonly target: KubeClient;
+  readonly logger: Logger;
+  /** Pause before an eviction that a PodDisruptionBudget has refused is tried again, ms. */
+  readonly evictionRetryMs: number;
+  readonly attachments: WatchAttachments;
+  readonly volumes: VolumePolicy;
+}
+
+export interface DrainRequest extends Cordon {
+  /** A node that is drained and stays is neither cordoned nor marked. */
+  readonly purpose: 'deletion' | 'preservation';
+  /** From this time on, RFC 3339 on Temporal's clock, pods are deleted with a grace period of 0 instead of evicted. */
+  readonly deadline: string;
+  /** Delete them so at once. */
+  readonly force: boolean;
+  /** How many evictions a budget may refuse before the pod is deleted. */
+  readonly maxEvictRetries: number;
+  /** The refusals that the last call has returned. */
+  readonly refusals?: Refusals;
+  /** What the provider has said of the volumes that earlier calls have asked about. */
+  readonly volumes?: KnownVolumes;
+}
+
+/** What a drain returns. Unless it is drained, it has to be called again. */
+export type DrainOutcome =
+  | { readonly kind: 'drained' }
+  /** Every pod that is not on its way is kept by a budget. Nothing happens before `retryMs` are over. */
+  | ({
+      readonly kind: 'blocked';
+      /** How many pods are kept, and up to five of them, `<namespace>/<name>`. */
+      readonly podsLeft: number;
+      readonly pods: readonly string[];
+      readonly refusals: Refusals;
+      readonly retryMs: number;
+    } & Blocker)
+  /** The provider has to be asked which of these PersistentVolumes are its own. */
+  | {
+      readonly kind: 'unknownVolumes';
+      readonly volumes: readonly { readonly name: string; readonly spec: object }[];
+      readonly refusals: Refusals;
+    };
+
+/** Heartbeat of a drain: shown in the Temporal UI. */
+export interface DrainProgress {
+  readonly podsLeft: number;
+  /** Up to five pods, `<namespace>/<name>` with what keeps each, and volumes. */
+  readonly waitingFor: readonly string[];
+  /** For the next attempt, when this worker ends. */
+  readonly refusals: Refusals;
+}
+
+export type DrainActivities = ReturnType<typeof createDrainActivities>;
+
+/** @param deps `target` holds the Nodes and Pods */
+export function createDrainActivities(deps: DrainDeps) {
+  return {
+    /**
+     * Cordons the node, writes on it why, and evicts its pods, except mirror pods and those of DaemonSets: at once, but
+     * those with volumes only as other nodes have room for these. Then waits until the pods are gone and their volumes
+     * attached to other nodes. Past the deadline, when forced, or when the node was not ready or its file system read-only
+     * for 5 min, it deletes the pods without grace, does not wait, and deletes the node's VolumeAttachments if its machine
+     * is being deleted. A node that is gone, or is that of another VM, is drained. Returns early when it can only wait for budgets.
+     */
+    drainNode(request: DrainRequest): Promise<DrainOutcome> {
+      const { currentAttemptScheduledTimestampMs, heartbeatDetails } = Context.current().info;
+      const deadline = onThisClock(request.deadline, currentAttemptScheduledTimestampMs);
+      const { refusals } = (heartbeatDetails ?? {}) as Partial<DrainProgress>;
+      return drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, currentCall());
+    },
+  };
+}
+
+/** A time of Temporal's clock on this worker's, which may differ: Temporal has scheduled the call just now. */
+function onThisClock(time: string, scheduledMs: number): string {
+  return new Date(Date.now() + Date.parse(time) - scheduledMs).toISOString();
+}
+
+/** The activity drainNode, outside of a worker. */
+export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
+  const { target } = deps;
+  const { nodeName } = request;
+  const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
+  try {
+    const node = await prepare(target, request, call.signal);
+    if (node === undefined) return { kind: 'drained' };
+    const outcome = isLongUnhealthy(node) ? undefined : await evictAll(deps, request, { node, deadlineMs, call });
+    if (outcome !== undefined) return outcome;
+    await deletePods(target, nodeName, call.signal);
+    // The VM of a preserved machine goes on, and may still write to its volumes.
+    if (request.purpose === 'deletion') await deleteAttachments(target, nodeName, call.signal);
+  } catch (error) {
+    // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
+    call.signal.throwIfAborted();
+    if (Date.now() < deadlineMs || request.purpose === 'preservation') throw error;
+    deps.logger.warn({ node: nodeName, err: error }, 'giving up on the pods of a node');
+  }
+  return { kind: 'drained' };
+}
+
+/** The node, cordoned if its machine is being deleted; undefined when the machine has none. */
+async function prepare(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
+  if (request.purpose === 'deletion') return cordon(target, request, signal);
+  const node = await target.find(nodes, { name: request.nodeName }, { signal });
+  return node === undefined || isOfAnother(node, request.providerID) ? undefined : node;
+}
+
+/** How often a drain looks at its node, ms; and while volumes move, as MCM does. */
+const nodeLookMs = 30_000;
+const nodeLookWithVolumesMs = 5_000;
+
+interface Eviction {
+  readonly node: Node;
+  /** Ms since the epoch. */
+  readonly deadlineMs: number;
+  readonly call: CallContext;
+}
+
+/** Evicts until no pod is left, or only budgets can help; undefined when force is due. */
+async function evictAll(
+  deps: DrainDeps,
+  request: DrainRequest,
+  { node: firstNode, deadlineMs, call: { signal, heartbeat } }: Eviction,
+): Promise<DrainOutcome | undefined> {
+  const { target, logger, evictionRetryMs, attachments } = deps;
+  const { nodeName, maxEvictRetries, refusals = {}, volumes = {} } = request;
+  if (Date.now() >= deadlineMs) return undefined;
+  const fieldSelector = `spec.nodeName=${nodeName}`;
+  const { items } = await target.list(pods, { fieldSelector, signal });
+  const isEmpty = !items.some(isEvictable) && (firstNode.status?.volumesAttached ?? []).length === 0;
+  if (isEmpty) return { kind: 'drained' }; // the node is cordoned: no pod can appear
+
+  const waiter = createWaiter();
+  const deadline = until(deadlineMs, signal);
+  const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
+  const retries = { maxRetries: maxEvictRetries, retryMs: evictionRetryMs, refusals };
+  const evictions = createEvictions({ target, signal, ...retries, onAnswer: waiter.wake });
+  const departures = createDepartures({
+    ...deps.volumes,
+    ...{ target, attachments, nodeName, known: volumes, evictions, signal, onChange: waiter.wake },
+  });
+  try {
+    await watch.waitForSync(deadline);
+    let node: Node | undefined = firstNode;
+    let seenMs = Date.now();
+    while (Date.now() < deadlineMs) {
+      signal.throwIfAborted();
+      const onNode = watch.store.list();
+      const left = onNode.filter(isEvictable);
+      const look = await departures.look(onNode, node, deadline);
+      heartbeat(progressOf(left, look, evictions));
+      if (left.length === 0 && look.moves.length === 0 && look.unknown.length === 0) return { kind: 'drained' };
+      for (const pod of look.due) evictions.start(pod);
+      if (look.unknown.length > 0) {
+        const unknown = look.unknown.map(({ name, spec }) => ({ name, spec }));
+        if (!evictions.areUnderWay(left))
+          return { kind: 'unknownVolumes', volumes: unknown, refusals: evictions.refusals(left) };
+      } else if (look.queued === 0 && !evictions.areUnderWay(left)) {
+        const blocked = await blockedBy(target, left, evictions, { nodeName, signal });
+        if (blocked !== undefined) return blocked;
+      }
+      const nextLookMs = seenMs + (look.moves.length > 0 ? nodeLookWithVolumesMs : nodeLookMs);
+      const nextMs = Math.min(
+        deadlineMs,
+        nextLookMs,
+        ...left.map(evictions.dueMs).filter((dueMs) => dueMs > Date.now()),
+        ...look.moves.map(({ untilMs }) => untilMs),
+      );
+      await waiter.wait(Math.max(nextMs - Date.now(), 0), signal);
+      if (Date.now() < nextLookMs) continue;
+      node = await target.find(nodes, { name: nodeName }, { signal });
+      seenMs = Date.now();
+      if (node === undefined) return { kind: 'drained' };
+      if (isLongUnhealthy(node)) return undefined;
+    }
+    return undefined;
+  } catch (error) {
+    // An API server that does not answer delays no VM for longer.
+    if (deadline.aborted && !signal.aborted) return undefined;
+    throw error;
+  } finally {
+    departures.stop();
+    await watch.stop();
+  }
+}
+
+/** What to return when budgets keep pods and nothing else is to do than to wait. */
+async function blockedBy(
+  target: KubeClient,
+  left: readonly Pod[],
+  evictions: Evictions,
+  { nodeName, signal }: { readonly nodeName: string; readonly signal: AbortSignal },
+): Promise<DrainOutcome | undefined> {
+  const refused = evictions.refusedBy(left);
+  const [first] = refused;
+  if (first === undefined) return undefined;
+  return {
+    kind: 'blocked',
+    ...(await explain(target, first.budget, nodeName, signal)),
+    podsLeft: refused.length,
+    pods: refused.slice(0, 5).map(({ pod }) => nameOf(pod)),
+    refusals: evictions.refusals(left),
+    retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
+  };
+}
+
+function progressOf(left: readonly Pod[], { moves, unknown }: Departures, evictions: Evictions): DrainProgress {
+  const waits = { pod: 'its pod to end', detach: 'to be detached', reattach: 'to be attached to another node' };
+  const waitingFor = [
+    ...left.map(evictions.describe),
+    ...moves.map(({ volume, waitsFor }) => `volume ${volume.name}: ${waits[waitsFor]}`),
+    ...unknown.map(({ name }) => `volume ${name}: the provider to say whether it is its own`),
+  ];
+  return { podsLeft: left.length, waitingFor: waitingFor.slice(0, 5), refusals: evictions.refusals(left) };
+}

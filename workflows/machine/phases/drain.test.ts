@@ -1,0 +1,112 @@
+import { describe, expect, it } from '@jest/globals';
+import type { DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
+import { eventually, refuse, setUpMachine, untilCancelled } from '../../../test/support/played-machine.ts';
+import { forceDeletionSignal } from '../messages.ts';
+
+const { cluster, cloud, touch, workflow, described, observe, startAtRest } = setUpMachine();
+
+const blocked: DrainOutcome = {
+  ...{ kind: 'blocked', budget: 'n/budget', podsLeft: 7, pods: ['n/a', 'n/b'] },
+  ...{ refusals: { a: 3 }, retryMs: 100_000 },
+};
+
+/** Begins the deletion of a machine at rest, and waits until its drain was asked for. */
+async function deleteMachine(change: object = {}): Promise<void> {
+  await startAtRest();
+  touch({ deletingSince: new Date().toISOString(), ...change });
+  await observe();
+  await eventually(() => cluster.drains > 0);
+}
+
+async function pendingActivities(): Promise<number> {
+  return (await workflow().describe()).raw.pendingActivities?.length ?? 0;
+}
+
+describe('a drain that a budget blocks', () => {
+  it('[mcm 114 partly] holds no activity, and says what it waits for', async () => {
+    cluster.drainNode = () => blocked;
+    await deleteMachine();
+    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    expect(await described()).toMatchObject({
+      doing: 'draining the node',
+      waitingFor: 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more',
+    });
+    expect(await pendingActivities()).toBe(0);
+    await observe(); // what happens to the Node or the Machine meanwhile is no reason to ask sooner
+    expect(cluster.drains).toBe(1);
+    await workflow().terminate();
+  });
+
+  it('is called again after the pause, with the counts', async () => {
+    cluster.drainNode = ({ refusals }) => (refusals === undefined ? { ...blocked, retryMs: 50 } : { kind: 'drained' });
+    await deleteMachine();
+    await workflow().result();
+    expect(cluster.drains).toBe(2);
+    expect(cluster.drainRequest).toMatchObject({ refusals: { a: 3 } });
+  });
+
+  it('[mcm 54 partly] ends at once when it is forced', async () => {
+    cluster.drainNode = ({ force }) => (force ? { kind: 'drained' } : blocked);
+    await deleteMachine();
+    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await workflow().signal(forceDeletionSignal);
+    await workflow().result();
+  });
+
+  it('ends when the drain timeout has come', async () => {
+    cluster.drainNode = ({ deadline }) => (Date.now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
+    await deleteMachine({ limits: { ...cluster.machine.limits, drainSeconds: 2 } });
+    await workflow().result();
+    expect(cluster.drains).toBe(2);
+  });
+});
+
+describe('an edit of the drain timeout', () => {
+  it('takes effect in a drain that runs', async () => {
+    cluster.drainNode = untilCancelled;
+    await deleteMachine();
+    const before = Date.parse(cluster.drainRequest?.deadline ?? '');
+    cluster.drainNode = () => ({ kind: 'drained' });
+    const { limits } = cluster.machine;
+    touch({ limits: { ...limits, drainSeconds: limits.drainSeconds - 1_000 } });
+    await observe();
+    await workflow().result();
+    expect(Date.parse(cluster.drainRequest?.deadline ?? '')).toBe(before - 1_000_000);
+  });
+
+  it('takes effect in one that a budget blocks', async () => {
+    cluster.drainNode = ({ deadline }) => (Date.now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
+    await deleteMachine();
+    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    touch({ limits: { ...cluster.machine.limits, drainSeconds: 0 } });
+    await observe();
+    await workflow().result();
+  });
+});
+
+describe('volumes that nobody has asked the provider about', () => {
+  const spec = { csi: { driver: 'd', volumeHandle: 'disk' } };
+  const volumes = ['ours', 'foreign'].map((name) => ({ name, spec }));
+  const ask = (request: DrainRequest): DrainOutcome => {
+    return request.volumes === undefined ? { kind: 'unknownVolumes', volumes, refusals: {} } : { kind: 'drained' };
+  };
+
+  it('[mcm 52 partly] are waited for when it knows them', async () => {
+    cluster.drainNode = ask;
+    cloud.volumeIds = (request) => {
+      expect(request).toEqual({ volumes });
+      return { ids: { ours: 'disk-1' } };
+    };
+    await deleteMachine();
+    await workflow().result();
+    expect(cluster.drainRequest?.volumes).toEqual({ ours: { id: 'disk-1' }, foreign: null });
+  });
+
+  it('are waited for when it does not say', async () => {
+    cluster.drainNode = ask;
+    cloud.volumeIds = () => refuse('Internal');
+    await deleteMachine();
+    await workflow().result();
+    expect(cluster.drainRequest?.volumes).toEqual({ ours: {}, foreign: {} });
+  });
+});
