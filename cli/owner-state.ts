@@ -82,7 +82,7 @@ function toState(view: OwnerView): OwnerState {
   return { view, needs: ownerNeeds(view), waitsFor: waitsOf(view), blockedBy: undefined };
 }
 
-/** Numbers of machines: all, those with older templates, active ones and available ones. */
+/** Numbers of machines: all, those with older templates, active ones, available ones, and Failed ones that are preserved. */
 export function countsOf({ view: { sets } }: OwnerState) {
   const sum = (count: (set: (typeof sets)[number]) => number) => sets.reduce((total, set) => total + count(set), 0);
   return {
@@ -90,6 +90,7 @@ export function countsOf({ view: { sets } }: OwnerState) {
     older: sum(({ isNew, total }) => (isNew ? 0 : total)),
     active: sum(({ active }) => active),
     available: sum(({ available }) => available),
+    preserved: sum(({ preserved = 0 }) => preserved),
   };
 }
 

@@ -47,6 +47,8 @@ export interface SetView {
   readonly replacing: number;
   /** The set of the current template lacks annotations, fields or settings of its deployment; left out otherwise. */
   readonly isBehind?: true;
+  /** Active machines that have Failed and are preserved; left out where there are none. */
+  readonly preserved?: number;
   /** Machines whose preservation by their set begins or ends now; left out where there are none. */
   readonly preservations?: number;
   /** Machines that lack settings of the template, see `machinesBehind`; left out where there are none. */

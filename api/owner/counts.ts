@@ -4,7 +4,7 @@ import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
 import { boundsOf } from './bounds.ts';
 import { canonical } from './canonical.ts';
-import { isActive, isAvailable, isToBeReplaced } from './machines.ts';
+import { isActive, isAvailable, isKeptFailed } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf } from './ownership.ts';
 import { newSetAmong } from './view.ts';
@@ -62,12 +62,6 @@ function countPreserved(api: OwnerApi, machines: readonly KubeObject[]): Record<
   const { preservedCounts } = api.owner;
   const count = machines.filter((machine) => isKeptFailed(api, machine)).length;
   return preservedCounts === undefined ? {} : { [preservedCounts.failed]: count };
-}
-
-/** Whether a machine has Failed and is preserved: the deployment need not have another one available in its place. */
-function isKeptFailed(api: OwnerApi, machine: KubeObject): boolean {
-  const hasFailed = isActive(api, machine) && api.owner.machines.stageOf(machine) === 'failed';
-  return hasFailed && !isToBeReplaced(api, machine);
 }
 
 function countAvailable(api: OwnerApi, machines: readonly KubeObject[]): number {

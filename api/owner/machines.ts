@@ -24,6 +24,12 @@ export function isToBeReplaced({ owner }: OwnerApi, machine: KubeObject): boolea
   return owner.machines.stageOf(machine) === 'failed' && !owner.machines.isPreserved(machine, Date.now());
 }
 
+/** Whether a machine has Failed and is preserved: nobody waits for it to be available. */
+export function isKeptFailed(api: OwnerApi, machine: KubeObject): boolean {
+  const hasFailed = isActive(api, machine) && api.owner.machines.stageOf(machine) === 'failed';
+  return hasFailed && !isToBeReplaced(api, machine);
+}
+
 /** Whether a machine was deleted because it had Failed. */
 export function isBeingReplaced({ metadata }: KubeObject): boolean {
   return metadata.deletionTimestamp !== undefined && metadata.annotations?.[names.replaced] !== undefined;

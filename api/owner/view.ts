@@ -7,7 +7,15 @@ import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
-import { isActive, isAvailable, isBeingReplaced, isMarked, isStarting, isToBeReplaced } from './machines.ts';
+import {
+  isActive,
+  isAvailable,
+  isBeingReplaced,
+  isKeptFailed,
+  isMarked,
+  isStarting,
+  isToBeReplaced,
+} from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController, type Owned } from './ownership.ts';
 import { changedPreservations } from './preservation.ts';
@@ -174,6 +182,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
   const marked = active.filter((machine) => isMarked(api, machine) && !isToBeReplaced(api, machine));
   const available = active.filter((machine) => isAvailable(api, machine));
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
+  const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
   const preservations = changedPreservations(api, set, own).length;
   const announcedReplicas = Number.parseInt(set.metadata.annotations?.[api.owner.keys.desiredReplicas] ?? '', 10);
   return {
@@ -191,6 +200,7 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
       unmarked: available.filter((machine) => !marked.includes(machine)).length,
     }),
     ...(announcedReplicas >= 0 && { announcedReplicas }),
+    ...(preserved > 0 && { preserved }),
     ...(preservations > 0 && { preservations }),
     ...(behind > 0 && { machinesBehind: behind }),
   };

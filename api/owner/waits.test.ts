@@ -28,6 +28,7 @@ describe('what the machines of an owner wait for', () => {
   it.each<[string, Partial<OwnerView>, SetView[], string | undefined]>([
     ['nothing at rest', {}, [set('new', 10)], undefined],
     ['machines that join', {}, [set('new', 9, 1)], '1 new machine is not running yet'],
+    ['nothing of one that is preserved', {}, [{ ...set('new', 9, 1), preserved: 1 }], '1 Failed machine is preserved'],
     ['machines that leave', {}, [set('new', 10, 0, 2)], '2 machines are being deleted'],
     [
       'room that machines on their way out take',

@@ -16,10 +16,14 @@ export function waitsOf(view: OwnerView): string | undefined {
   const { sets } = view;
   if (view.orphans) return releaseWait('what it owns');
   const orphaning = sets.filter(({ orphans }) => orphans).map(({ name }) => name);
-  const joining = sumOf(sets, ({ isNew, active, available }) => (isNew && !view.deleting ? active - available : 0));
+  const joining = sumOf(sets, ({ isNew, active, available, preserved = 0 }) =>
+    isNew && !view.deleting ? active - available - preserved : 0,
+  );
+  const preserved = sumOf(sets, (set) => (view.deleting ? 0 : (set.preserved ?? 0)));
   const leaving = sumOf(sets, ({ total, active }) => total - active);
   const parts = [
     ...(joining > 0 ? [`${count(joining, 'new machine is', 'new machines are')} not running yet`] : []),
+    ...(preserved > 0 ? [`${count(preserved, 'Failed machine is', 'Failed machines are')} preserved`] : []),
     ...(leaving > 0 ? [`${count(leaving, 'machine is', 'machines are')} being deleted`] : []),
     ...(view.health && view.health.asking > 0 && !view.deleting ? [healthWait(view.health)] : []),
     ...(orphaning.length > 0 ? [releaseWait(`the machines of ${orphaning.join(', ')}`)] : []),

@@ -30,6 +30,7 @@ type Happening =
   | { readonly kind: 'mark'; readonly pick: number }
   | { readonly kind: 'relabel'; readonly pick: number } // a machine, and a set
   | { readonly kind: 'pause'; readonly paused: boolean }
+  | { readonly kind: 'keep'; readonly most: number } // Failed machines of each set
   | { readonly kind: 'freeze'; readonly pick: number; readonly frozen: boolean } // the deployment, or one of its sets
   | { readonly kind: 'deleteSet'; readonly pick: number }
   | { readonly kind: 'deleteOwner' }
@@ -49,6 +50,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('template' as const), className: fc.constantFrom('a', 'b', 'c') }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), paused: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('keep' as const), most: fc.nat(2) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('freeze' as const), pick, frozen: fc.boolean() }) },
   {
     weight: 6,
@@ -256,6 +258,9 @@ async function happen(world: World, event: Happening, memory: { reading?: Look |
       return;
     case 'pause':
       world.editSpec({ paused: event.paused });
+      return;
+    case 'keep':
+      world.editSpec({ autoPreserveFailedMachineMax: event.most });
       return;
     case 'freeze':
       freeze(world, event.pick % (sets.length + 1), event.frozen);

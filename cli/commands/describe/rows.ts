@@ -96,8 +96,9 @@ export function ownerRows({ metadata }: KubeObject, { view, needs }: OwnerState)
 export function stateRows(owner: KubeObject, state: OwnerState, rawFlags: RawFlags): Rows {
   const { view, needs, waitsFor, blockedBy } = state;
   const { namespace = '', name } = owner.metadata;
-  const { total, older, active, available } = countsOf(state);
-  const counts = `${view.replicas} desired, ${total} existing, ${active} active, ${available} available`;
+  const { total, older, active, available, preserved } = countsOf(state);
+  const kept = preserved > 0 ? `, ${preserved} preserved` : '';
+  const counts = `${view.replicas} desired, ${total} existing, ${active} active, ${available} available${kept}`;
   const isWaiting = needs.length > 0 || blockedBy !== undefined || (view.paused && older > 0);
   const lineOf = (action: RolloutAction) => rolloutCommandLine(action, { namespace, name }, rawFlags);
   const resume = view.paused && older > 0 ? lineOf('resume') : undefined;
