@@ -84,8 +84,8 @@ describe('a preserved machine that has failed', () => {
         ? { kind: 'blocked', budget: 'n/budget', podsLeft: 1, pods: ['n/a'], refusals: { a: 1 }, retryMs: 2_000 }
         : { kind: 'drained' };
     await observe();
-    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
-    expect((await described()).waitingFor).toBe('the PodDisruptionBudget n/budget to allow the eviction of n/a');
+    const waitingFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a';
+    await eventually(async () => (await described()).waitingFor === waitingFor);
     await eventually(() => cluster.preserved.some((drain) => drain?.isDrained));
     expect([cluster.drains, cluster.drainRequest?.refusals]).toEqual([2, { a: 1 }]);
   });
