@@ -13,6 +13,9 @@ import { type MachineState, now, timeIn } from '../state.ts';
 import { throwIfCancelled, untilAnswered } from '../wait.ts';
 import { budgetToAllow, drainActivities, noteOutcome } from './drain.ts';
 
+/** Pause before a drain that has failed is tried again. */
+const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
+
 /**
  * Writes what the preservation needs, and drains the Node of a Machine that has failed, without a cordon. Safe to repeat:
  * everything is read before it is written, and an empty Node is drained at once.
@@ -91,7 +94,7 @@ async function drainUntilChange(state: MachineState, request: DrainRequest): Pro
       if (outcome.kind === 'drained') {
         for (const key of ['blocked', 'nextEvictionMs', 'refusals', 'volumes'] as const) delete state[key];
         await writeMarks(state, { isDrained: true });
-        return again;
+        return state.preservation === 'drain' ? waitFor(retryMs) : again; // somebody has removed what was written
       }
       await noteOutcome(state, outcome);
       showWait(state, draining(state, request)); // so that a search for blocked machines finds it
@@ -110,8 +113,7 @@ async function drainUntilChange(state: MachineState, request: DrainRequest): Pro
 
 async function drainFailed(state: MachineState, error: ReturnType<typeof toFailure>): Promise<PhaseOutcome> {
   await writeMarks(state, { isDrained: false, message: `${error.code}: ${error.message}` });
-  const pauseMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
   const doing = 'draining the node of a preserved machine';
-  showWait(state, { doing, waitingFor: 'the next try', until: timeIn(pauseMs), blockedOn: 'Drain', error });
-  return waitFor(pauseMs);
+  showWait(state, { doing, waitingFor: 'the next try', until: timeIn(retryMs), blockedOn: 'Drain', error });
+  return waitFor(retryMs);
 }
