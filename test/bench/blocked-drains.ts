@@ -4,7 +4,7 @@ import { machines } from '../../api/gardener/resources.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import type { Scenario } from './scenarios.ts';
+import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';
 
 const creations = 100;

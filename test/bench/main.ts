@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { type Figures, type Measurement, toGrowth, toTable } from './report.ts';
 import { startRequests } from './requests.ts';
-import { idle, type Scenario, scenarios } from './scenarios.ts';
+import type { Scenario } from './scenario.ts';
+import { idle, scenarios } from './scenarios.ts';
 import { type Processes, startUsage } from './usage.ts';
 import { createMs, joinMs, startWorld, type World } from './world.ts';
 

@@ -1,17 +1,8 @@
 /** What is measured: each scenario prepares, then acts while the measurement runs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { blockedDrains } from './blocked-drains.ts';
+import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';
-
-export interface Scenario {
-  readonly description: string;
-  /** Brings the world to where it begins. Not measured. */
-  prepare(world: World, count: number, tell: (what: string) => void): Promise<void>;
-  /** What is measured. May answer with how long parts of it took, s. */
-  act(world: World, count: number, tell: (what: string) => void): Promise<void | Readonly<Record<string, number>>>;
-  /** Goes on measuring what follows for so long, ms; not in the wall time. */
-  readonly aftermathMs?: number;
-}
 
 /** How long nothing is done to machines at rest, ms. */
 const restMs = 60_000;

@@ -89,7 +89,7 @@ describe('a Secret of a class', () => {
     await Promise.all([control.delete(machineClasses, keyOf('three')), control.delete(secrets, keyOf('three'))]);
     await untilGone('the class', () => control.find(machineClasses, keyOf('three')));
     await untilGone('the Secret', () => findSecret('three'));
-    expect(await eventsOf('three')).toContain('SourceNotSwept');
+    await until('it is said', async () => (await eventsOf('three')).includes('SourceNotSwept'));
   }, 120_000);
 
   it('stays with its class, when the cloud refuses to be listed and a machine was removed without its VM', async () => {

@@ -48,7 +48,7 @@ export function watchAttachments({ target, logger }: { readonly target: KubeClie
       const release = () => {
         users.delete(onChange);
         clearTimeout(linger);
-        if (users.size === 0) linger = setTimeout(stop, lingerMs).unref();
+        if (users.size === 0) linger = setTimeout(() => void stop(), lingerMs).unref();
       };
       try {
         return { ...(await running.view(signal)), release };

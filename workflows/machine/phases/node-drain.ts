@@ -1,0 +1,142 @@
+/** The drain of a Node, whatever it is for: calls the activity until the Node is empty, and waits for budgets in between. */
+import { CancellationScope, isCancellation, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { DrainActivities, DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
+import type { KnownVolumes } from '../../../activities/machine/drain/volumes.ts';
+import { drainTaskQueue } from '../../../api/names.ts';
+import { volumeIds } from '../../calls/provider.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { again, done, type PhaseOutcome, waitFor } from '../outcome.ts';
+import { type Activity, forgetError, show, showWait } from '../progress.ts';
+import type { BlockedDrain, MachineState } from '../state.ts';
+import { throwIfCancelled, untilAnswered } from '../wait.ts';
+
+/** What is drained, and how. */
+export interface NodeDrain
+  extends Pick<DrainRequest, 'purpose' | 'nodeName' | 'nodeUid' | 'wasUnhealthy' | 'force'>,
+    Pick<Activity, 'doing' | 'unblock'> {
+  /** From here on pods are deleted, ms since the epoch on Temporal's clock. */
+  readonly deadlineMs: number;
+  /** Whether the drain must not go on as it is. Asked after each change, next to what is the same for all drains. */
+  isOver(): boolean;
+  /** Called when a budget that is a mistake begins to block. Default: it is shown as any other. */
+  reportMistake?(activity: Activity, message: string): Promise<void>;
+}
+
+/**
+ * Drains until the node is empty (`done`), or a change says that the drain must not go on as it is. While only budgets are in
+ * the way no activity runs. Throws what the activity fails with.
+ */
+export async function drainNode(state: MachineState, drain: NodeDrain): Promise<PhaseOutcome> {
+  const { deadlineMs, force } = drain;
+  const nextMs = Math.min(state.nextEvictionMs ?? 0, deadlineMs);
+  if (!force && Date.now() < nextMs) return waitFor(nextMs - Date.now());
+
+  show(state, draining(state, drain));
+  const scope = new CancellationScope();
+  const { onChange } = state;
+  const { drainSeconds, maxEvictRetries } = state.machine.limits;
+  state.onChange = () => {
+    onChange?.();
+    const { limits } = state.machine;
+    const isEdited = limits.drainSeconds !== drainSeconds || limits.maxEvictRetries !== maxEvictRetries;
+    if (state.stale || isEdited || drain.isOver()) scope.cancel();
+  };
+  state.onChange(); // for what has come in since the drain was decided
+  try {
+    return await scope.run(async () => {
+      const outcome = await drainActivities(state, force).drainNode(requestOf(state, drain));
+      forgetError(state);
+      return follow(state, drain, outcome);
+    });
+  } catch (error) {
+    throwIfCancelled();
+    if (isCancellation(error)) return again; // an order came in, or everything has to be read again
+    throw error;
+  } finally {
+    if (onChange === undefined) delete state.onChange;
+    else state.onChange = onChange;
+  }
+}
+
+/** Nothing of an earlier drain is known any more. */
+export function forgetDrain(state: MachineState): void {
+  for (const key of ['blocked', 'nextEvictionMs', 'refusals', 'volumes'] as const) delete state[key];
+}
+
+function requestOf({ ref, machine, refusals, volumes }: MachineState, drain: NodeDrain): DrainRequest {
+  const { purpose, nodeName, nodeUid, wasUnhealthy, deadlineMs, force } = drain;
+  const { providerID, limits } = machine;
+  return {
+    ref,
+    purpose,
+    nodeName,
+    deadline: new Date(deadlineMs).toISOString(),
+    force,
+    maxEvictRetries: limits.maxEvictRetries,
+    ...(providerID !== undefined && { providerID }),
+    ...(nodeUid !== undefined && { nodeUid }),
+    ...(wasUnhealthy !== undefined && { wasUnhealthy }),
+    ...(refusals !== undefined && { refusals }),
+    ...(volumes !== undefined && { volumes }),
+  };
+}
+
+function draining({ blocked }: MachineState, { doing, unblock, deadlineMs, force }: NodeDrain): Activity {
+  const isBlocked = blocked !== undefined && !force;
+  return {
+    doing,
+    waitingFor: isBlocked ? budgetToAllow(blocked) : 'its pods to be gone: the pending activity drainNode shows which',
+    until: new Date(deadlineMs).toISOString(),
+    blockedOn: isBlocked ? 'PodDisruptionBudget' : 'Drain',
+    ...(unblock !== undefined && { unblock }),
+  };
+}
+
+function budgetToAllow({ budget, mistake, pods, podsLeft }: BlockedDrain): string {
+  const more = podsLeft > pods.length ? ` and ${podsLeft - pods.length} more` : '';
+  const why = mistake === undefined ? '' : ` (${mistake})`;
+  return `the PodDisruptionBudget ${budget} to allow the eviction of ${pods.join(', ')}${more}${why}`;
+}
+
+async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutcome): Promise<PhaseOutcome> {
+  if (outcome.kind === 'drained') return done;
+  state.refusals = outcome.refusals;
+  if (outcome.kind === 'unknownVolumes') {
+    state.volumes = { ...state.volumes, ...(await askProvider(state, drain.doing, outcome.volumes)) };
+    return again;
+  }
+  const { kind: _, refusals: __, retryMs, ...blocked } = outcome;
+  const isNew = blocked.budget !== state.blocked?.budget || blocked.mistake !== state.blocked.mistake;
+  Object.assign(state, { blocked, nextEvictionMs: Date.now() + retryMs });
+  const activity = draining(state, drain);
+  const { budget, mistake } = blocked;
+  if (isNew && mistake !== undefined && drain.reportMistake)
+    await drain.reportMistake(activity, `PodDisruptionBudget ${budget}: ${mistake}`);
+  else showWait(state, activity); // so that a search for blocked machines finds it
+  return again; // waits until then, or until the deadline
+}
+
+type Volumes = Extract<DrainOutcome, { kind: 'unknownVolumes' }>['volumes'];
+
+/** Which volumes are the cloud's. Where its provider does not say, all are waited for, as VolumeAttachments show them. */
+async function askProvider(state: MachineState, doing: string, volumes: Volumes): Promise<KnownVolumes> {
+  const readPlaces = () => kubernetes.readPlaces(state.ref, state.machine.source);
+  const { places } = await untilAnswered(state, doing, readPlaces);
+  const ids = await volumeIds(places.at(-1)?.provider, volumes);
+  const known = ({ name }: { readonly name: string }) => {
+    const id = ids?.[name];
+    return id === undefined ? null : { id };
+  };
+  return Object.fromEntries(volumes.map((volume) => [volume.name, ids === undefined ? {} : known(volume)]));
+}
+
+function drainActivities(state: MachineState, force: boolean) {
+  return proxyActivities<DrainActivities>({
+    taskQueue: drainTaskQueue(workflowInfo().taskQueue),
+    priority: { priorityKey: force ? 1 : 3 }, // a forced drain ends at once: it does not wait behind others
+    startToCloseTimeout: (state.machine.limits.drainSeconds + 600) * 1_000, // its own deadline comes first
+    heartbeatTimeout: '10 seconds',
+    retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+  });
+}
