@@ -20,6 +20,9 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
     await millwright?.stop();
   });
 
+  /** Nodes of other tests make no outage. */
+  const noOutages = ['--outage-share', '100'];
+
   async function start(flags: readonly string[]): Promise<void> {
     // The kubelets report once and no more, so that what a test writes into a Node stays.
     const cloud = { statusUpdateMs: 2 ** 31 - 1 };
@@ -75,7 +78,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
   }
 
   it('[mcm 35] [mcm 36] fails and is replaced by its deployment; without a health timeout it stays as it is', async () => {
-    await start([]);
+    await start(noOutages);
     millwright.recordAs('health-replacement');
     const { cloud, control } = millwright;
     const lasting = await millwright.createMachine('lasting', {
@@ -127,7 +130,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
   }, 180_000);
 
   it('recovers until then, also when it has asked to be replaced, and then has the whole timeout again', async () => {
-    await start(['--max-health-replacements', '0']);
+    await start([...noOutages, '--max-health-replacements', '0']);
     const [machine] = await pool('pool', 1, '2s');
     const ref = refOf(machine!);
     const asking = () =>
@@ -164,7 +167,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
   ] as const)(
     '[mcm 37] is one of at most so many that are replaced at once: %s',
     async (_, flags, most) => {
-      await start(['--outage-share', '100', ...flags]);
+      await start([...noOutages, ...flags]);
       const before = await pool('pool', 4, '1s');
       let worst = 0;
       const watch = await watchPool('pool', (all) => {
@@ -226,7 +229,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
   }, 180_000);
 
   it('fails without an owner, too, and says that nobody replaces it', async () => {
-    await start([]);
+    await start(noOutages);
     const ref = await millwright.createMachine('alone', {
       class: { kind: 'MachineClass', name: 'small' },
       healthTimeout: '1s',
