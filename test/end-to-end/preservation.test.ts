@@ -90,7 +90,8 @@ describe('a preserved machine', () => {
   const untilPreserved = (ref: ObjectRef) =>
     wait(`${ref.name} is preserved`, async () => {
       const [machine, node] = [await machineOf(ref), await nodeOf(ref)];
-      return expiryOf(machine) !== undefined && conditionOf(node)?.status === 'True' && { machine, node };
+      const isMarked = marksOf(node)[scaleDownDisabled] === 'true'; // written last
+      return expiryOf(machine) !== undefined && conditionOf(node)?.status === 'True' && isMarked && { machine, node };
     });
 
   /** Preserved as a machine that has failed. */
@@ -98,7 +99,7 @@ describe('a preserved machine', () => {
     wait(`${ref.name} has failed and is preserved`, async () => {
       const [machine, node] = [await machineOf(ref), await nodeOf(ref)];
       const isDrained = conditionOf(node)?.message?.startsWith('Preserved node drained successfully.') === true;
-      return phaseOf(machine) === 'Failed' && isDrained && { machine, node };
+      return phaseOf(machine) === 'Failed' && isDrained && isTainted(node) && { machine, node };
     });
 
   const untilReleased = (ref: ObjectRef) =>
