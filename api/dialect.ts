@@ -56,8 +56,8 @@ export interface Marks {
   readonly startupTaints: readonly string[];
   /** Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has. */
   readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
-  /** Condition on the Node of a Machine that is preserved: `planPreservation` reads its message. */
-  readonly preservedCondition?: string;
+  /** Conditions on Nodes whose reason and message plans read, see `planPreservation`. Left out: none. */
+  readonly ownConditions?: readonly string[];
 }
 
 /** A Machine object in the engine's model, and back. */
@@ -96,14 +96,26 @@ export interface MachineDialect {
     node: PreservedNode | undefined,
     moment: PreservationMoment,
   ): PreservationPlan | undefined;
+  /** The same of an in-place update. Left out: the API knows none. */
+  planInPlaceUpdate?(
+    machine: KubeObject,
+    node: PreservedNode | undefined,
+    moment: PreservationMoment,
+  ): PreservationPlan | undefined;
 }
 
-/** The parts of a Node that preservation reads. */
+/** The parts of a Node that preservation and in-place updates read. */
 export interface PreservedNode {
-  readonly metadata: Pick<KubeObject['metadata'], 'deletionTimestamp' | 'annotations'>;
+  readonly metadata: Pick<KubeObject['metadata'], 'deletionTimestamp' | 'labels' | 'annotations'>;
   readonly spec?: { readonly taints?: readonly Taint[] };
   readonly status?: {
-    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly reason?: string;
+      readonly message?: string;
+      readonly lastTransitionTime?: string;
+    }[];
   };
 }
 
@@ -113,6 +125,8 @@ export interface PreservationMoment {
   readonly nowMs: number;
   /** How long a Machine is preserved whose spec says nothing, s. Left out: as the API has it. */
   readonly defaultSeconds?: number;
+  /** How long an in-place update may take of a Machine whose spec says nothing, s. Left out: as the API has it. */
+  readonly updateSeconds?: number;
   /** Whether the drain that was due has succeeded; left out where none has ended. */
   readonly isDrained?: boolean;
 }
@@ -121,14 +135,18 @@ export interface PreservationMoment {
 export interface PreservationPlan {
   /** The Node is written before the Machine, so that a step that was interrupted is known to be unfinished. */
   readonly isEnd: boolean;
-  readonly machine?: { readonly metadata: { readonly annotations: Change } };
+  readonly machine?: { readonly metadata: { readonly annotations: Change; readonly labels?: Change } };
   readonly status?: { readonly status: object };
   /** Its taints are a whole list, so it has to be sent with a resourceVersion. */
   readonly node?: NodePatch;
   /** A condition of the Node. */
-  readonly condition?: { readonly type: string; readonly status: string };
+  readonly condition?:
+    | { readonly type: string; readonly status: string }
+    | { readonly type: string; readonly $patch: 'delete' };
   /** Nothing is left to write before the Node has been drained. */
   readonly mustDrain?: true;
+  /** From when on the drain timeout counts, RFC 3339; left out: since the Machine is in its stage. */
+  readonly drainSince?: string;
   readonly event?: { readonly reason: MachineEvent; readonly note: string };
 }
 
@@ -202,6 +220,8 @@ export interface OwnerDialect {
   ): ProgressCondition | undefined;
   /** What the reason of a condition Progressing says. */
   toProgress(reason: string): RolloutProgress;
+  /** Left out: no machine is updated in place. */
+  readonly inPlaceUpdate?: InPlaceDialect;
   /** Left out: a set keeps no Failed machines by itself. */
   readonly autoPreservation?: AutoPreservationDialect;
   /** Fields of a status that count preserved machines: those that have Failed, and of a set those that it keeps by itself. */
@@ -251,6 +271,14 @@ export interface TemplateDialect {
   problemOf(spec: object | undefined): string | undefined;
   /** Annotations and spec of a new machine of a set. */
   toMachine(set: OwnerSet): { readonly annotations: Readonly<Record<string, string>>; readonly spec: object };
+}
+
+/** In-place updates as the owner of the machines sees them. */
+export interface InPlaceDialect {
+  /** Whether people say whose turn it is. Called for deployments with that strategy. */
+  selectsManually(deployment: OwnerDeployment): boolean;
+  /** Labels that a machine gets when it is handed over to another set, until its Node is as before. */
+  readonly handedOver: Readonly<Record<string, string>>;
 }
 
 /** Failed machines that a set keeps by itself instead of replacing them. */

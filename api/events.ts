@@ -58,6 +58,12 @@ export const machineEvents = {
     type: 'Normal',
     when: 'The Machine is not preserved any more; the note says why. A Failed one is replaced.',
   },
+  InPlaceUpdating: { type: 'Normal', when: 'The Node is drained, and its agent may update it in place.' },
+  InPlaceUpdateSuccessful: { type: 'Normal', when: 'The agent on the Node says that it has updated it.' },
+  InPlaceUpdateFailed: {
+    type: 'Warning',
+    when: 'The agent on the Node says that it could not update it, or has said nothing in time.',
+  },
   NodeDeleted: {
     type: 'Normal',
     when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM. Not in the API of Gardener, where the Machine is deleted.',

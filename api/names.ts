@@ -26,6 +26,8 @@ export const names = {
   replaces: `${prefix}replaces`,
   /** Annotation on a Failed Machine: when its preservation was over. It is replaced, and not kept by its owner again. */
   preservedUntil: `${prefix}preserved-until`,
+  /** Annotation on a Machine whose deployment updates its machines in place: one of `inPlaceOrders`. */
+  inPlaceUpdate: `${prefix}in-place-update`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
@@ -42,6 +44,18 @@ export const names = {
   source: `${prefix}source`,
   /** Annotation on such a Secret in the target cluster, and on a Node: `<namespace>/<name>` of its Machine. */
   machine: `${prefix}machine`,
+} as const;
+
+/** What a Machine and its owner tell each other about the in-place update of its Node. */
+export const inPlaceOrders = {
+  /** By the owner: it has an old template. */
+  candidate: 'candidate',
+  /** By the owner, or by the Machine where a person has labelled its Node: it is its turn. */
+  selected: 'selected',
+  /** By the Machine: the agent on its Node has succeeded, and it may be handed over to the set of the new template. */
+  updated: 'updated',
+  /** By the owner: it has the current template after all. */
+  released: 'released',
 } as const;
 
 /** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */

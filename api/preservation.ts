@@ -1,25 +1,41 @@
-/** Preservation of Machines, whatever their API calls it: what watchers and activities see of it. */
+/** What the preservation and the in-place update of Machines write and need, for watchers and activities. */
 import type { Dialect, PreservationMoment, PreservationPlan, PreservedNode } from './dialect.ts';
-import type { PreservationDue } from './model/machine.ts';
+import type { PreservationDrainPurpose, PreservationDue } from './model/machine.ts';
 import { isOfAnother, type NodeLike } from './node.ts';
 import type { KubeObject } from './objects.ts';
 
-/** What the preservation of a Machine needs next; undefined: nothing. The Node of another VM is not its Node. */
+/** A plan, and what it is for. */
+export interface DuePlan extends PreservationPlan {
+  readonly of: PreservationDrainPurpose;
+}
+
+/**
+ * What the preservation of a Machine needs next, or else its in-place update; undefined: nothing. The Node of another VM is
+ * not its Node.
+ * @param drained what a drain that has ended was for: `isDrained` of the moment counts for nothing else
+ */
 export function preservationPlan(
   { machine: of }: Pick<Dialect, 'machine'>,
   machine: KubeObject,
   node: (NodeLike & PreservedNode) | undefined,
   providerID: string | undefined,
-  moment: PreservationMoment,
-): PreservationPlan | undefined {
-  const isOwn = node !== undefined && !isOfAnother(node, providerID);
-  return of.planPreservation?.(machine, isOwn ? node : undefined, moment);
+  { isDrained, ...moment }: PreservationMoment,
+  drained?: PreservationDrainPurpose,
+): DuePlan | undefined {
+  const own = node !== undefined && !isOfAnother(node, providerID) ? node : undefined;
+  const momentOf = (purpose: PreservationDrainPurpose) =>
+    isDrained !== undefined && purpose === drained ? { ...moment, isDrained } : moment;
+  const kept = of.planPreservation?.(machine, own, momentOf('preservation'));
+  if (kept !== undefined) return { ...kept, of: 'preservation' };
+  const update = of.planInPlaceUpdate?.(machine, own, momentOf('inPlaceUpdate'));
+  return update && { ...update, of: 'inPlaceUpdate' };
 }
 
 /** The same in a word, for workflows. */
-export function preservationDue(plan: PreservationPlan | undefined): PreservationDue | undefined {
+export function preservationDue(plan: DuePlan | undefined): PreservationDue | undefined {
   if (plan === undefined) return undefined;
   const { machine, status, node, condition, mustDrain } = plan;
   const isWritten = [machine, status, node, condition].every((each) => each === undefined);
-  return isWritten && mustDrain ? 'drain' : 'write';
+  if (!isWritten || !mustDrain) return 'write';
+  return plan.of === 'preservation' ? 'drain' : 'drainForUpdate';
 }

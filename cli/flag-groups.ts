@@ -29,6 +29,7 @@ export const controllersFlags = [
   'resourceExhaustedRetry',
   'machineDrainTimeout',
   'machinePreserveTimeout',
+  'machineInplaceUpdateTimeout',
   'machineMaxEvictRetries',
   'nodeConditions',
 ] as const;

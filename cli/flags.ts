@@ -212,6 +212,13 @@ export const flags = {
       'How long a Machine is preserved that is annotated so. A change holds for preservations that begin after it.',
     schema: duration,
   },
+  machineInplaceUpdateTimeout: {
+    value: 'duration',
+    default: '20m',
+    description:
+      'How long the agent on a Node may take for an in-place update, from when the Node is drained. After that the update has failed.',
+    schema: duration,
+  },
   machineMaxEvictRetries: {
     value: 'number',
     default: '360',

@@ -152,7 +152,7 @@ function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node |
 }
 
 function viewPreservation(
-  caches: Caches,
+  caches: Caches & Pick<MachineControllerContext, 'defaults'>,
   machine: KubeObject,
   snapshot: MachineSnapshot,
   { state }: NodeView,
@@ -160,7 +160,9 @@ function viewPreservation(
   const { providerID, limits } = snapshot;
   if (state === 'unknown' && !limits.hasNoNode) return undefined;
   const node = limits.hasNoNode ? undefined : nodeOf(caches, snapshot);
-  return preservationDue(preservationPlan(caches.dialect, machine, node, providerID, { nowMs: Date.now() }));
+  const { updateSeconds } = caches.defaults;
+  const moment = { nowMs: Date.now(), ...(updateSeconds !== undefined && { updateSeconds }) };
+  return preservationDue(preservationPlan(caches.dialect, machine, node, providerID, moment));
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */

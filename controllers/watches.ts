@@ -108,7 +108,7 @@ export function startWatches(options: WatchOptions) {
     resource: nodes,
     indexes: indexes.nodes,
     ...(outageMs !== undefined && { outageMs }),
-    transform: (node) => slim(node, dialect.marks.preservedCondition),
+    transform: (node) => slim(node, dialect.marks.ownConditions),
     onEvent: report('nodes'),
     logger,
   });
@@ -140,12 +140,12 @@ export function startWatches(options: WatchOptions) {
 }
 
 /** Only what decisions need of a Node: images and heartbeats of thousands would fill the memory. */
-function slim({ metadata, spec, status }: Node, preservedCondition: string | undefined): Node {
+function slim({ metadata, spec, status }: Node, ownConditions: readonly string[] = []): Node {
   const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations, finalizers } =
     metadata;
-  const conditions = (status?.conditions ?? []).map(({ type, status: value, message }) => ({
+  const conditions = (status?.conditions ?? []).map(({ type, status: value, reason, message }) => ({
     ...{ type, status: value },
-    ...(type === preservedCondition && message !== undefined && { message }),
+    ...(ownConditions.includes(type) && { ...(reason && { reason }), ...(message && { message }) }),
   }));
   return {
     metadata: {

@@ -98,12 +98,14 @@ describe('what a preservation writes', () => {
     ]);
 
     const message = 'Unavailable: nobody answers';
-    expect(await preserve(ref, at, { isDrained: false, message })).toMatchObject({ preservation: 'drain' });
+    expect(await preserve(ref, at, { purpose: 'preservation', isDrained: false, message })).toMatchObject({
+      preservation: 'drain',
+    });
     expect((await seen(ref)).condition).toEqual([
       'False',
       `Preserved node could not be drained. Machine preserved until ${expiry}.`,
     ]);
-    expect(await preserve(ref, at, { isDrained: true })).not.toHaveProperty('preservation');
+    expect(await preserve(ref, at, { purpose: 'preservation', isDrained: true })).not.toHaveProperty('preservation');
     expect((await seen(ref)).condition).toEqual([
       'True',
       `Preserved node drained successfully. Machine preserved until ${expiry}.`,
@@ -122,7 +124,7 @@ describe('what a preservation writes', () => {
         const wasLost = await preserveUntilLost(ref, at, writes, isAnswered);
         await activitiesOf(client).preserve(ref, at);
         expect(await seen(ref)).toEqual({ ...kept, condition: undefined });
-        await activitiesOf(client).preserve(ref, at, { isDrained: true });
+        await activitiesOf(client).preserve(ref, at, { purpose: 'preservation', isDrained: true });
 
         const wasLostAtEnd = await preserveUntilLost(ref, expiry, writes, isAnswered);
         await activitiesOf(client).preserve(ref, expiry);

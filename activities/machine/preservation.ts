@@ -1,12 +1,17 @@
-/** Preservation of a Machine: what its plan says is written to the Machine and its Node. */
+/** Preservation and in-place update of a Machine: what their plans say is written to the Machine and its Node. */
 import { dialectOf } from '../../api/dialects.ts';
 import type { MachineEvent } from '../../api/events.ts';
-import type { MachineLimits, MachineSnapshot, PreservationDue } from '../../api/model/machine.ts';
+import type {
+  MachineLimits,
+  MachineSnapshot,
+  PreservationDrainPurpose,
+  PreservationDue,
+} from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { isOfAnother, toNodeViewOf } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
-import { preservationDue, preservationPlan } from '../../api/preservation.ts';
+import { type DuePlan, preservationDue, preservationPlan } from '../../api/preservation.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { strategicMergePatch } from '../../kube/patch.ts';
@@ -22,8 +27,9 @@ export interface PreservationDeps {
   recordEvent(ref: ObjectRef, reason: MachineEvent, note: string): void;
 }
 
-/** How the drain of a preserved Machine has ended. */
+/** How the drain of a Machine that stays has ended. */
 export interface PreservationDrain {
+  readonly purpose: PreservationDrainPurpose;
   readonly isDrained: boolean;
   /** Why not, for people. */
   readonly message?: string;
@@ -35,48 +41,55 @@ export interface PreservedMachine {
   readonly node: NodeView;
   /** What is left; left out where nothing is. */
   readonly preservation?: PreservationDue;
+  /** From when on the timeout of the drain counts, RFC 3339; left out: since the Machine is in its stage. */
+  readonly drainSince?: string;
 }
+
+interface Moment {
+  readonly ref: ObjectRef;
+  /** On Temporal's clock, ms since the epoch. */
+  readonly nowMs: number;
+}
+
+interface Seen {
+  readonly machine: KubeObject;
+  /** undefined: it does not exist. */
+  readonly node: Node | undefined;
+}
+
+/** The steps of an in-place update that may follow each other at once are fewer. */
+const mostPasses = 8;
 
 export function createPreservationActivities(deps: PreservationDeps) {
   const { control, target, defaults, findMachine, findNode, recordEvent } = deps;
 
   return {
     /**
-     * Writes what the preservation of the Machine needs. A step that was interrupted is completed by the next one: the
+     * Writes what the preservation of the Machine needs, or its in-place update, until nothing is due. A step that was interrupted is completed by the next one: the
      * expiry in the status of the Machine is written first and removed last.
      * @param at the time on Temporal's clock, RFC 3339
      * @param drain left out unless a drain has just ended
      */
     async preserve(ref: ObjectRef, at: string, drain?: PreservationDrain): Promise<PreservedMachine | null> {
-      const found = await findMachine(ref);
-      if (found === null) return null;
-      const read = await findOwnNode(ref, found);
-      const nowMs = Date.parse(at);
-      const planFor = (machine: KubeObject, node: Node | undefined) =>
-        planOf(ref, machine, node, nowMs, drain?.isDrained);
-      const plan = planFor(found, read);
-
-      let machine: KubeObject | undefined = found;
-      let node = read;
-      if (plan?.isEnd) node = await writeNode(node, (live) => planFor(found, live));
-      const { kinds } = dialectOf(ref.dialect);
-      const toMachine = (live: KubeObject) => planFor(live, node)?.machine;
-      const toStatus = (live: KubeObject) => planFor(live, node)?.status;
-      const onStatus = { ...localRequest(), subresource: 'status' } as const;
-      if (plan?.machine) machine = await update(control, kinds.machine, ref, toMachine, localRequest());
-      if (plan?.status) machine = machine && (await update(control, kinds.machine, ref, toStatus, onStatus));
-      if (machine === undefined) return null;
-      const written = machine;
-      if (!plan?.isEnd) node = await writeNode(node, (live) => planFor(written, live));
-
-      if (plan?.event) recordEvent(ref, plan.event.reason, plan.event.note);
+      const machine = await findMachine(ref);
+      if (machine === null) return null;
+      const moment = { ref, nowMs: Date.parse(at) };
+      let seen: Seen = { machine, node: await findOwnNode(ref, machine) };
+      let plan = planOf(moment, seen, drain);
+      for (let pass = 0; pass < mostPasses && plan !== undefined && preservationDue(plan) === 'write'; pass += 1) {
+        const written = await write(moment, seen, plan, pass === 0 ? drain : undefined);
+        if (written === null) return null;
+        seen = written;
+        plan = planOf(moment, seen);
+      }
       if (drain?.message !== undefined) recordEvent(ref, 'FailedDrain', drain.message);
-      const snapshot = toSnapshot(ref, written);
-      const preservation = preservationDue(planOf(ref, written, node, nowMs));
+      const snapshot = toSnapshot(ref, seen.machine);
+      const preservation = preservationDue(plan);
       return {
         machine: snapshot,
-        node: toNodeViewOf(dialectOf(ref.dialect), node, written, snapshot.providerID),
+        node: toNodeViewOf(dialectOf(ref.dialect), seen.node, seen.machine, snapshot.providerID),
         ...(preservation !== undefined && { preservation }),
+        ...(plan?.drainSince !== undefined && { drainSince: plan.drainSince }),
       };
     },
 
@@ -89,7 +102,7 @@ export function createPreservationActivities(deps: PreservationDeps) {
       if (machine === null || toSnapshot(ref, machine).nodeName === undefined) return;
       const node = await findOwnNode(ref, machine).catch(() => 'unknown' as const);
       if (node === 'unknown') return;
-      const toNote = (live: KubeObject) => planOf(ref, live, node, Date.now())?.machine;
+      const toNote = (live: KubeObject) => planOf({ ref, nowMs: Date.now() }, { machine: live, node })?.machine;
       if (toNote(machine) === undefined) return;
       await update(control, dialectOf(ref.dialect).kinds.machine, ref, toNote, localRequest());
     },
@@ -106,14 +119,42 @@ export function createPreservationActivities(deps: PreservationDeps) {
     return node === undefined || isOfAnother(node, snapshot.providerID) ? undefined : node;
   }
 
-  function planOf(ref: ObjectRef, machine: KubeObject, node: Node | undefined, nowMs: number, isDrained?: boolean) {
-    const { preserveSeconds } = defaults;
+  /** @param drain one that has just ended */
+  function planOf({ ref, nowMs }: Moment, { machine, node }: Seen, drain?: PreservationDrain) {
+    const { preserveSeconds, updateSeconds } = defaults;
     const moment = {
       nowMs,
       ...(preserveSeconds !== undefined && { defaultSeconds: preserveSeconds }),
-      ...(isDrained !== undefined && { isDrained }),
+      ...(updateSeconds !== undefined && { updateSeconds }),
+      ...(drain && { isDrained: drain.isDrained }),
     };
-    return preservationPlan(dialectOf(ref.dialect), machine, node, toSnapshot(ref, machine).providerID, moment);
+    const { providerID } = toSnapshot(ref, machine);
+    return preservationPlan(dialectOf(ref.dialect), machine, node, providerID, moment, drain?.purpose);
+  }
+
+  /** Writes what a plan for the objects as they were `seen` says. Each write is planned anew for the object as it is. */
+  async function write(
+    moment: Moment,
+    seen: Seen,
+    plan: DuePlan,
+    drain: PreservationDrain | undefined,
+  ): Promise<Seen | null> {
+    const { ref } = moment;
+    const { kinds } = dialectOf(ref.dialect);
+    const planFor = (machine: KubeObject, node: Node | undefined) => planOf(moment, { machine, node }, drain);
+    let machine: KubeObject | undefined = seen.machine;
+    let { node } = seen;
+    if (plan.isEnd) node = await writeNode(node, (live) => planFor(seen.machine, live));
+    const toMachine = (live: KubeObject) => planFor(live, node)?.machine;
+    const toStatus = (live: KubeObject) => planFor(live, node)?.status;
+    const onStatus = { ...localRequest(), subresource: 'status' } as const;
+    if (plan.machine) machine = await update(control, kinds.machine, ref, toMachine, localRequest());
+    if (plan.status) machine = machine && (await update(control, kinds.machine, ref, toStatus, onStatus));
+    if (machine === undefined) return null;
+    const written = machine;
+    if (!plan.isEnd) node = await writeNode(node, (live) => planFor(written, live));
+    if (plan.event) recordEvent(ref, plan.event.reason, plan.event.note);
+    return { machine: written, node };
   }
 
   /** Writes the part of the Node. Answers it as it is then; undefined: it does not exist any more. */

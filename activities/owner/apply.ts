@@ -19,6 +19,7 @@ import { isAlreadyExists } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
+import { updateInPlace } from './in-place.ts';
 import { beginReplacements } from './replacements.ts';
 import { type Failures, noteFailure, recordOn, report, reportFailures } from './report.ts';
 import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult } from './step.ts';
@@ -57,6 +58,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
     const isDeleted = await deleteMachine(step, candidate, failures);
     if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
   });
+  await updateInPlace(step);
   await inBatches(step, plan.settings ?? [], (machine, set) => updateMachine(step, machine, set));
   for (const set of plan.releaseSets) {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);

@@ -11,6 +11,7 @@ import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { readPreservations } from '../../api/owner/preservation.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
+import { readUpdates } from '../../api/owner/updated-machines.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
@@ -108,6 +109,7 @@ export async function snapshotOwner(
   const preservations = readPreservations(api, view, own, machines, maxCandidates);
   const ofSets = machines.filter((machine) => own.some(({ metadata }) => metadata.uid === controllerOf(machine)));
   const health = readHealth(api, view, ofSets, context.deps.mostReplacing, maxCandidates);
+  const updates = readUpdates(api, view, machines, maxCandidates);
   return {
     view,
     candidates: toCandidates(api, view, machines, maxCandidates),
@@ -115,6 +117,7 @@ export async function snapshotOwner(
     ...(preservations.length > 0 && { preservations }),
     ...(behind.length > 0 && { machinesBehind: behind }),
     ...(health !== undefined && { health }),
+    ...(updates !== undefined && { updates }),
     reader: reader.id,
   };
 }

@@ -2,6 +2,7 @@
 import type { Dialect } from '../dialect.ts';
 import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
+import { planInPlaceUpdate } from './machine/in-place-update.ts';
 import { toNodePatch } from './machine/node-template.ts';
 import { planPreservation } from './machine/preservation.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
@@ -21,6 +22,7 @@ import { ownerDialect } from './owner.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from './resources.ts';
 
 const preserved: keyof typeof nodeConditionTypes = 'Preserved';
+const updated: keyof typeof nodeConditionTypes = 'InPlaceUpdate';
 const terminating: keyof typeof nodeConditionTypes = 'Terminating';
 const unhealthy: keyof typeof terminatingReasons = 'Unhealthy';
 const otherwise: keyof typeof terminatingReasons = 'ScaleDown';
@@ -36,7 +38,7 @@ export const gardener: Dialect = {
     notManaged: { key: annotations.notManaged, value: '1' },
     startupTaints: [taints.criticalComponentsNotReady.key],
     terminating: { type: terminating, unhealthy, otherwise },
-    preservedCondition: preserved,
+    ownConditions: [preserved, updated],
   },
   machine: {
     creationPhase,
@@ -46,6 +48,7 @@ export const gardener: Dialect = {
     toIdentityPatch,
     toNodePatch,
     planPreservation,
+    planInPlaceUpdate,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
   owner: ownerDialect,

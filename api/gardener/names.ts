@@ -160,6 +160,20 @@ export const preservedMessages = {
   until: 'Machine preserved until',
 } as const;
 
+/** Reasons of the node condition InPlaceUpdate, and its messages. */
+export const inPlaceMessages = {
+  CandidateForUpdate: 'Node is a candidate for in-place update',
+  SelectedForUpdate: 'Node is selected for in-place update',
+  DrainSuccessful: 'Node draining successful',
+  ReadyForUpdate: 'Node is ready for in-place update',
+  UpdateSuccessful: 'Node in-place update successful',
+  UpdateFailed: 'Node in-place update failed',
+} as const;
+export type InPlaceReason = keyof typeof inPlaceMessages;
+
+/** Values of the label `updateResult`. */
+export const updateResults = { successful: 'successful', failed: 'failed' } as const;
+
 /** `status.currentStatus.phase` of a Machine. */
 export const phases = {
   '': 'the object is new and its VM is being created',

@@ -22,10 +22,11 @@ import {
   type MachineDeploymentConditionReason,
   orchestrationTypes,
   priorities,
+  updateResults,
 } from './names.ts';
 import { type LastOperation, machineConfiguration } from './schema/common.ts';
 import type { Machine, MachineSpec } from './schema/machine.ts';
-import type { MachineDeploymentStrategy } from './schema/machine-deployment.ts';
+import type { MachineDeployment, MachineDeploymentStrategy } from './schema/machine-deployment.ts';
 import type { MachineSet } from './schema/machine-set.ts';
 
 /** Fields of the spec of a machine that follow its template. */
@@ -243,6 +244,10 @@ export const ownerDialect: OwnerDialect = {
   },
   toProgressCondition,
   toProgress,
+  inPlaceUpdate: {
+    selectsManually: ({ spec }: MachineDeployment) => spec?.strategy?.inPlaceUpdate?.orchestrationType === 'Manual',
+    handedOver: { [labels.updateResult]: updateResults.successful },
+  },
   autoPreservation,
   preservedCounts: { failed: 'preservedFailedReplicas', automatic: 'autoPreserveFailedMachineCount' },
   toFailedMachines,

@@ -16,6 +16,8 @@ export interface MachineLimits {
   readonly healthSeconds?: number;
   /** From a creation for which the cloud had no room until the next try. Left out: 10 minutes. */
   readonly noRoomSeconds?: number;
+  /** How long an in-place update may take. Only in the defaults, as the next one. */
+  readonly updateSeconds?: number;
   /** How long a machine is preserved. Only in the defaults: the spec of a Machine is read when its preservation begins. */
   readonly preserveSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
@@ -50,6 +52,8 @@ export interface MachineSnapshot {
   readonly forceDrain?: true;
   /** Until when it is preserved, RFC 3339 in whole seconds. */
   readonly preservedUntil?: string;
+  /** When its in-place update is late, RFC 3339; left out where the agent on its Node is not at it. */
+  readonly updateDueBy?: string;
   readonly limits: MachineLimits;
   /** The Node's conditions as the Machine's status holds them. */
   readonly conditions: ConditionStatuses;
@@ -89,7 +93,7 @@ export interface ReplacementRequest {
 export interface MachineObservation {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
-  /** What its preservation needs; left out where that is nothing, or the Node is unknown. */
+  /** What its preservation or in-place update needs; left out where that is nothing, or the Node is unknown. */
   readonly preservation?: PreservationDue;
   /**
    * Version of the source and its Secrets, see SourceSnapshot. Only while a machine may wait for them, so that a
@@ -103,8 +107,11 @@ export interface MachineObservation {
   readonly watchedMs?: number;
 }
 
-/** What the preservation of a machine needs next: something is to be written, or its Node is to be drained. */
-export type PreservationDue = 'write' | 'drain';
+/** What a Node is drained for whose machine stays. */
+export type PreservationDrainPurpose = 'preservation' | 'inPlaceUpdate';
+
+/** What the preservation or the in-place update of a machine needs next: a write, or a drain for the one or the other. */
+export type PreservationDue = 'write' | 'drain' | 'drainForUpdate';
 
 /**
  * What others ask of a Machine, as text to compare. What only its workflow writes is left out: a workflow is not woken by

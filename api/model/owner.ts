@@ -53,6 +53,26 @@ export interface SetView {
   readonly preservations?: number;
   /** Machines that lack settings of the template, see `machinesBehind`; left out where there are none. */
   readonly machinesBehind?: number;
+  /** Machines that are updated in place; left out where there are none. */
+  readonly updates?: UpdateCounts;
+}
+
+/** Active machines of a set that are updated in place. All but the last two are 0 for the set of the current template. */
+export interface UpdateCounts {
+  /** They do not know yet that they are to be updated. */
+  readonly unmarked: number;
+  /** They are available, and it is not their turn yet. */
+  readonly selectable: number;
+  /** It is their turn, or their update has failed, or succeeded. */
+  readonly selected: number;
+  /** Of the selected ones, those that are available. */
+  readonly selectedAvailable: number;
+  /** Of the selected ones, those that may be handed over. */
+  readonly updated: number;
+  /** They are candidates although they have the current template. */
+  readonly unreleased: number;
+  /** They are available and were handed over to this set, and their Nodes do not take pods yet. */
+  readonly returning: number;
 }
 
 /** How the rollout of a deployment goes, as its status says. An API of machines has its own words for it. */
@@ -68,7 +88,7 @@ export type RolloutProgress =
 
 /**
  * How machines of old sets are replaced. RollingUpdate: within maxSurge and maxUnavailable. Recreate: all are deleted
- * before a new one is created. InPlace: they stay, and something else changes them.
+ * before a new one is created. InPlace: an agent on their Nodes updates them, and they are handed over to the new set.
  */
 export type UpdateStrategy = 'RollingUpdate' | 'Recreate' | 'InPlace';
 
@@ -92,6 +112,8 @@ export interface OwnerView {
   readonly replicas: number;
   /** RollingUpdate for a set without a deployment. */
   readonly strategy: UpdateStrategy;
+  /** People select the machines that are updated in place, by a label of the Node; left out otherwise. */
+  readonly selectsManually?: true;
   /** Machines that may exist above replicas; 0 for a set. */
   readonly maxSurge: number;
   /** Available machines that may be missing during a rollout; 0 for a set. */
@@ -170,6 +192,39 @@ export interface OwnerSnapshot {
   readonly preservations?: readonly PreservationChange[];
   /** Left out where the view has no `health`. */
   readonly health?: HealthReading;
+  /** Left out where no set has `updates`. */
+  readonly updates?: InPlaceReading;
+}
+
+/** Machines that are updated in place, at most 100 in each list. */
+export interface InPlaceReading {
+  /** Machines of old sets that do not know yet that they are to be updated. */
+  readonly candidates: readonly UpdatedMachine[];
+  /** Available machines whose turn may come, in the order of deletion. */
+  readonly selectable: readonly UpdatedMachine[];
+  /** Machines whose agent has succeeded. */
+  readonly updated: readonly UpdatedMachine[];
+  /** Machines of the current template that are candidates. */
+  readonly released: readonly UpdatedMachine[];
+}
+
+/** A machine that is updated in place. */
+export interface UpdatedMachine {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Name of its MachineSet. */
+  readonly set: string;
+}
+
+/** What a step does for in-place updates: the machines that become candidates, are selected, handed over, or released. */
+export interface InPlacePlan {
+  readonly mark: readonly UpdatedMachine[];
+  readonly select: readonly UpdatedMachine[];
+  readonly handOver: readonly UpdatedMachine[];
+  readonly release: readonly UpdatedMachine[];
+  /** To which they are handed over. */
+  readonly newSet?: { readonly name: string; readonly uid: string };
 }
 
 /** The unhealthy machines of an owner by name. */
@@ -238,6 +293,8 @@ export interface OwnerPlan {
   readonly replace?: readonly Asking[];
   /** Machines that their sets keep from now on, or no more; left out where there are none. */
   readonly preserve?: readonly PreservationChange[];
+  /** Left out where there is nothing to do for in-place updates. */
+  readonly update?: InPlacePlan;
   /** Machines that get the settings of their template; left out where there are none. */
   readonly settings?: readonly MachineBehind[];
   /** Deleted sets without machines: remove our finalizer. */

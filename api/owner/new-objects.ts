@@ -58,7 +58,8 @@ export function copiedFields({ owner }: OwnerApi, spec: object = {}): object {
  * so a Machine without it has no VM.
  * @param replaces name of the unhealthy machine in whose place it is made
  */
-export function toNewMachine({ owner, kinds, marks }: OwnerApi, set: OwnerSet, name: string, replaces?: string) {
+export function toNewMachine(api: OwnerApi, set: OwnerSet, name: string, replaces?: string) {
+  const { owner, marks } = api;
   const { metadata } = set.spec?.template ?? {};
   const { annotations, spec } = owner.template.toMachine(set);
   const finalizers: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
@@ -70,7 +71,7 @@ export function toNewMachine({ owner, kinds, marks }: OwnerApi, set: OwnerSet, n
       labels: { ...metadata?.labels },
       annotations: { ...annotations, ...place },
       finalizers: finalizers.filter((one) => typeof one === 'string').filter((one) => one !== marks.finalizer),
-      ownerReferences: [ownerReference(kinds.set, set.metadata)],
+      ownerReferences: [setReference(api, set)],
     },
     spec,
   };
@@ -79,4 +80,9 @@ export function toNewMachine({ owner, kinds, marks }: OwnerApi, set: OwnerSet, n
 function ownerReference(resource: Resource<KubeObject>, { name, uid }: ObjectMeta) {
   const { kind } = resource;
   return { apiVersion: apiVersionOf(resource), kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+/** The controller reference of a machine to its set. */
+export function setReference({ kinds }: OwnerApi, { metadata }: OwnerSet) {
+  return ownerReference(kinds.set, metadata);
 }

@@ -3,6 +3,7 @@
  * and the activity that reads picks the machines. Plain code: workflow code imports this file.
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
+import { inPlaceReplicas } from './in-place.ts';
 import { rollingReplicas } from './rolling.ts';
 import { hasOldMachines, isRolloutSuspended } from './set-counts.ts';
 import { suspendedReplicas } from './suspended.ts';
@@ -14,7 +15,8 @@ import { suspendedReplicas } from './suspended.ts';
  */
 export function desiredReplicas(view: OwnerView): Map<string, number> {
   const sets = view.sets.filter((set) => !set.deleting);
-  return isRolloutSuspended(view) ? suspendedReplicas(view, sets) : rollingReplicas(view, sets);
+  if (isRolloutSuspended(view)) return suspendedReplicas(view, sets);
+  return view.strategy === 'InPlace' ? inPlaceReplicas(view, sets) : rollingReplicas(view, sets);
 }
 
 /**

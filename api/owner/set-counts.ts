@@ -15,9 +15,9 @@ export function hasOldMachines({ sets }: OwnerView): boolean {
   return sets.some((set) => (!set.isNew || set.deleting) && set.total > 0);
 }
 
-/** Whether machines of old sets stay: while paused, and where machines are updated in place. */
-export function isRolloutSuspended({ paused, strategy }: OwnerView): boolean {
-  return paused || strategy === 'InPlace';
+/** Whether machines of old sets stay as they are. */
+export function isRolloutSuspended({ paused }: OwnerView): boolean {
+  return paused;
 }
 
 /** Whether the new set may have no machine before all machines of old sets are gone. */

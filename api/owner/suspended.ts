@@ -1,5 +1,5 @@
 /**
- * Replicas of the sets of a deployment that scales and does not roll: it is paused, or its machines are updated in place.
+ * Replicas of the sets of a deployment that is paused: it scales and does not roll.
  * Kubernetes calls this proportional scaling. Pure.
  *
  * Example: an old set of 6 and a new set of 2, all available, maxSurge 0, maxUnavailable 1.

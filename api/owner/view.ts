@@ -1,6 +1,6 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
 import type { OwnerApi } from '../dialect.ts';
-import type { Outdated, OwnerView, SetView } from '../model/owner.ts';
+import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.ts';
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
@@ -25,6 +25,7 @@ import { replicasToAnnounce } from './rolling.ts';
 import { hasOldMachines } from './set-counts.ts';
 import { isBehind, settingsOfSet } from './settings.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
+import { countUpdates } from './updated-machines.ts';
 
 /** A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners. */
 export function toDeploymentView(
@@ -41,13 +42,18 @@ export function toDeploymentView(
   const { progressDeadlineSeconds = 0 } = spec ?? {};
   const bySet = groupByController(machines);
   const machinesOf = ({ metadata: { uid } }: OwnerSet) => bySet.get(uid) ?? [];
+  const strategy = strategyOf(api, deployment);
+  const isInPlace = strategy === 'InPlace';
+  const selectsManually = isInPlace && api.owner.inPlaceUpdate?.selectsManually(deployment) === true;
+  const updatesOf = (set: OwnerSet) => countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace });
   const view: OwnerView = {
     kind: 'MachineDeployment',
     ...traitsOf(api, deployment, isReported(api, deployment, newSet, own, problem)),
     paused: spec?.paused === true,
     ...(problem !== undefined && { problem }),
     replicas: spec?.replicas ?? 0,
-    strategy: strategyOf(api, deployment),
+    strategy,
+    ...(selectsManually && { selectsManually: true as const }),
     ...boundsOf(api, deployment),
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
@@ -58,6 +64,7 @@ export function toDeploymentView(
       ...(set === newSet &&
         spec?.paused !== true &&
         settingsOfSet(api, deployment, set) && { isBehind: true as const }),
+      ...withUpdates(updatesOf(set)),
       isNew: set === newSet,
       closed: api.owner.isClosed(set, deployment),
     })),
@@ -100,6 +107,10 @@ function isReported(
     isRevised &&
     withRevision(api, deployment, newSet) === undefined
   );
+}
+
+function withUpdates(updates: UpdateCounts | undefined): Pick<SetView, 'updates'> {
+  return updates === undefined ? {} : { updates };
 }
 
 function healthIn(api: OwnerApi, machines: readonly KubeObject[]): Pick<OwnerView, 'health'> {

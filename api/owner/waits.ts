@@ -56,6 +56,7 @@ function rolloutWaits(view: OwnerView): string[] {
     if (!view.paused || old === 0) return [];
     return [`${count(old, 'old machine stays', 'old machines stay')} while it is paused`];
   }
+  if (view.strategy === 'InPlace') return updateWaits(view, old);
   if (waitsForOldMachines(view)) return ['new machines are created when all old ones are gone'];
   const available = sumOf(sets, (set) => set.available);
   const least = minAvailable(view, newSet);
@@ -66,6 +67,16 @@ function rolloutWaits(view: OwnerView): string[] {
     ...(isScarce
       ? [`no old machine may be deleted: ${available} are available, and at least ${least} have to be`]
       : []),
+  ];
+}
+
+function updateWaits({ sets, selectsManually }: OwnerView, old: number): string[] {
+  const selected = sumOf(sets, ({ updates }) => updates?.selected ?? 0);
+  const rest = old - selected;
+  const turn = selectsManually ? 'to be selected by people' : 'for their turn';
+  return [
+    ...(selected > 0 ? [`${count(selected, 'machine is', 'machines are')} being updated in place`] : []),
+    ...(rest > 0 ? [`${count(rest, 'old machine waits', 'old machines wait')} ${turn}`] : []),
   ];
 }
 

@@ -152,6 +152,7 @@ function machineLimits(options: Options<(typeof serverFlags | typeof controllers
     noRoomSeconds: options.resourceExhaustedRetry,
     drainSeconds: options.machineDrainTimeout,
     preserveSeconds: options.machinePreserveTimeout,
+    updateSeconds: options.machineInplaceUpdateTimeout,
     maxEvictRetries: options.machineMaxEvictRetries,
     nodeConditions: options.nodeConditions,
   };

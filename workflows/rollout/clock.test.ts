@@ -67,7 +67,7 @@ describe('the clock of a rollout', () => {
   it.each<[string, Partial<OwnerView>]>([
     ['complete', { progress: 'complete', sets: [{ ...set, total: 3, active: 2, available: 2 }] }],
     ['paused', { paused: true }],
-    ['an update in place', { strategy: 'InPlace' }],
+    ['an in-place update of machines that people select', { strategy: 'InPlace', selectsManually: true }],
     ['not valid', { problem: 'spec.selector is missing' }],
     ['being deleted', { deleting: true }],
     ['of a set alone', { kind: 'MachineSet' }],

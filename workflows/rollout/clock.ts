@@ -86,7 +86,9 @@ export function isReportedLate(clock: ProgressClock | undefined, view: OwnerView
   return clock?.isLate === true && view.progressDeadlineSeconds !== undefined;
 }
 
+/** Nobody knows when people select the machines of an in-place update. */
 function isTimed(view: OwnerView): boolean {
+  if (view.selectsManually) return false;
   return !view.deleting && !isRolloutSuspended(view) && ownerNeeds(view).includes('progress');
 }
 

@@ -440,7 +440,6 @@ describe('planOwner', () => {
       ],
     ])('[mcm 78 partly] asks for %s while paused', (_name, change, sets, expected) => {
       expect(sizes({ ...three, paused: true, ...change, sets })).toEqual(expected);
-      expect(sizes({ ...three, strategy: 'InPlace', ...change, sets })).toEqual(expected);
     });
 
     it('[mcm 78 partly] replaces a machine in its own set while paused', () => {

@@ -15,6 +15,7 @@ import type {
   RolloutProgress,
   SetView,
 } from '../../api/model/owner.ts';
+import { hasUpdates, planInPlace } from '../../api/owner/in-place.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { desiredReplicas, excessOf, hasExcess } from '../../api/owner/replicas.ts';
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
@@ -34,7 +35,7 @@ export type NewName = (prefix: string) => string;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, pendingCreations, machinesBehind, preservations, health }: OwnerSnapshot,
+  { view, candidates, pendingCreations, machinesBehind, preservations, updates, health }: OwnerSnapshot,
   newName: NewName,
   isLate = false,
 ): OwnerPlan {
@@ -44,6 +45,7 @@ export function planOwner(
   const desired = desiredReplicas(view);
   const report = reportOf(view, isLate);
   const replace = planReplacements(view, health);
+  const update = planInPlace(view, updates);
   return {
     ...emptyPlan(view, desired),
     addFinalizers: ownerNeeds(view).includes('finalizer'),
@@ -53,6 +55,7 @@ export function planOwner(
     remove: planRemoval(view, candidates, preservations),
     ...(replace.length > 0 && { replace }),
     ...(preservations && preservations.length > 0 && { preserve: preservations }),
+    ...(update && { update }),
     ...(machinesBehind && machinesBehind.length > 0 && { settings: machinesBehind }),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
@@ -82,7 +85,8 @@ export function isEmpty(plan: OwnerPlan): boolean {
   const { releaseSets, release, report } = plan;
   const changes = [scale, create, remove, replace, preserve, settings, releaseSets];
   const isIdle = changes.every(({ length }) => length === 0);
-  return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
+  const isNothing = plan.update === undefined && createSet === undefined && report === undefined;
+  return isIdle && isNothing && !addFinalizers && !release;
 }
 
 /**
@@ -97,7 +101,7 @@ export function isWorthAStep(view: OwnerView, isLate = false): boolean {
     ({ machinesBehind = 0, preservations = 0, deleting }) => machinesBehind + preservations > 0 && !deleting,
   );
   const isAsked = (view.health?.asking ?? 0) > 0;
-  return hasExcess(view) || areBehind || isAsked || ownerNeeds(view).length === 0 || !isEmpty(plan);
+  return hasExcess(view) || areBehind || isAsked || hasUpdates(view) || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
 
 function newSetFor({ template }: OwnerView) {

@@ -1,6 +1,7 @@
-/** Cordons a node and writes on it that its machine is being deleted. */
+/** Cordons a node, and writes on it if its machine is being deleted. */
 import type { Marks } from '../../../api/dialect.ts';
 import { dialectOf } from '../../../api/dialects.ts';
+import type { PreservationDrainPurpose } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import { isOfAnother } from '../../../api/node.ts';
 import { toKubernetesTime } from '../../../api/time.ts';
@@ -19,11 +20,13 @@ export interface Cordon {
   readonly nodeUid?: string;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
   readonly wasUnhealthy?: boolean;
+  /** Only a node that goes gets the condition Terminating. That of a preserved machine is not even cordoned. */
+  readonly purpose: 'deletion' | PreservationDrainPurpose;
 }
 
-/** Cordons the node and writes on it why. Answers the node; undefined when the machine has none. */
+/** Cordons the node and writes on it why, if its machine is being deleted. Answers the node; undefined when the machine has none. */
 export async function cordon(target: KubeClient, request: Cordon, signal: AbortSignal): Promise<Node | undefined> {
-  const { ref, nodeName: name, providerID, nodeUid, wasUnhealthy } = request;
+  const { ref, nodeName: name, providerID, nodeUid, wasUnhealthy, purpose } = request;
   const cordonNode = ({ uid }: { readonly uid: string }) =>
     target.patch(nodes, { name }, mergePatch({ metadata: { uid }, spec: { unschedulable: true } }), { signal });
   try {
@@ -33,6 +36,7 @@ export async function cordon(target: KubeClient, request: Cordon, signal: AbortS
       if (found === undefined || isOfAnother(found, providerID)) return undefined;
       node = await cordonNode(found.metadata);
     }
+    if (purpose !== 'deletion') return node;
     const condition = terminatingCondition(node, wasUnhealthy, dialectOf(ref.dialect).marks);
     if (condition === undefined) return node;
     const { uid } = node.metadata;

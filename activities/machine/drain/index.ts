@@ -28,8 +28,6 @@ export interface DrainDeps {
 }
 
 export interface DrainRequest extends Cordon {
-  /** A node that is drained and stays is neither cordoned nor marked. */
-  readonly purpose: 'deletion' | 'preservation';
   /** From this time on, RFC 3339 on Temporal's clock, pods are deleted with a grace period of 0 instead of evicted. */
   readonly deadline: string;
   /** Delete them so at once. */
@@ -107,12 +105,12 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
     const outcome = isLongUnhealthy(node) ? undefined : await evictAll(deps, request, { node, deadlineMs, call });
     if (outcome !== undefined) return outcome;
     await deletePods(target, nodeName, call.signal);
-    // The VM of a preserved machine goes on, and may still write to its volumes.
+    // The VM of a machine that stays goes on, and may still write to its volumes.
     if (request.purpose === 'deletion') await deleteAttachments(target, nodeName, call.signal);
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
-    if (Date.now() < deadlineMs || request.purpose === 'preservation') throw error;
+    if (Date.now() < deadlineMs || request.purpose !== 'deletion') throw error;
     deps.logger.warn({ node: nodeName, err: error }, 'giving up on the pods of a node');
   }
   return { kind: 'drained' };
@@ -120,7 +118,7 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
 
 /** The node, cordoned if its machine is being deleted; undefined when the machine has none. */
 async function prepare(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
-  if (request.purpose === 'deletion') return cordon(target, request, signal);
+  if (request.purpose !== 'preservation') return cordon(target, request, signal);
   const node = await target.find(nodes, { name: request.nodeName }, { signal });
   return node === undefined || isOfAnother(node, request.providerID) ? undefined : node;
 }

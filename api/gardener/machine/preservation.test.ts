@@ -77,9 +77,9 @@ function apply(machine: Machine, node: FakeNode | undefined, plan: PreservationP
   merge(machine.status!.currentStatus as Record<string, string>, status);
   if (node === undefined) return;
   merge(node.metadata.annotations, plan.node?.metadata?.annotations);
-  if (plan.node?.spec) node.spec.taints = [...plan.node.spec.taints];
+  if (plan.node?.spec?.taints) node.spec.taints = [...plan.node.spec.taints];
   const { condition } = plan;
-  if (condition === undefined) return;
+  if (condition === undefined || !('status' in condition)) return;
   node.status.conditions = [...node.status.conditions.filter(({ type }) => type !== condition.type), condition];
 }
 

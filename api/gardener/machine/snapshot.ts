@@ -34,6 +34,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
     ...(metadata.labels?.[labels.forceDrain] === 'True' && { forceDrain: true as const }),
     ...(status?.currentStatus?.preserveExpiryTime && { preservedUntil: status.currentStatus.preserveExpiryTime }),
+    ...updateDueBy(machine, defaults),
     limits: {
       creationSeconds: secondsOr(defaults.creationSeconds, spec?.creationTimeout),
       drainSeconds: secondsOr(defaults.drainSeconds, spec?.drainTimeout),
@@ -50,6 +51,25 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...problemOf(machine),
     onNodeDeleted: 'deleteMachine',
   };
+}
+
+function updateDueBy(machine: Machine, { updateSeconds }: MachineLimits): Pick<MachineSnapshot, 'updateDueBy'> {
+  const dueMs =
+    machine.status?.currentStatus?.phase === 'InPlaceUpdating' ? updateDeadlineMs(machine, updateSeconds) : NaN;
+  return Number.isNaN(dueMs) ? {} : { updateDueBy: new Date(dueMs).toISOString() };
+}
+
+const mcmUpdateSeconds = 20 * 60;
+
+/** How long the agent on the Node may take for an in-place update, s. */
+export function updateTimeoutSeconds({ spec }: Machine, defaultSeconds = mcmUpdateSeconds): number {
+  return secondsOr(defaultSeconds, spec?.inPlaceUpdateTimeout ?? undefined);
+}
+
+/** Until when it may, ms since the epoch; NaN where the status does not say since when. */
+export function updateDeadlineMs(machine: Machine, defaultSeconds?: number): number {
+  const sinceMs = Date.parse(machine.status?.currentStatus?.lastUpdateTime ?? '');
+  return sinceMs + updateTimeoutSeconds(machine, defaultSeconds) * 1_000;
 }
 
 /** How far a Machine is by its phase. */

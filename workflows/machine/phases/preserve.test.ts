@@ -42,7 +42,7 @@ describe('a preserved machine that has failed', () => {
   it('is drained without a cordon, and then says so', async () => {
     await observe();
     await eventually(async () => (await described()).doing === 'waiting to be replaced');
-    expect(cluster.preserved).toEqual([undefined, { isDrained: true }]);
+    expect(cluster.preserved).toEqual([undefined, { purpose: 'preservation', isDrained: true }]);
     expect(cluster.drainRequest).toMatchObject({
       purpose: 'preservation',
       deadline: new Date(7_200_000).toISOString(),
@@ -75,7 +75,7 @@ describe('a preserved machine that has failed', () => {
     await observe();
     await eventually(async () => (await described()).doing === doing);
     expect(cluster.drains).toBe(1);
-    expect(cluster.preserved).not.toContainEqual({ isDrained: true });
+    expect(cluster.preserved).not.toContainEqual({ purpose: 'preservation', isDrained: true });
   });
 
   it('waits for a budget without an activity, and says for which', async () => {
@@ -95,7 +95,10 @@ describe('a preserved machine that has failed', () => {
     await observe();
     await eventually(() => cluster.preserved.some((drain) => drain?.isDrained));
     const message = 'PermissionDenied: the cloud says PermissionDenied';
-    expect(cluster.preserved.filter(Boolean)).toEqual([{ isDrained: false, message }, { isDrained: true }]);
+    expect(cluster.preserved.filter(Boolean)).toEqual([
+      { purpose: 'preservation', isDrained: false, message },
+      { purpose: 'preservation', isDrained: true },
+    ]);
   });
 
   it('is drained by force when its label says so', async () => {

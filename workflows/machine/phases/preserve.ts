@@ -1,6 +1,7 @@
-/** Phase preserve: what people or the Machine's owner want to be kept is kept, and drained if it has failed. */
-import type { PreservationDrain } from '../../../activities/machine/preservation.ts';
+/** Phase preserve: what people or the Machine's owner want to be kept, or updated in place, is so, and drained before. */
+import type { PreservationDrain, PreservedMachine } from '../../../activities/machine/preservation.ts';
 import { stageByNode } from '../../../api/attention.ts';
+import type { PreservationDrainPurpose } from '../../../api/model/machine.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
@@ -11,67 +12,81 @@ import { type MachineState, now, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 
-const doing = 'draining the node of a preserved machine';
+/** What people read while the Node is drained. */
+const drainings = {
+  preservation: 'draining the node of a preserved machine',
+  inPlaceUpdate: 'draining the node for its in-place update',
+} as const;
+
 /** Pause before a drain that has failed is tried again. */
 const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
 
 /**
- * Writes what the preservation needs, and drains the Node of a Machine that has failed, without a cordon. Safe to repeat:
- * everything is read before it is written, and an empty Node is drained at once.
+ * Writes what the preservation or the in-place update needs, and drains the Node for it: that of a preserved Machine which
+ * has failed, without a cordon, and that of one whose turn it is to be updated. Safe to repeat: everything is read before it
+ * is written, and an empty Node is drained at once.
  */
 export async function preserve(state: MachineState): Promise<PhaseOutcome> {
-  const { preservedUntil } = state.machine;
-  const isExpired = preservedUntil !== undefined && Date.now() >= Date.parse(preservedUntil);
-  if (state.preservation === undefined && !isExpired) return done;
-  await writeMarks(state);
-  const { node } = state;
+  const { preservedUntil, updateDueBy } = state.machine;
+  const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
+  if (state.preservation === undefined && !isOver) return done;
+  const { drainSince } = await writeMarks(state);
+  const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);
-  if (state.preservation !== 'drain' || nodeName === undefined || node.state !== 'present' || !hasFailed(state)) {
+  if (purpose === undefined || nodeName === undefined || state.node.state !== 'present') {
     forgetDrain(state); // of one that is not wanted any more
     return done;
   }
-  return drainNodeOf(state, nodeName);
+  return drainFor(state, purpose, nodeName, drainSince ?? state.machine.stageSince);
+}
+
+/** What the Node is to be drained for; undefined: it is not. */
+function drainDue(state: MachineState): PreservationDrainPurpose | undefined {
+  const { machine, node, preservation } = state;
+  if (preservation === 'drainForUpdate') return 'inPlaceUpdate';
+  const hasFailed = machine.stage === 'failed' && stageByNode(machine, node) === 'failed';
+  return preservation === 'drain' && hasFailed ? 'preservation' : undefined;
 }
 
 /** @param drain how one has just ended */
-async function writeMarks(state: MachineState, drain?: PreservationDrain): Promise<void> {
+async function writeMarks(state: MachineState, drain?: PreservationDrain): Promise<PreservedMachine> {
   delete state.preservation; // what a watcher says from here on may be news to the step
   const at = now();
-  const marking = 'marking the machine and its node as preserved or not';
-  const seen = await untilAnswered(state, marking, () => kubernetesSteps.preserve(state.ref, at, drain));
+  const doing = 'writing what the machine and its node should say of each other';
+  const seen = await untilAnswered(state, doing, () => kubernetesSteps.preserve(state.ref, at, drain));
   putNode(state, seen.node);
   // What is still to be written could not be written: watchers say so again.
-  if (seen.preservation === 'drain') state.preservation ??= 'drain';
+  if (seen.preservation !== undefined && seen.preservation !== 'write') state.preservation ??= seen.preservation;
   setMachine(state, seen.machine);
+  return seen;
 }
 
-async function drainNodeOf(state: MachineState, nodeName: string): Promise<PhaseOutcome> {
-  const { limits, forceDrain: force = false, stageSince } = state.machine;
-  const failedMs = stageSince === undefined ? Date.now() : Date.parse(stageSince);
+async function drainFor(
+  state: MachineState,
+  purpose: PreservationDrainPurpose,
+  nodeName: string,
+  since: string | undefined,
+): Promise<PhaseOutcome> {
+  const { limits, forceDrain: force = false } = state.machine;
+  const sinceMs = since === undefined ? Date.now() : Date.parse(since);
   const isForced = () => state.machine.forceDrain === true && !force;
+  const doing = drainings[purpose];
   try {
     const outcome = await drainNode(state, {
-      purpose: 'preservation',
-      doing,
-      nodeName,
-      deadlineMs: failedMs + limits.drainSeconds * 1_000,
-      force,
-      isOver: () => state.preservation === 'write' || isForced() || !hasFailed(state),
+      ...{ purpose, doing, nodeName, force },
+      deadlineMs: sinceMs + limits.drainSeconds * 1_000,
+      isOver: () => isForced() || drainDue(state) !== purpose,
     });
     if (outcome.kind !== 'done') return outcome;
     forgetDrain(state);
-    await writeMarks(state, { isDrained: true });
-    return state.preservation === 'drain' ? waitFor(retryMs) : again; // somebody has removed what was written
+    const { preservation: left } = await writeMarks(state, { purpose, isDrained: true });
+    return left === 'write' || drainDue(state) === purpose ? waitFor(retryMs) : again; // somebody has removed what was written
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = toFailure(error);
-    await writeMarks(state, { isDrained: false, message: `${failure.code}: ${failure.message}` });
+    await writeMarks(state, { purpose, isDrained: false, message: `${failure.code}: ${failure.message}` });
     const until = timeIn(retryMs);
     showWait(state, { doing, waitingFor: 'the next try', until, blockedOn: 'Drain', error: failure });
     return waitFor(retryMs);
   }
-}
-
-function hasFailed({ machine, node }: MachineState): boolean {
-  return machine.stage === 'failed' && stageByNode(machine, node) === 'failed';
 }

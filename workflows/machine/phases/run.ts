@@ -49,6 +49,7 @@ async function markInterruption(state: MachineState): Promise<void> {
 
 function activityOf(state: MachineState, stage: MachineStage): Activity {
   if (stage === 'unhealthy') return watching(state);
+  if (stage === 'updating') return updating(state);
   if (stage !== 'failed') return { doing: 'running' };
   const { preservedUntil: until } = state.machine;
   if (until !== undefined) return { doing: 'keeping the failed machine', waitingFor: 'its preservation to end', until };
@@ -56,10 +57,16 @@ function activityOf(state: MachineState, stage: MachineStage): Activity {
   return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
 }
 
-/** The same wait, which also ends with the preservation, and when a run with a short history is to start. */
+function updating({ machine: { phase, updateDueBy: until } }: MachineState): Activity {
+  if (until === undefined) return { doing: `its in-place update: ${phase}` };
+  return { doing: 'its in-place update', waitingFor: 'the agent on its node to say how it went', until };
+}
+
+/** The same wait, which also ends with the preservation or when the in-place update is late, and when a run with a short history is to start. */
 function orEarlier({ shortRunAtMs, machine }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
-  const expiryMs = Date.parse(machine.preservedUntil ?? '');
-  const ends = [shortRunAtMs, ...(expiryMs > Date.now() ? [expiryMs] : [])].filter((each) => each !== undefined);
+  const { preservedUntil = '', updateDueBy = '' } = machine;
+  const dueMs = [preservedUntil, updateDueBy].map((time) => Date.parse(time)).filter((ms) => ms > Date.now());
+  const ends = [shortRunAtMs, ...dueMs].filter((each) => each !== undefined);
   if (outcome.kind !== 'wait' || ends.length === 0) return outcome;
   return waitFor(Math.min(outcome.timeoutMs ?? Number.POSITIVE_INFINITY, ...ends.map((each) => each - Date.now())));
 }

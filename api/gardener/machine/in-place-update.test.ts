@@ -1,0 +1,201 @@
+import { describe, expect, it } from '@jest/globals';
+import { inPlaceOrders, names } from '../../names.ts';
+import { annotations, labels, taints, updateResults } from '../names.ts';
+import type { Machine } from '../schema/machine.ts';
+import { planInPlaceUpdate } from './in-place-update.ts';
+
+const start = Date.parse('2030-01-01T00:00:00Z');
+const ready = { type: 'Ready', status: 'True' };
+
+/** A Machine and its Node in the middle of an update, with what is to be written to each of them. */
+function plan(given: {
+  readonly order?: string;
+  readonly label?: string;
+  readonly phase?: string;
+  readonly node?: readonly string[];
+  readonly result?: string;
+  readonly reason?: string;
+  readonly taints?: readonly { readonly key: string; readonly effect: string }[];
+  readonly isDrained?: boolean;
+  readonly nowMs?: number;
+}) {
+  const { order, label, phase = 'Running', node = [], result, reason, isDrained, nowMs = start } = given;
+  const condition = reason === undefined ? [] : [{ type: 'InPlaceUpdate', status: 'True', reason }];
+  const machine: Machine = {
+    metadata: {
+      ...{ name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: '2029-01-01T00:00:00Z' },
+      ...(order !== undefined && { annotations: { [names.inPlaceUpdate]: order } }),
+      ...(label !== undefined && { labels: { [labels.updateResult]: label } }),
+    },
+    spec: { inPlaceUpdateTimeout: '1m' },
+    status: { currentStatus: { phase, lastUpdateTime: '2030-01-01T00:00:00Z' }, conditions: [ready, ...condition] },
+  };
+  const onNode = [
+    ...node.map((key) => [key, 'true']),
+    ...(result === undefined ? [] : [[labels.updateResult, result]]),
+  ];
+  const planned = planInPlaceUpdate(
+    machine,
+    {
+      metadata: { labels: Object.fromEntries(onNode), annotations: { [annotations.updateFailedReason]: 'no space' } },
+      spec: { taints: given.taints ?? [] },
+      status: { conditions: [ready, ...condition] },
+    },
+    { nowMs, ...(isDrained !== undefined && { isDrained }) },
+  );
+  const { condition: next, status, ...rest } = planned ?? { isEnd: false };
+  const written = status?.status as { currentStatus?: { phase?: string } } | undefined;
+  return {
+    ...rest,
+    ...(next && 'reason' in next && { reason: next.reason }),
+    ...(next && '$patch' in next && { reason: null }),
+    ...(written?.currentStatus && { phase: written.currentStatus.phase }),
+  };
+}
+
+const { candidateForUpdate, selectedForUpdate, updateResult } = labels;
+const both = [candidateForUpdate, selectedForUpdate];
+const { candidate, selected, updated, released } = inPlaceOrders;
+const nothing = { isEnd: false };
+
+describe('an in-place update', () => {
+  it.each<[string, Parameters<typeof plan>[0], object]>([
+    ['nothing of a Machine without one', {}, nothing],
+    [
+      'the label of a candidate',
+      { order: candidate },
+      { node: { metadata: { labels: { [candidateForUpdate]: 'true' } } } },
+    ],
+    ['that a Node is a candidate', { order: candidate, node: [candidateForUpdate] }, { reason: 'CandidateForUpdate' }],
+    [
+      'the label of one whose turn it is',
+      { order: selected, node: [candidateForUpdate], reason: 'CandidateForUpdate' },
+      { node: { metadata: { labels: { [selectedForUpdate]: 'true' } } } },
+    ],
+    [
+      'what a person has selected, for the owner and on the Node',
+      { order: candidate, node: both, reason: 'CandidateForUpdate' },
+      { reason: 'SelectedForUpdate', machine: { metadata: { annotations: { [names.inPlaceUpdate]: selected } } } },
+    ],
+    ['nothing before the drain', { order: selected, node: both, reason: 'SelectedForUpdate' }, { mustDrain: true }],
+    [
+      'nothing after a drain that has failed',
+      { order: selected, node: both, reason: 'SelectedForUpdate', isDrained: false },
+      { mustDrain: true },
+    ],
+    [
+      'phase and condition after the drain',
+      { order: selected, node: both, reason: 'SelectedForUpdate', isDrained: true },
+      { phase: 'InPlaceUpdating', reason: 'DrainSuccessful', event: expect.anything() },
+    ],
+    [
+      'that the agent may begin',
+      { order: selected, node: both, reason: 'DrainSuccessful', phase: 'InPlaceUpdating' },
+      { reason: 'ReadyForUpdate' },
+    ],
+    [
+      'nothing while the agent is at it',
+      { order: selected, node: both, reason: 'ReadyForUpdate', phase: 'InPlaceUpdating', nowMs: start + 59_999 },
+      nothing,
+    ],
+    [
+      'that it takes too long',
+      { order: selected, node: both, reason: 'ReadyForUpdate', phase: 'InPlaceUpdating', nowMs: start + 60_000 },
+      { phase: 'InPlaceUpdateFailed' },
+    ],
+    [
+      'that it has failed',
+      {
+        ...{ order: selected, node: both, reason: 'ReadyForUpdate', phase: 'InPlaceUpdating' },
+        result: updateResults.failed,
+      },
+      { phase: 'InPlaceUpdateFailed', reason: 'UpdateFailed' },
+    ],
+    [
+      'nothing more of a failure',
+      {
+        ...{ order: selected, node: both, reason: 'UpdateFailed', phase: 'InPlaceUpdateFailed' },
+        result: updateResults.failed,
+      },
+      nothing,
+    ],
+    [
+      'a success after a failure',
+      {
+        ...{ order: selected, node: both, reason: 'UpdateFailed', phase: 'InPlaceUpdateFailed' },
+        result: updateResults.successful,
+      },
+      { phase: 'InPlaceUpdateSuccessful', reason: 'UpdateSuccessful' },
+    ],
+    [
+      'for the owner that it has succeeded, and that it runs',
+      {
+        ...{ order: selected, node: both, reason: 'UpdateSuccessful', phase: 'InPlaceUpdateSuccessful' },
+        result: updateResults.successful,
+      },
+      { phase: 'Running', machine: { metadata: { annotations: { [names.inPlaceUpdate]: updated } } } },
+    ],
+    [
+      'nothing until it is handed over',
+      { order: updated, node: both, reason: 'UpdateSuccessful', result: updateResults.successful },
+      nothing,
+    ],
+    [
+      'the Node as before once it is handed over, but for its critical components',
+      {
+        ...{ label: updateResults.successful, node: both, reason: 'UpdateSuccessful' },
+        ...{
+          result: updateResults.successful,
+          taints: [taints.preferNoSchedule, { key: 'mine', effect: 'NoExecute' }],
+        },
+      },
+      {
+        isEnd: true,
+        node: {
+          metadata: {
+            labels: { [candidateForUpdate]: null, [selectedForUpdate]: null, [updateResult]: null },
+            annotations: { [annotations.updateFailedReason]: null },
+          },
+          spec: {
+            unschedulable: null,
+            taints: [{ key: 'mine', effect: 'NoExecute' }, taints.criticalComponentsNotReady],
+          },
+        },
+      },
+    ],
+    [
+      'nothing until these are ready',
+      { label: updateResults.successful, reason: 'UpdateSuccessful', taints: [taints.criticalComponentsNotReady] },
+      nothing,
+    ],
+    [
+      'the last marks on the Machine then',
+      { label: updateResults.successful, reason: 'UpdateSuccessful' },
+      {
+        isEnd: true,
+        machine: { metadata: { labels: { [updateResult]: null }, annotations: { [names.inPlaceUpdate]: null } } },
+      },
+    ],
+    [
+      'the Node of one that was released as before',
+      { order: released, node: [candidateForUpdate], reason: 'CandidateForUpdate' },
+      { isEnd: true, node: expect.objectContaining({ spec: { unschedulable: null } }) },
+    ],
+    [
+      'no condition of one that was released',
+      { order: released, reason: 'CandidateForUpdate' },
+      { isEnd: true, reason: null },
+    ],
+    [
+      'that a Node of an earlier update is a candidate again',
+      { order: candidate, node: [candidateForUpdate], reason: 'UpdateSuccessful' },
+      { reason: 'CandidateForUpdate' },
+    ],
+    ['nothing of a Machine that goes', { order: candidate, phase: 'Terminating' }, nothing],
+  ])('writes %s', (_, given, expected) => {
+    const { event, ...written } = plan(given) as Record<string, unknown>;
+    const { event: _expected, ...rest } = expected as Record<string, unknown>;
+    expect(written).toEqual({ ...nothing, ...rest });
+    expect(event === undefined).toBe(!('phase' in written));
+  });
+});

@@ -1,0 +1,218 @@
+/**
+ * In-place update of a Machine, as MCM does it: its VM stays, and an agent on its Node updates that. Labels of the Node say
+ * whose turn it is and how it ended. The condition InPlaceUpdate of the Node says how far it is: the agent begins with
+ * ReadyForUpdate, when the Node is drained.
+ */
+import type { PreservationMoment, PreservationPlan, PreservedNode } from '../../dialect.ts';
+import { inPlaceOrders, names } from '../../names.ts';
+import { toKubernetesTime } from '../../time.ts';
+import {
+  annotations,
+  type InPlaceReason,
+  inPlaceMessages,
+  labels,
+  type MachinePhase,
+  type nodeConditionTypes,
+  type OperationState,
+  type OperationType,
+  taints,
+  updateResults,
+} from '../names.ts';
+import type { Machine } from '../schema/machine.ts';
+import { updateDeadlineMs, updateTimeoutSeconds } from './snapshot.ts';
+
+const conditionType: keyof typeof nodeConditionTypes = 'InPlaceUpdate';
+
+/** What a Machine and its Node say of the update. */
+interface Update {
+  readonly machine: Machine;
+  readonly node: PreservedNode;
+  readonly moment: PreservationMoment;
+  /** The annotation of the Machine by which its owner takes part, one of `inPlaceOrders`. */
+  readonly order: string | undefined;
+  readonly isCandidate: boolean;
+  readonly isSelected: boolean;
+  /** What the agent has said, one of `updateResults`. */
+  readonly result: string | undefined;
+  /** Of the condition, where the Node has it. */
+  readonly reason: string | undefined;
+  readonly phase: string;
+}
+
+/**
+ * Plans the next writes. The condition goes one step at a time, as Gardener's controllers watch the steps. A Machine that
+ * was handed over to another set, or released, gets its Node back as it was.
+ */
+export function planInPlaceUpdate(
+  machine: Machine,
+  node: PreservedNode | undefined,
+  moment: PreservationMoment,
+): PreservationPlan | undefined {
+  const { metadata, status } = machine;
+  const phase = status?.currentStatus?.phase ?? '';
+  const isLeaving = metadata.deletionTimestamp !== undefined || phase === 'Terminating';
+  if (node === undefined || isLeaving || node.metadata.deletionTimestamp !== undefined) return undefined;
+  const onNode = node.metadata.labels ?? {};
+  const update = {
+    ...{ machine, node, moment, phase },
+    order: metadata.annotations?.[names.inPlaceUpdate],
+    isCandidate: onNode[labels.candidateForUpdate] !== undefined,
+    isSelected: onNode[labels.selectedForUpdate] !== undefined,
+    result: onNode[labels.updateResult],
+    reason: conditionOf(node)?.reason,
+  };
+  const isHandedOver = metadata.labels?.[labels.updateResult] !== undefined;
+  return isHandedOver || update.order === inPlaceOrders.released ? planEnd(update, isHandedOver) : planNext(update);
+}
+
+function planNext(update: Update): PreservationPlan | undefined {
+  const { machine, node, moment, reason } = update;
+  const wanted = wantedLabels(update);
+  const order = reachedOrder(update);
+  const condition = nextCondition(update);
+  const next = nextPhase(update);
+  const isMirrored = machine.status?.conditions?.find(({ type }) => type === conditionType)?.reason === reason;
+  const mustDrain = reason === 'SelectedForUpdate' && moment.isDrained !== true;
+  const since = conditionOf(node)?.lastTransitionTime;
+  const plan = {
+    ...(order !== undefined && { machine: { metadata: { annotations: { [names.inPlaceUpdate]: order } } } }),
+    ...((next || !isMirrored) && {
+      status: { status: { ...next?.status, ...(!isMirrored && { conditions: node.status?.conditions ?? [] }) } },
+    }),
+    ...(next?.event && { event: next.event }),
+    ...(Object.keys(wanted).length > 0 && { node: { metadata: { labels: wanted } } }),
+    ...(condition && { condition: toCondition(condition, moment) }),
+    ...(mustDrain && { mustDrain: true as const, ...(since !== undefined && { drainSince: since }) }),
+  };
+  return Object.keys(plan).length === 0 ? undefined : { isEnd: false, ...plan };
+}
+
+/** Labels that the owner asks for. */
+function wantedLabels({ order, isCandidate, isSelected }: Update): Readonly<Record<string, string>> {
+  const isAsked = order === inPlaceOrders.candidate || order === inPlaceOrders.selected;
+  return {
+    ...(isAsked && !isCandidate && { [labels.candidateForUpdate]: 'true' }),
+    ...(order === inPlaceOrders.selected && !isSelected && { [labels.selectedForUpdate]: 'true' }),
+  };
+}
+
+/** What the owner, which reads no Nodes, has to know by now: somebody has selected the Node, or the agent has succeeded. */
+function reachedOrder({ order, isCandidate, isSelected, result, reason }: Update): string | undefined {
+  if (order === undefined || !isCandidate) return undefined;
+  const isUpdated = result === updateResults.successful && reason === 'UpdateSuccessful';
+  const reached = isUpdated ? inPlaceOrders.updated : isSelected ? inPlaceOrders.selected : order;
+  return reached === order ? undefined : reached;
+}
+
+interface ConditionChange {
+  readonly reason: InPlaceReason;
+  readonly message: string;
+}
+
+function nextCondition(update: Update): ConditionChange | undefined {
+  const { node, moment, isCandidate, isSelected, result, reason } = update;
+  const to = (next: InPlaceReason, message: string = inPlaceMessages[next]) =>
+    next === reason ? undefined : { reason: next, message };
+  if (!isCandidate) return undefined;
+  if (reason === undefined || (reason === 'UpdateSuccessful' && result === undefined)) return to('CandidateForUpdate');
+  if (reason === 'CandidateForUpdate' && isSelected) return to('SelectedForUpdate');
+  if (reason === 'SelectedForUpdate') return moment.isDrained ? to('DrainSuccessful') : undefined;
+  if (reason === 'DrainSuccessful') return to('ReadyForUpdate');
+  if (result === updateResults.successful) return to('UpdateSuccessful');
+  if (result !== updateResults.failed) return undefined;
+  return to('UpdateFailed', `${inPlaceMessages.UpdateFailed}: ${failureOf(node)}`);
+}
+
+interface PhaseChange {
+  readonly status: object;
+  readonly event?: PreservationPlan['event'];
+}
+
+function nextPhase(update: Update): PhaseChange | undefined {
+  const { machine, node, moment, result, reason, phase } = update;
+  const { name } = machine.metadata;
+  const isUnderWay = phase === 'InPlaceUpdating';
+  if (reason === 'SelectedForUpdate' && moment.isDrained && !isUnderWay) {
+    const text = `Machine ${name} is undergoing an in-place update`;
+    return to(moment, 'InPlaceUpdating', 'InPlaceUpdate', 'Processing', text);
+  }
+  if (result === updateResults.successful && (isUnderWay || phase === 'InPlaceUpdateFailed')) {
+    const text = `Machine ${name} successfully updated dependencies`;
+    return to(moment, 'InPlaceUpdateSuccessful', 'InPlaceUpdate', 'Successful', text);
+  }
+  if (result === updateResults.failed && isUnderWay) {
+    const text = `Machine ${name} failed to update dependencies: ${failureOf(node)}`;
+    return to(moment, 'InPlaceUpdateFailed', 'InPlaceUpdate', 'Failed', text);
+  }
+  if (isUnderWay && moment.nowMs >= updateDeadlineMs(machine, moment.updateSeconds)) {
+    const text = `Machine ${name} failed to in-place update in ${updateTimeoutSeconds(machine, moment.updateSeconds)} s`;
+    return to(moment, 'InPlaceUpdateFailed', 'InPlaceUpdate', 'Failed', text);
+  }
+  const isReady = node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+  if (phase !== 'InPlaceUpdateSuccessful' || !isReady) return undefined;
+  return to(moment, 'Running', 'HealthCheck', 'Successful', `Machine ${name} successfully re-joined the cluster`);
+}
+
+function to(
+  { nowMs }: PreservationMoment,
+  phase: MachinePhase,
+  type: OperationType,
+  state: OperationState,
+  description: string,
+): PhaseChange {
+  const lastUpdateTime = toKubernetesTime(new Date(nowMs));
+  const reason = phase === 'Running' ? 'NodeHealthy' : (phase as 'InPlaceUpdating');
+  return {
+    status: {
+      currentStatus: { phase, timeoutActive: phase === 'InPlaceUpdating', lastUpdateTime },
+      lastOperation: { type, state, description, lastUpdateTime, errorCode: null },
+    },
+    event: { reason, note: description },
+  };
+}
+
+/**
+ * The Node without what the update has put on it. After an update its critical components have to be ready again before pods
+ * may come; until then the Machine keeps its marks, by which its owner knows that this one is not back yet.
+ */
+function planEnd(update: Update, isUpdated: boolean): PreservationPlan | undefined {
+  const { node, reason } = update;
+  const { labels: onNode = {}, annotations: noted = {} } = node.metadata;
+  const ofUpdate = [labels.candidateForUpdate, labels.selectedForUpdate, labels.updateResult];
+  const left = ofUpdate.filter((key) => onNode[key] !== undefined);
+  const hasFailure = noted[annotations.updateFailedReason] !== undefined;
+  if (left.length > 0) {
+    const metadata = {
+      labels: Object.fromEntries(left.map((key) => [key, null])),
+      ...(hasFailure && { annotations: { [annotations.updateFailedReason]: null } }),
+    };
+    return {
+      isEnd: true,
+      node: { metadata, spec: { unschedulable: null, ...(isUpdated && { taints: taintsAfter(node) }) } },
+    };
+  }
+  if (!isUpdated && (reason === 'CandidateForUpdate' || reason === 'SelectedForUpdate'))
+    return { isEnd: true, condition: { type: conditionType, $patch: 'delete' } };
+  if (node.spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key)) return undefined;
+  const marks = { labels: { [labels.updateResult]: null }, annotations: { [names.inPlaceUpdate]: null } };
+  return { isEnd: true, machine: { metadata: marks } };
+}
+
+function taintsAfter({ spec }: PreservedNode) {
+  const keys: readonly string[] = [taints.preferNoSchedule.key, taints.criticalComponentsNotReady.key];
+  const others = (spec?.taints ?? []).filter(({ key }) => !keys.includes(key));
+  return [...others, taints.criticalComponentsNotReady];
+}
+
+function toCondition(change: ConditionChange, { nowMs }: PreservationMoment) {
+  const time = toKubernetesTime(new Date(nowMs));
+  return { type: conditionType, status: 'True', ...change, lastHeartbeatTime: time, lastTransitionTime: time };
+}
+
+function conditionOf({ status }: PreservedNode) {
+  return status?.conditions?.find(({ type }) => type === conditionType);
+}
+
+function failureOf({ metadata }: PreservedNode): string {
+  return metadata.annotations?.[annotations.updateFailedReason] ?? 'the agent gives no reason';
+}

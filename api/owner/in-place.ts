@@ -1,0 +1,87 @@
+/**
+ * Machines of a deployment that are updated in place: how many each set has, whose turn it is, and who is handed over to the
+ * set of the current template. Pure. Plain code: workflow code imports this file.
+ *
+ * Example: 3 replicas, maxSurge 0, maxUnavailable 1, Auto. Every line is what one step sees and does; `x/y`: the set has x
+ * machines, and y of them are available.
+ *
+ * | old set | new set | does | because |
+ * |---|---|---|---|
+ * | 3/3 | 0/0 | selects one | 3 are available, 2 have to be |
+ * | 3/2, one is selected and drained | 0/0 | nothing | 2 have to stay available |
+ * | 3/2, its agent has succeeded | 0/0 | hands it over | its VM stays, and it belongs to the new set |
+ * | 2/2 | 1/1 | selects another one | 3 are available again |
+ */
+import type { InPlacePlan, InPlaceReading, OwnerView, SetView } from '../model/owner.ts';
+import { countKept, creationHeadroom, hasOldMachines, minAvailable, newSetOf, sumOf } from './set-counts.ts';
+
+/**
+ * Old sets never grow: what is missing comes as a machine of the new set. They lose what the new set has too much of
+ * altogether, as far as enough stay available, and all when the new set has its replicas.
+ * @param sets those of the view that are not being deleted
+ */
+export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
+  const newSet = sets.find((set) => set.isNew);
+  const oldSets = sets.filter((set) => set !== newSet);
+  const kept = newSet === undefined ? 0 : countKept(newSet);
+  const room = Math.max(0, creationHeadroom(view));
+  const desired = new Map(oldSets.map((set) => [set.name, countKept(set)]));
+  const most = kept >= view.replicas ? 0 : Math.max(0, view.replicas + view.maxSurge - kept);
+  let rest = Math.max(0, sumOf(oldSets, countKept) - most);
+  let spare = Math.max(0, countWorking(sets) - minAvailable(view, newSet));
+  for (const set of oldSets) {
+    const unavailable = countKept(set) - set.available;
+    const taken = Math.min(rest, countKept(set), unavailable + spare);
+    desired.set(set.name, countKept(set) - taken);
+    rest -= taken;
+    spare -= Math.max(0, taken - unavailable);
+  }
+  const grown = hasOldMachines(view) ? Math.min(view.replicas, kept + room) : view.replicas;
+  return desired.set(newSet?.name ?? '', grown);
+}
+
+/**
+ * How many more machines may be updated at once. Those whose turn it is count as unavailable from the moment on that they
+ * are selected until their Nodes take pods again, and also when their update has failed: whoever repairs them decides how it goes on.
+ */
+export function selectionRoom(view: OwnerView): number {
+  const { sets, replicas, selectsManually, paused, strategy } = view;
+  const newSet = newSetOf(view);
+  if (strategy !== 'InPlace' || selectsManually || paused || newSet === undefined) return 0;
+  const selected = sumOf(sets, ({ updates }) => updates?.selected ?? 0);
+  const missing = replicas - countKept(newSet) - selected;
+  return Math.max(0, Math.min(countWorking(sets) - minAvailable(view, newSet), missing));
+}
+
+/** Available machines, without those that are about to be drained and those whose Nodes do not take pods again yet. */
+function countWorking(sets: readonly SetView[]): number {
+  return sumOf(sets, ({ available, updates: { selectedAvailable = 0, returning = 0 } = {} }) => {
+    return available - selectedAvailable - returning;
+  });
+}
+
+/** What a step does for in-place updates; undefined: nothing. */
+export function planInPlace(view: OwnerView, reading: InPlaceReading | undefined): InPlacePlan | undefined {
+  if (reading === undefined || view.paused) return undefined;
+  const { candidates, selectable, updated, released } = reading;
+  const newSet = newSetOf(view);
+  const plan = {
+    mark: candidates,
+    select: selectable.slice(0, selectionRoom(view)),
+    handOver: newSet?.hasOurFinalizer === true ? updated : [],
+    release: released,
+  };
+  const isIdle = Object.values(plan).every(({ length }) => length === 0);
+  return isIdle ? undefined : { ...plan, ...(newSet && { newSet: { name: newSet.name, uid: newSet.uid } }) };
+}
+
+/** Whether a reading would find something to do. */
+export function hasUpdates(view: OwnerView): boolean {
+  if (view.paused) return false;
+  const count = sumOf(view.sets, ({ updates }) => {
+    const { unmarked = 0, updated = 0, unreleased = 0 } = updates ?? {};
+    return unmarked + updated + unreleased;
+  });
+  const isSelectable = view.sets.some(({ updates }) => (updates?.selectable ?? 0) > 0);
+  return count > 0 || (isSelectable && selectionRoom(view) > 0);
+}
