@@ -222,6 +222,8 @@ export interface OwnerDialect {
   toProgress(reason: string): RolloutProgress;
   /** Left out: no machine is updated in place. */
   readonly inPlaceUpdate?: InPlaceDialect;
+  /** Left out: the autoscaler of the API marks machines by nothing but what `isMarked` reads. */
+  readonly scaleDown?: ScaleDownDialect;
   /** Left out: a set keeps no Failed machines by itself. */
   readonly autoPreservation?: AutoPreservationDialect;
   /** Fields of a status that count preserved machines: those that have Failed, and of a set those that it keeps by itself. */
@@ -291,6 +293,29 @@ export interface AutoPreservationDialect {
   isUndecided(machine: KubeObject): boolean;
   /** Merge patch of a machine that is kept so from now on, or no more. */
   toPatch(isKept: boolean): { readonly metadata: object };
+}
+
+/** How an autoscaler lists the machines that a scale-down takes, on their deployment. */
+export interface ScaleDownDialect {
+  /** Names of the machines that a deployment lists, existing or not. */
+  listedBy(deployment: KubeObject): readonly string[];
+  /**
+   * What is to be written so that the listed machines are marked, and nothing else is listed; undefined: nothing.
+   * @param machines those of the deployment
+   */
+  planMarks(deployment: KubeObject, machines: readonly KubeObject[], now: Date): MarkPlan | undefined;
+  /**
+   * Whether a machine was marked no later than the autoscaler has changed the replicas.
+   * @param owner its deployment, or else its set
+   */
+  isUnneeded(machine: KubeObject, owner: KubeObject): boolean;
+}
+
+/** Annotations that are to be written. */
+export interface MarkPlan {
+  /** Of the deployment; left out: they are right. */
+  readonly deployment?: Change;
+  readonly machines: readonly { readonly name: string; readonly uid: string; readonly annotations: Change }[];
 }
 
 /** Machines as their owner sees them. */

@@ -427,11 +427,62 @@ describe('the controller of owners', () => {
     expect(sent).toEqual([]);
   });
 
+  it('signals a set that selects a machine without an owner, as long as no other set does', async () => {
+    const putSet = (name: string) => {
+      const spec = { ...validSetSpec, replicas: 0 };
+      stores.sets.put({ metadata: meta(name, ours), spec, status: { observedGeneration: 1 } } as MachineSet);
+    };
+    const see = async (changes: object) => {
+      const [change] = stores.machines.put({ metadata: meta('free', changes) } as Machine);
+      if (change === undefined || change.kind === 'synced') throw new Error('the machine is new');
+      const keys = [...controller.hears.machines!(change)];
+      for (const key of keys) await controller.handle(key);
+      return keys;
+    };
+    putSet('s');
+    await controller.handle('s-uid');
+    expect(await see({ labels: { pool: 'b' } })).not.toContain('s-uid');
+    expect(await see({ labels: { pool: 'a' } })).toContain('s-uid');
+    expect(sent).toEqual([`signal ${id}`]);
+
+    sent = [];
+    putSet('rival');
+    expect(await see({ labels: { pool: 'a' } })).toEqual(expect.arrayContaining(['s-uid', 'rival-uid']));
+    expect(sent).toEqual([`refresh ${id}`]); // nothing is left for it to do
+  });
+
+  it('signals a deployment that selects a machine without an owner by one of its sets', async () => {
+    seeDeployment();
+    await seeSet(controlledBy('d-uid'), 1);
+    sent = [];
+    const [change] = stores.machines.put({ metadata: meta('free', { labels: { pool: 'a' } }) } as Machine);
+    if (change === undefined || change.kind === 'synced') throw new Error('the machine is new');
+    expect([...controller.hears.machines!(change)]).toContain('d-uid');
+    await controller.handle('d-uid');
+    expect(sent).toEqual(['signal i/rollout/n/d/d-uid']);
+  });
+
+  it('signals a set one of whose machines it selects no more', async () => {
+    const see = async (labels: object) => {
+      stores.machines.put({
+        metadata: meta('own', { ...controlledBy('s-uid'), labels }),
+        status: { currentStatus: { phase: 'Running' } },
+      } as Machine);
+      await controller.handle('s-uid');
+    };
+    const spec = { ...validSetSpec, replicas: 1 };
+    stores.sets.put({ metadata: meta('s', ours), spec, status: { observedGeneration: 1 } } as MachineSet);
+    await see({ pool: 'a' });
+    expect(sent).toEqual([]);
+    await see({ pool: 'b' });
+    expect(sent).toEqual([`signal ${id}`]);
+  });
+
   describe('of a set with two replicas, one of whose machines is being deleted', () => {
     const leaving = { ...ours, deletionTimestamp: '2026-08-19T11:00:00Z' };
     const machine = (name: string, phase: string, changes: object = {}) =>
       ({
-        metadata: meta(name, { ...controlledBy('s-uid'), ...changes }),
+        metadata: meta(name, { ...controlledBy('s-uid'), labels: { pool: 'a' }, ...changes }),
         status: { currentStatus: { phase } },
       }) as Machine;
     async function see(phase: string): Promise<void> {

@@ -2,6 +2,7 @@
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject } from '../api/objects.ts';
+import { selects } from '../api/owner/claims.ts';
 import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
@@ -90,7 +91,7 @@ export function hearOwners(watches: Watches): Controller['hears'] {
     return isMoved ? [...owners, ...ownersOf(watches, change.previous)] : owners;
   };
   return {
-    machines: ownersOfChange,
+    machines: (change) => [...ownersOfChange(change), ...claimantsOf(watches, change.object)],
     sets: ownersOfChange,
     deployments(change) {
       // When it is gone, its sets become owners.
@@ -98,6 +99,13 @@ export function hearOwners(watches: Watches): Controller['hears'] {
       return [...ownersOfChange(change), ...sets.flatMap((set) => ownersOf(watches, set))];
     },
   };
+}
+
+/** UIDs of the owners that may adopt a machine. */
+function claimantsOf(watches: Watches, machine: KubeObject): string[] {
+  if (controllerOf(machine) !== undefined) return [];
+  const selecting = watches.sets.list().filter((set) => selects(set, machine.metadata.labels));
+  return selecting.map(({ metadata }) => ownerOf(watches, metadata.uid));
 }
 
 /** UIDs of all deployments and sets. */
@@ -123,15 +131,24 @@ function viewOwner(
   uid: string,
 ): Owner | undefined {
   const { deployments, sets, machines } = watches;
+  const ownerless = machines.byIndex(byController, '');
   const [deployment] = deployments.byIndex(byUid, uid);
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    return { ref: refOf(dialect, deployment), view: toDeploymentView(dialect, deployment, own, theirs) };
+    const view = toDeploymentView(dialect, deployment, ownerless.length === 0 ? own : sets.list(), [
+      ...theirs,
+      ...ownerless,
+    ]);
+    return { ref: refOf(dialect, deployment), view };
   }
   const [set] = sets.byIndex(byUid, uid);
   if (set === undefined || !isKnownLone(watches, set)) return undefined;
-  return { ref: refOf(dialect, set), view: toLoneSetView(dialect, set, machines.byIndex(byController, uid)) };
+  const known = [...machines.byIndex(byController, uid), ...ownerless];
+  return {
+    ref: refOf(dialect, set),
+    view: toLoneSetView(dialect, set, known, ownerless.length === 0 ? [] : sets.list()),
+  };
 }
 
 /** Whether a set has no deployment, as far as the caches can tell: a stale cache of deployments makes no set lone. */

@@ -39,7 +39,7 @@ export const byNode = 'node';
 export const bySource = 'source';
 /** Index of what refers to Secrets, by their names: sources, or Machines where these are their own source. */
 export const bySecret = 'secret';
-/** Index by the UID of the controller that metadata.ownerReferences names. */
+/** Index by the UID of the controller that metadata.ownerReferences names; Machines without one are under ''. */
 export const byController = 'controller';
 export const byUid = 'uid';
 
@@ -55,7 +55,7 @@ export function indexesOf(dialect: Dialect, defaults: MachineLimits) {
       [byNode]: (object: KubeObject) => listOf(nodeKeyOf(dialect, machine.toSnapshot(object, defaults))),
       [bySource]: sourceName,
       [bySecret]: kinds.source === undefined ? secretNames : () => [],
-      [byController]: controller,
+      [byController]: (object: KubeObject) => [controllerOf(object) ?? ''],
     },
     sets: { [byUid]: uid, [byController]: controller, [bySource]: sourceName },
     deployments: { [byUid]: uid, [bySource]: sourceName },

@@ -18,11 +18,12 @@ import { templateHash, templatesEqual } from '../../api/owner/template.ts';
 import { isAlreadyExists } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
+import { claimMachines, markMachines } from './claims.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { beginReplacements } from './replacements.ts';
 import { type Failures, noteFailure, recordOn, report, reportFailures } from './report.ts';
-import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult } from './step.ts';
+import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult, slowStart } from './step.ts';
 
 /**
  * Runs a step that was planned. One that was thought lost may still run beside the next one: the plan fixes the names of
@@ -51,6 +52,8 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   }
   if (owner === undefined) return {};
 
+  await claimMachines(step);
+  if (plan.mark && owner.deployment !== undefined) await markMachines(step, owner.deployment);
   const replaced: string[] = [];
   const scaled = await changeSets(step, owner, failures);
   await inBatches(step, plan.preserve ?? [], (change) => changePreservation(step, change));
@@ -60,6 +63,10 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   });
   await updateInPlace(step);
   await inBatches(step, plan.settings ?? [], (machine, set) => updateMachine(step, machine, set));
+  for (const { name, uid, resourceVersion } of plan.forget ?? []) {
+    const key = { namespace: ref.namespace, name };
+    await ignoreGoneOrChanged(() => deps.control.delete(sets, key, { preconditions: { uid, resourceVersion } }));
+  }
   for (const set of plan.releaseSets) {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);
   }
@@ -83,10 +90,11 @@ async function changeSets(step: Step, owner: Owner, failures: Failures): Promise
 
 async function createMachines(step: Step, creation: PlannedCreation, failures: Failures): Promise<void> {
   const wanted = creation.names.map((name) => ({ set: creation.set, name }));
-  await inBatches(step, wanted, async ({ name }, set, owner) => {
+  const work = async ({ name }: { readonly name: string }, set: OwnerSet, owner: Owner) => {
     const create = () => createMachine(step, { name, replaces: creation.replaces?.[name] }, set, owner);
     if (isRecorded(creation, set)) await noteFailure(failures, set.metadata.name, 'FailedCreate', create);
-  });
+  };
+  await inBatches(step, wanted, work, slowStart);
 }
 
 /** Where a set of another template has the name, collisionCount is raised: the next reading finds another name. */

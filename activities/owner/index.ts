@@ -3,8 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { OwnerApi } from '../../api/dialect.ts';
 import type { LastSeen, OwnerPlan, OwnerReading, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import type { KubeObject } from '../../api/objects.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { machinesBehind, toCandidates } from '../../api/owner/candidates.ts';
+import { readClaims, selects } from '../../api/owner/claims.ts';
 import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
 import { readHealth } from '../../api/owner/health.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
@@ -16,7 +18,15 @@ import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
 import { createOwnedReader, type OwnedReader } from './owned.ts';
-import { contextOf, type OwnerContext, type OwnerDeps, type OwnerKind, readOwner, type StepResult } from './step.ts';
+import {
+  contextOf,
+  type Owner,
+  type OwnerContext,
+  type OwnerDeps,
+  type OwnerKind,
+  readOwner,
+  type StepResult,
+} from './step.ts';
 
 export type { OwnerDeps, OwnerKind };
 export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
@@ -98,13 +108,20 @@ export async function snapshotOwner(
     owners: own.map(({ metadata }) => metadata.uid),
     labels,
     isLastReader,
-    names: own.flatMap((set) => recordedCreation(set)?.names ?? []),
+    names: [...own.flatMap((set) => recordedCreation(set)?.names ?? []), ...listedBy(api, owner)],
     seen: last?.machines,
   });
+  const isSelected = (machine: KubeObject) =>
+    controllerOf(machine) === undefined && own.some((set) => selects(set, machine.metadata.labels));
+  // Labels say what a set selects, not what it has: any set may select a machine that has no owner.
+  const rivals = machines.some(isSelected) ? (await context.deps.control.list(context.sets, { namespace })).items : [];
+  const others = rivals.filter(({ metadata }) => !own.some((set) => set.metadata.uid === metadata.uid));
+  const known = [...own, ...others];
   const view =
     owner.set === undefined
-      ? toDeploymentView(api, owner.deployment, sets, machines)
-      : toLoneSetView(api, owner.set, machines);
+      ? toDeploymentView(api, owner.deployment, known, machines)
+      : toLoneSetView(api, owner.set, machines, known);
+  const claims = readClaims(api, view, known, machines, maxCandidates);
   const behind = machinesBehind(api, view, own, machines, maxCandidates);
   const preservations = readPreservations(api, view, own, machines, maxCandidates);
   const ofSets = machines.filter((machine) => own.some(({ metadata }) => metadata.uid === controllerOf(machine)));
@@ -112,14 +129,20 @@ export async function snapshotOwner(
   const updates = readUpdates(api, view, machines, maxCandidates);
   return {
     view,
-    candidates: toCandidates(api, view, machines, maxCandidates),
+    candidates: toCandidates(api, owner.deployment ?? owner.set, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
+    ...(claims.length > 0 && { claims }),
     ...(preservations.length > 0 && { preservations }),
     ...(behind.length > 0 && { machinesBehind: behind }),
     ...(health !== undefined && { health }),
     ...(updates !== undefined && { updates }),
     reader: reader.id,
   };
+}
+
+/** Names of the machines that a deployment lists to be deleted: they are read, whatever their labels. */
+function listedBy(api: OwnerApi, { deployment }: Owner): readonly string[] {
+  return deployment === undefined ? [] : (api.owner.scaleDown?.listedBy(deployment) ?? []);
 }
 
 /** The name that the set of the current template gets. */

@@ -173,16 +173,14 @@ describe('actOnOwner', () => {
   it('leaves nothing under way and begins nothing more when a request fails', async () => {
     const ref = await newDeployment({ replicas: 60 });
     await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
-    let isFirst = true;
+    let asked = 0;
     let underWay = 0;
     let created = 0;
     const failing: KubeClient = {
       ...client,
       create: async (...request) => {
-        if (isFirst) {
-          isFirst = false;
-          throw new Error('the first one fails');
-        }
+        asked += 1;
+        if (asked === 4) throw new Error('the fourth one fails');
         underWay += 1;
         const made = await client.create(...request);
         created += 1;
@@ -192,13 +190,37 @@ describe('actOnOwner', () => {
     };
     const plan = await planFor(ref);
     const step = activitiesOf(failing).actOnOwner(ref, 'MachineDeployment', plan);
-    await expect(step).rejects.toThrow('the first one fails');
+    await expect(step).rejects.toThrow('the fourth one fails');
     expect(underWay).toBe(0);
-    expect(created).toBeLessThan(20);
+    expect(created).toBe(6);
     expect(await own()).toHaveLength(created);
 
     await activities.actOnOwner(ref, 'MachineDeployment', plan);
     expect(await own()).toHaveLength(60);
+  });
+
+  it('[mcm 60 partly] creates one machine, then two, then four, and so on', async () => {
+    const ref = await newDeployment({ replicas: 20 });
+    await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const batches: number[] = [];
+    let underWay = 0;
+    const counting: KubeClient = {
+      ...client,
+      create: async (...request) => {
+        underWay += 1;
+        batches[batches.length - 1]! += 1;
+        const made = await client.create(...request);
+        underWay -= 1;
+        return made;
+      },
+      find: async (...request) => {
+        expect(underWay).toBe(0);
+        if (batches.at(-1) !== 0) batches.push(0);
+        return client.find(...request);
+      },
+    };
+    await activitiesOf(counting).actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    expect(batches.filter((count) => count > 0)).toEqual([1, 2, 4, 8, 5]);
   });
 
   it('begins nothing once nobody waits for it any longer', async () => {

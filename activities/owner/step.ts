@@ -59,7 +59,10 @@ export interface Step extends OwnerContext {
 }
 
 /** Requests of a step that are under way at once. */
-const batchSize = 20;
+const allAtOnce = (): number => 20;
+
+/** As MCM's slow start: batches of 1, 2, 4, 8 and so on. Where the first request is refused, no other one is made. */
+export const slowStart = (batches: number): number => 2 ** batches;
 
 export function contextOf(deps: OwnerDeps, ref: ObjectRef, kind: OwnerKind): OwnerContext {
   const api = dialectOf(ref.dialect);
@@ -99,14 +102,17 @@ export async function readAsPlanned(step: Step): Promise<Owner | undefined> {
 /**
  * Works on machines, some at a time, while owner and set are as planned. After an error no request is started, and the
  * error is thrown when all running requests have ended.
+ * @param sizeOf how many are worked on at once after so many batches
  */
 export async function inBatches<T extends { readonly set: string }>(
   step: Step,
   items: readonly T[],
   work: (item: T, set: OwnerSet, owner: Owner) => Promise<void>,
+  sizeOf: (batches: number) => number = allAtOnce,
 ): Promise<void> {
-  for (let start = 0; start < items.length; start += batchSize) {
-    const batch = items.slice(start, start + batchSize);
+  for (let batches = 0, start = 0; start < items.length; batches++) {
+    const batch = items.slice(start, start + sizeOf(batches));
+    start += batch.length;
     const owner = await readAsPlanned(step);
     if (owner === undefined) return;
     const found = new Map<string, OwnerSet>();

@@ -24,6 +24,7 @@ import {
   priorities,
   updateResults,
 } from './names.ts';
+import { markedMsOf, priorityOf, scaleDown } from './scale-down.ts';
 import { type LastOperation, machineConfiguration } from './schema/common.ts';
 import type { Machine, MachineSpec } from './schema/machine.ts';
 import type { MachineDeployment, MachineDeploymentStrategy } from './schema/machine-deployment.ts';
@@ -127,17 +128,6 @@ const autoPreservation: AutoPreservationDialect = {
 /** End of the preservation, ms since the epoch; NaN for a machine that is not preserved. */
 function expiryMsOf({ status }: Pick<Machine, 'status'>): number {
   return Date.parse(status?.currentStatus?.preserveExpiryTime ?? '');
-}
-
-function priorityOf({ metadata }: KubeObject): number {
-  const text = metadata.annotations?.[annotations.priority];
-  return text !== undefined && /^-?\d+$/.test(text) ? Number(text) : Number(priorities.default);
-}
-
-/** Infinity for a machine without a mark: it is deleted after all that have one. */
-function markedMsOf({ metadata }: KubeObject): number {
-  const ms = Date.parse(metadata.annotations?.[annotations.markedForDeletionTime] ?? '');
-  return Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms;
 }
 
 /** A refusal of a cloud in the words of MCM. */
@@ -248,6 +238,7 @@ export const ownerDialect: OwnerDialect = {
     selectsManually: ({ spec }: MachineDeployment) => spec?.strategy?.inPlaceUpdate?.orchestrationType === 'Manual',
     handedOver: { [labels.updateResult]: updateResults.successful },
   },
+  scaleDown,
   autoPreservation,
   preservedCounts: { failed: 'preservedFailedReplicas', automatic: 'autoPreserveFailedMachineCount' },
   toFailedMachines,

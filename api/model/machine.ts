@@ -118,9 +118,10 @@ export type PreservationDue = 'write' | 'drain' | 'drainForUpdate';
  * its own writes.
  */
 export function desiredState(machine: MachineSnapshot): string {
-  const { uid, deletingSince, source, problem, forceDeletion, forceDrain, limits, request } = machine;
+  const { uid, deletingSince, source, problem, forceDeletion, forceDrain, limits, request, alone } = machine;
   const force = [forceDeletion, forceDrain === true];
-  return JSON.stringify([uid, deletingSince, source, problem, force, limits, request?.isGranted === true]);
+  const owned = [request?.isGranted === true, alone === true];
+  return JSON.stringify([uid, deletingSince, source, problem, force, limits, ...owned]);
 }
 
 /** How far a Machine is, whatever its API calls that. */

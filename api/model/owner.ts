@@ -33,16 +33,20 @@ export interface SetView {
   readonly total: number;
   /** Machines that are not being deleted. */
   readonly active: number;
-  /** Active machines that are Running, or Available without a target cluster. */
+  /** Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled down. */
   readonly available: number;
-  /** Active machines that have not been available yet. */
+  /** Active machines that have not been available yet, and that the autoscaler has not scaled down. */
   readonly starting: number;
   /** Active machines that are Failed and will be replaced. */
   readonly failed: number;
-  /** Active machines, besides the Failed ones, that are marked to be deleted first; left out where there are none. */
+  /** The others of the active machines that are marked to be deleted first; left out where there are none. */
   readonly marked?: number;
   /** Available machines without a mark; left out where no machine is marked. */
   readonly unmarked?: number;
+  /** Active machines, besides the Failed ones, that the autoscaler has scaled down; left out where there are none. */
+  readonly unneeded?: number;
+  /** Machines that it adopts or releases; left out where there are none. */
+  readonly claims?: number;
   /** Machines that were deleted because they had Failed, and still exist. */
   readonly replacing: number;
   /** The set of the current template lacks annotations, fields or settings of its deployment; left out otherwise. */
@@ -122,6 +126,10 @@ export interface OwnerView {
   readonly progress?: RolloutProgress;
   /** Seconds without progress after which a rollout has failed. Left out: never. */
   readonly progressDeadlineSeconds?: number;
+  /** Old sets without machines that it keeps; left out: all. */
+  readonly historyLimit?: number;
+  /** The machines that it lists to be deleted are not marked yet, or its list has others; left out otherwise. */
+  readonly isMarking?: true;
   /** Left out where no machine is unhealthy for longer than its health timeout, and none is being replaced because of that. */
   readonly health?: OwnerHealth;
   /** Name and template hash that the set of the current template has or would get. */
@@ -157,6 +165,8 @@ export interface Candidate {
   /** Name of its MachineSet. */
   readonly set: string;
   readonly failed: boolean;
+  /** The autoscaler has scaled it down; left out otherwise. */
+  readonly unneeded?: true;
   /** It is replaced because it was unhealthy, or was made in place of such a machine and has failed; left out otherwise. */
   readonly isOfReplacement?: true;
 }
@@ -170,6 +180,15 @@ export interface PreservationChange {
   readonly isKept: boolean;
 }
 
+/** A machine that a set adopts or releases. */
+export interface MachineClaim {
+  readonly name: string;
+  readonly uid: string;
+  /** Name of the MachineSet. */
+  readonly set: string;
+  readonly isAdopted: boolean;
+}
+
 /** A machine that lacks settings which the template of its set has by now. */
 export interface MachineBehind {
   readonly name: string;
@@ -179,13 +198,15 @@ export interface MachineBehind {
 }
 
 /**
- * An owner as read by quorum, with at most 100 machines that may be deleted: Failed ones first, then the excess of each
- * set in the order of deletion.
+ * An owner as read by quorum, with at most 100 machines that may be deleted: Failed and unneeded ones first, then the
+ * excess of each set in the order of deletion.
  */
 export interface OwnerSnapshot {
   readonly view: OwnerView;
   readonly candidates: readonly Candidate[];
   readonly pendingCreations: readonly PendingCreation[];
+  /** At most 100; left out where there are none. */
+  readonly claims?: readonly MachineClaim[];
   /** At most 100; left out where there are none. */
   readonly machinesBehind?: readonly MachineBehind[];
   /** At most 100; left out where there are none. */
@@ -295,6 +316,12 @@ export interface OwnerPlan {
   readonly preserve?: readonly PreservationChange[];
   /** Left out where there is nothing to do for in-place updates. */
   readonly update?: InPlacePlan;
+  /** Machines that sets adopt or release; left out where there are none. */
+  readonly claims?: readonly MachineClaim[];
+  /** Mark the machines that the owner lists to be deleted. */
+  readonly mark?: true;
+  /** Old sets without machines that are deleted, in this order; left out where there are none. */
+  readonly forget?: readonly { readonly name: string; readonly uid: string; readonly resourceVersion: string }[];
   /** Machines that get the settings of their template; left out where there are none. */
   readonly settings?: readonly MachineBehind[];
   /** Deleted sets without machines: remove our finalizer. */

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { gardener as api } from '../gardener/index.ts';
 import { annotations } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
+import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { toCandidates } from './candidates.ts';
 
@@ -62,11 +63,15 @@ function owner(replicas: number, sets: SetView[], change: Partial<OwnerView> = {
   };
 }
 
+const pool: MachineDeployment = {
+  metadata: { name: 'pool', uid: 'pool', resourceVersion: '1', creationTimestamp: '2026-08-19T10:00:00Z' },
+};
+
 describe('toCandidates', () => {
   const three = ['a', 'b', 'c'].map((name) => machine(name, 'pool-1'));
   const full = set('pool-1', { isNew: true, active: 3 });
   const namesOf = (view: OwnerView, machines: readonly Machine[] = three) =>
-    toCandidates(api, view, machines, 100).map(({ name }) => name);
+    toCandidates(api, pool, view, machines, 100).map(({ name }) => name);
 
   it('are as many as will be deleted: none, the excess, or all of a deleted owner or set', () => {
     expect(namesOf(owner(3, [full]))).toEqual([]);
@@ -91,6 +96,24 @@ describe('toCandidates', () => {
     expect(namesOf(owner(3, [{ ...full, failed: 1 }]), machines)).toEqual(['c']);
   });
 
+  it('[invariant 7 partly] brings what the autoscaler has scaled down besides the Failed ones, and no other', () => {
+    const marked = { [annotations.priority]: '1', [annotations.markedForDeletionTime]: '2026-08-19T11:00:00Z' };
+    const machines = [
+      three[0]!,
+      machine('b', 'pool-1', 'Failed'),
+      machine('c', 'pool-1', 'Running', { annotations: marked }),
+    ];
+    const view = owner(2, [{ ...full, failed: 1, unneeded: 1 }]);
+    const scaledAt = (time: string): MachineDeployment => ({
+      metadata: { ...pool.metadata, annotations: { [annotations.lastReplicaChangeByScalerTime]: time } },
+    });
+    const found = toCandidates(api, scaledAt('2026-08-19T11:00:00Z'), view, machines, 100);
+    expect(found).toMatchObject([
+      { name: 'c', failed: false, unneeded: true },
+      { name: 'b', failed: true },
+    ]);
+  });
+
   it('brings none of an owner that is not valid, unless it is deleted', () => {
     const wrong = { problem: 'spec.selector is missing' };
     expect(namesOf(owner(1, [{ ...full, failed: 1 }], wrong))).toEqual([]);
@@ -105,7 +128,7 @@ describe('toCandidates', () => {
       machine('d', 'other'),
     ];
     const view = owner(0, [set('pool-1', { isNew: true, active: 1 })]);
-    expect(toCandidates(api, view, machines, 100)).toEqual([
+    expect(toCandidates(api, pool, view, machines, 100)).toEqual([
       { name: 'a', uid: 'a', resourceVersion: '1', set: 'pool-1', failed: false },
     ]);
   });
@@ -128,8 +151,8 @@ describe('toCandidates', () => {
           return set(uid, { isNew: uid === 'pool-1', active: own.length, failed });
         });
         const view = owner(0, sets);
-        const all = toCandidates(api, view, machines, 1_000);
-        const some = toCandidates(api, view, machines, limit);
+        const all = toCandidates(api, pool, view, machines, 1_000);
+        const some = toCandidates(api, pool, view, machines, limit);
         expect(all).toHaveLength(machines.length);
         expect(some).toEqual(all.slice(0, limit));
 

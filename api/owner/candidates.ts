@@ -3,7 +3,7 @@ import type { OwnerApi } from '../dialect.ts';
 import type { Candidate, MachineBehind, OwnerView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { isLeaving } from './health.ts';
-import { byDeletionOrder, isActive, isAvailable, isStarting, isToBeReplaced } from './machines.ts';
+import { byDeletionOrder, isActive, isAvailable, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
 import type { OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 import { excessOf, hasExcess } from './replicas.ts';
@@ -11,12 +11,14 @@ import { isRolloutSuspended } from './set-counts.ts';
 import { isBehind } from './settings.ts';
 
 /**
- * At most `limit` active machines of the owner's sets that may be deleted: the Failed ones first, then the excess, one of
- * each set in turn, so that no set waits for another. Old sets of a rollout lose first what nobody will miss: machines that
- * are starting, then unavailable ones.
+ * At most `limit` active machines of the owner's sets that may be deleted: first those that go whatever else happens, which
+ * are Failed or unneeded, then the excess, one of each set in turn, so that no set waits for another. Old sets of a rollout
+ * lose first what nobody will miss: machines that are starting, then unavailable ones.
+ * @param owner the deployment, or the set that is its own owner
  */
 export function toCandidates(
   api: OwnerApi,
+  owner: KubeObject,
   view: OwnerView,
   machines: readonly KubeObject[],
   limit: number,
@@ -28,10 +30,12 @@ export function toCandidates(
   const losing = view.sets.filter(({ name }) => excess.has(name));
   const ranked = losing.flatMap((set) => {
     const inOrder = set.isNew || set.deleting || isRolloutSuspended(view) ? order : byUse(api, order);
-    const own = (bySet.get(set.uid) ?? []).toSorted(inOrder).map((machine) => toCandidate(api, machine, set.name));
-    const failed = own.filter((candidate) => candidate.failed).map((candidate) => ({ rank: -1, candidate }));
-    const others = own.filter((candidate) => !candidate.failed).slice(0, Math.max(0, excess.get(set.name) ?? 0));
-    return [...failed, ...others.map((candidate, rank) => ({ rank, candidate }))];
+    const own = (bySet.get(set.uid) ?? [])
+      .toSorted(inOrder)
+      .map((machine) => toCandidate(api, owner, machine, set.name));
+    const doomed = own.filter(isDoomed).map((candidate) => ({ rank: -1, candidate }));
+    const others = own.filter((candidate) => !isDoomed(candidate)).slice(0, Math.max(0, excess.get(set.name) ?? 0));
+    return [...doomed, ...others.map((candidate, rank) => ({ rank, candidate }))];
   });
   return ranked
     .toSorted((a, b) => a.rank - b.rank)
@@ -66,10 +70,16 @@ function byUse(api: OwnerApi, order: Order): Order {
   return (a, b) => rank(a) - rank(b) || order(a, b);
 }
 
-function toCandidate(api: OwnerApi, machine: KubeObject, set: string): Candidate {
+function isDoomed({ failed, unneeded }: Candidate): boolean {
+  return failed || unneeded === true;
+}
+
+function toCandidate(api: OwnerApi, owner: KubeObject, machine: KubeObject, set: string): Candidate {
   const { name, uid, resourceVersion } = machine.metadata;
+  const failed = isToBeReplaced(api, machine);
   return {
-    ...{ name, uid, resourceVersion, set, failed: isToBeReplaced(api, machine) },
+    ...{ name, uid, resourceVersion, set, failed },
+    ...(!failed && isUnneeded(api, owner, machine) && { unneeded: true as const }),
     ...(isLeaving(api, machine) && { isOfReplacement: true as const }),
   };
 }

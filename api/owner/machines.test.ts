@@ -118,6 +118,86 @@ describe('byDeletionOrder', () => {
     }
   });
 
+  /** The criteria of MCM one after the other, each with what it puts first and what after that. */
+  const criteria: readonly (readonly [Traits, Traits])[] = [
+    [{}, { expiry: future, preserve: 'now' }],
+    [
+      { expiry: future, preserve: 'auto-preserved' },
+      { expiry: future, preserve: 'now' },
+    ],
+    [{ expiry: future }, { expiry: far }],
+    [{ priority: '1' }, { priority: '3' }],
+    [{ marked: past }, {}],
+    [{ marked: past }, { marked: future }],
+    [{ phase: 'Pending' }, { phase: 'Running' }],
+    [{ created: past }, { created: future }],
+    [{ name: 'a' }, { name: 'b' }],
+  ];
+  const pairs = criteria.flatMap((decisive, i) =>
+    criteria.slice(i + 1).flatMap((later): [Traits, Traits][] => {
+      const [[first, second], [worse, better]] = [decisive, later];
+      return isApart(first, worse) && isApart(second, better)
+        ? [
+            [
+              { ...better, ...first },
+              { ...worse, ...second },
+            ],
+          ]
+        : [];
+    }),
+  );
+  /** Whether no trait of one is said by the other. */
+  function isApart(a: Traits, b: Traits): boolean {
+    return Object.keys(a).every((key) => !Object.hasOwn(b, key));
+  }
+
+  it('[mcm 64 partly] decides by the first criterion that differs, whatever the later ones say', () => {
+    for (const [first, second] of [...criteria, ...pairs]) {
+      const [a, b] = [machine({ name: 'x', ...first }), machine({ name: 'x', ...second })];
+      expect([first, second, byDeletionOrder(api, now)(a, b)]).toEqual([first, second, -1]);
+      expect([first, second, byDeletionOrder(api, now)(b, a)]).toEqual([first, second, 1]);
+    }
+    expect(pairs.length).toBeGreaterThan(20);
+  });
+
+  it('[mcm 64 partly] takes of any machines those that the order of MCM names', () => {
+    const phases = ['Terminating', 'Failed', 'CrashLoopBackOff', 'Unknown', 'Pending', 'Available', 'Running'];
+    const expiryOf = ({ expiry, phase, preserve }: Traits) => {
+      const isKept = expiry === undefined && phase === 'Failed' && preserve !== undefined && preserve !== 'false';
+      return isKept ? Number.POSITIVE_INFINITY : expiry !== undefined && expiry > future ? Date.parse(expiry) : 0;
+    };
+    const isBefore = (a: Traits, b: Traits): boolean => {
+      const steps: ((traits: Traits) => number | string)[] = [
+        (one) => Number(expiryOf(one) > 0),
+        (one) => Number(expiryOf(one) > 0 && one.preserve !== 'auto-preserved'),
+        expiryOf,
+        ({ priority = '3' }) => (['1', '2', '-1'].includes(priority) ? Number(priority) : 3),
+        ({ marked }) => Number(marked !== past && marked !== future),
+        ({ marked }) => (marked === past || marked === future ? marked : ''),
+        ({ phase = 'Running' }) => Math.max(0, phases.indexOf(phase)),
+        ({ created = past }) => created,
+        ({ name = 'm' }) => name,
+      ];
+      const step = steps.find((one) => one(a) !== one(b));
+      return step !== undefined && step(a) < step(b);
+    };
+    const compare = byDeletionOrder(api, Date.parse(future));
+    fc.assert(
+      fc.property(fc.uniqueArray(anyTraits, { selector: ({ name }) => name }), fc.nat(5), (all, count) => {
+        const left = [...all];
+        const expected = Array.from({ length: Math.min(count, all.length) }, () => {
+          const [next] = left.filter((one) => !left.some((other) => isBefore(other, one)));
+          left.splice(left.indexOf(next!), 1);
+          return next;
+        });
+        const made = all.map((traits) => ({ traits, made: machine(traits) }));
+        const taken = made.toSorted((a, b) => compare(a.made, b.made)).slice(0, count);
+        expect(taken.map(({ traits }) => traits)).toEqual(expected);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
   it('is a total order', () => {
     const compare = byDeletionOrder(api, now);
     fc.assert(

@@ -19,6 +19,14 @@ export function isStarting({ owner }: OwnerApi, machine: KubeObject): boolean {
   return ['new', 'creating', 'joining'].includes(owner.machines.stageOf(machine));
 }
 
+/**
+ * Whether the autoscaler has scaled a machine down: it is deleted although the replicas may have been raised since.
+ * @param owner its deployment, or else its set
+ */
+export function isUnneeded({ owner: { scaleDown } }: OwnerApi, owner: KubeObject, machine: KubeObject): boolean {
+  return scaleDown?.isUnneeded(machine, owner) === true;
+}
+
 /** Whether a machine has Failed and is not preserved. */
 export function isToBeReplaced({ owner }: OwnerApi, machine: KubeObject): boolean {
   return owner.machines.stageOf(machine) === 'failed' && !owner.machines.isPreserved(machine, Date.now());

@@ -3,7 +3,9 @@
  * completes when there is none. Plain code: workflow code imports this file.
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
+import { surplusSets } from './history.ts';
 import { desiredReplicas } from './replicas.ts';
+import { hasClaims } from './set-counts.ts';
 
 /** What has to be done for an owner, in words for people. */
 const needTexts = {
@@ -15,6 +17,10 @@ const needTexts = {
   template: 'create the MachineSet of the current template',
   /** A set, or the number of its machines, differs from the desired replicas. */
   replicas: 'scale to spec.replicas',
+  /** A set has to adopt or to release machines. */
+  ownership: 'adopt or release machines',
+  /** Machines that the deployment lists to be deleted have to be marked, or the autoscaler has scaled them down. */
+  marked: 'delete the machines that the autoscaler has marked',
   /** A Failed machine has to be replaced. */
   failed: 'replace Failed machines',
   /** A machine is unhealthy for longer than its health timeout. */
@@ -23,6 +29,8 @@ const needTexts = {
   preservation: 'preserve Failed machines, or release them',
   /** A set or machines lack settings that the template has by now. */
   settings: 'hand down the settings of the template',
+  /** There are more old MachineSets without machines than the history limit says. */
+  history: 'delete old MachineSets beyond the history limit',
   /** A generation, a problem or annotations are not recorded yet. */
   status: 'update the status',
   /** The rollout of the current template is not complete, or the status does not say that it is paused. */
@@ -51,10 +59,13 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     deletion: sets.some(isDeleting),
     template: !owner.paused && !staying.some((set) => set.isNew),
     replicas: staying.some(isOff),
+    ownership: hasClaims(owner),
+    marked: owner.isMarking === true || staying.some((set) => set.unneeded !== undefined),
     failed: staying.some((set) => set.failed > 0),
     unhealthy: (owner.health?.asking ?? 0) > 0,
     preservation: staying.some((set) => set.preservations !== undefined),
     settings: staying.some((set) => set.isBehind || set.machinesBehind !== undefined),
+    history: surplusSets(owner).length > 0,
     status: [owner, ...staying].some((object) => object.outdated.length > 0),
     progress: owner.kind === 'MachineDeployment' && isRolling(owner),
   };

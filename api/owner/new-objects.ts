@@ -77,7 +77,8 @@ export function toNewMachine(api: OwnerApi, set: OwnerSet, name: string, replace
   };
 }
 
-function ownerReference(resource: Resource<KubeObject>, { name, uid }: ObjectMeta) {
+/** The entry of metadata.ownerReferences that makes an object the controller of another. */
+export function ownerReference(resource: Resource<KubeObject>, { name, uid }: ObjectMeta) {
   const { kind } = resource;
   return { apiVersion: apiVersionOf(resource), kind, name, uid, controller: true, blockOwnerDeletion: true };
 }

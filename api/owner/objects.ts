@@ -44,6 +44,8 @@ export interface OwnerDeployment extends KubeObject {
     | (OwnerSet['spec'] & {
         readonly strategy?: OwnerStrategy | undefined;
         readonly paused?: boolean | undefined;
+        readonly revisionHistoryLimit?: number | undefined;
+        readonly rollbackTo?: object | undefined;
         readonly progressDeadlineSeconds?: number | undefined;
       })
     | undefined;
@@ -66,7 +68,14 @@ export interface StrategyBounds {
   readonly maxUnavailable?: number | string | undefined;
 }
 
-interface LabelSelector {
+/** `metav1.LabelSelector`. */
+export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>> | undefined;
-  readonly matchExpressions?: object[] | undefined;
+  readonly matchExpressions?: readonly LabelExpression[] | undefined;
+}
+
+interface LabelExpression {
+  readonly key?: string | undefined;
+  readonly operator?: string | undefined;
+  readonly values?: readonly string[] | undefined;
 }

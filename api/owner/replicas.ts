@@ -5,7 +5,7 @@
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { inPlaceReplicas } from './in-place.ts';
 import { rollingReplicas } from './rolling.ts';
-import { hasOldMachines, isRolloutSuspended } from './set-counts.ts';
+import { countDoomed, hasOldMachines, isRolloutSuspended } from './set-counts.ts';
 import { suspendedReplicas } from './suspended.ts';
 
 /**
@@ -20,8 +20,8 @@ export function desiredReplicas(view: OwnerView): Map<string, number> {
 }
 
 /**
- * Machines of each set that will be deleted besides the Failed ones, by name. All others of an owner that is being
- * deleted. A set whose machines stay after `--cascade=orphan`, the Failed ones included, is left out.
+ * Machines of each set that will be deleted besides those that go whatever else happens, by name. All others of an owner
+ * that is being deleted. A set whose machines stay after `--cascade=orphan`, all of them, is left out.
  */
 export function excessOf(view: OwnerView): Map<string, number> {
   const desired = view.deleting ? new Map<string, number>() : desiredReplicas(view);
@@ -30,7 +30,8 @@ export function excessOf(view: OwnerView): Map<string, number> {
   const excess = (set: SetView) => {
     const over = set.active - (desired.get(set.name) ?? 0);
     // A scale-down deletes what is marked for it: Failed machines do not count against the marked ones.
-    return Math.max(over - set.failed, isRolling ? 0 : Math.min(set.marked ?? 0, over));
+    const marked = isRolling ? 0 : Math.min(set.marked ?? 0, over - (set.unneeded ?? 0));
+    return Math.max(over - countDoomed(set), marked);
   };
   return new Map(losing.map((set) => [set.name, excess(set)]));
 }
@@ -39,5 +40,5 @@ export function excessOf(view: OwnerView): Map<string, number> {
 export function hasExcess(view: OwnerView): boolean {
   if (view.problem !== undefined && !view.deleting) return false;
   const excess = excessOf(view);
-  return view.sets.some(({ name, failed }) => (excess.get(name) ?? 0) > 0 || (failed > 0 && excess.has(name)));
+  return view.sets.some((set) => (excess.get(set.name) ?? 0) > 0 || (countDoomed(set) > 0 && excess.has(set.name)));
 }

@@ -5,6 +5,11 @@ export function sumOf(sets: readonly SetView[], count: (set: SetView) => number)
   return sets.reduce((sum, set) => sum + count(set), 0);
 }
 
+/** Whether sets of an owner have machines to adopt or to release. */
+export function hasClaims({ sets }: OwnerView): boolean {
+  return sets.some(({ claims = 0 }) => claims > 0);
+}
+
 /** The set of the current template, unless it is being deleted. */
 export function newSetOf({ sets }: OwnerView): SetView | undefined {
   return sets.find((set) => set.isNew && !set.deleting);
@@ -39,9 +44,14 @@ export function minAvailable({ strategy, replicas, maxUnavailable }: OwnerView, 
   return newSet === undefined ? replicas : replicas - maxUnavailable;
 }
 
-/** Active machines without the Failed ones, which are deleted whatever else happens. */
-export function countKept({ active, failed }: SetView): number {
-  return active - failed;
+/** Active machines that are deleted whatever else happens: Failed ones, and those that the autoscaler has scaled down. */
+export function countDoomed({ failed, unneeded = 0 }: SetView): number {
+  return failed + unneeded;
+}
+
+/** Active machines without those. */
+export function countKept(set: SetView): number {
+  return set.active - countDoomed(set);
 }
 
 /** Machines that were available and may be again: an Unknown machine returns when its network does. */

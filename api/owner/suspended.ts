@@ -70,7 +70,7 @@ function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly 
     rest -= taken;
     spare -= Math.max(0, taken - unneeded);
   };
-  for (const set of bySize) take(set, set.marked ?? 0);
+  for (const set of bySize) take(set, (set.marked ?? 0) + (set.unneeded ?? 0));
   for (const set of bySize) take(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
   for (const set of bySize) take(set, rest);
 }

@@ -4,6 +4,7 @@ import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
+import { type Claimed, claimsOf } from './claims.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
@@ -15,6 +16,7 @@ import {
   isMarked,
   isStarting,
   isToBeReplaced,
+  isUnneeded,
 } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController, type Owned } from './ownership.ts';
@@ -27,7 +29,10 @@ import { isBehind, settingsOfSet } from './settings.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
 import { countUpdates } from './updated-machines.ts';
 
-/** A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners. */
+/**
+ * A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners, and should where
+ * machines have none: who else selects such a machine decides who adopts it.
+ */
 export function toDeploymentView(
   api: OwnerApi,
   deployment: OwnerDeployment,
@@ -39,13 +44,14 @@ export function toDeploymentView(
   const newSet = newSetAmong(api, deployment, own);
   const hash = templateHash(api, spec?.template, status?.collisionCount);
   const problem = problemOfDeployment(api, deployment);
-  const { progressDeadlineSeconds = 0 } = spec ?? {};
+  const { progressDeadlineSeconds = 0, revisionHistoryLimit } = spec ?? {};
   const bySet = groupByController(machines);
   const machinesOf = ({ metadata: { uid } }: OwnerSet) => bySet.get(uid) ?? [];
   const strategy = strategyOf(api, deployment);
   const isInPlace = strategy === 'InPlace';
   const selectsManually = isInPlace && api.owner.inPlaceUpdate?.selectsManually(deployment) === true;
   const updatesOf = (set: OwnerSet) => countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace });
+  const ownerless = bySet.get('') ?? [];
   const view: OwnerView = {
     kind: 'MachineDeployment',
     ...traitsOf(api, deployment, isReported(api, deployment, newSet, own, problem)),
@@ -57,10 +63,12 @@ export function toDeploymentView(
     ...boundsOf(api, deployment),
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
+    ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
+    ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
     ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
-      ...toSetView(api, set, machinesOf(set)),
+      ...toSetView(api, deployment, { set, own: machinesOf(set), ownerless, sets }),
       ...(set === newSet &&
         spec?.paused !== true &&
         settingsOfSet(api, deployment, set) && { isBehind: true as const }),
@@ -89,6 +97,11 @@ export function newSetAmong<S extends OwnerSet>(
 ): S | undefined {
   const equal = own.filter((set) => templatesEqual(api, set.spec?.template, spec?.template)).toSorted(byAge);
   return equal.find((set) => set.metadata.deletionTimestamp === undefined) ?? equal[0];
+}
+
+/** Whether machines that a deployment lists to be deleted are not marked yet, or it lists others. */
+function isMarking({ owner }: OwnerApi, deployment: OwnerDeployment, own: readonly KubeObject[]): boolean {
+  return owner.scaleDown?.planMarks(deployment, own, new Date()) !== undefined;
 }
 
 /** Whether problem, failures and revisions of a deployment and its sets are written where they belong. */
@@ -141,9 +154,15 @@ export function isOrphaning({ metadata }: KubeObject): boolean {
   return metadata.deletionTimestamp !== undefined && metadata.finalizers?.includes(orphanFinalizer) === true;
 }
 
-/** A MachineSet without a deployment, as the owner of itself. */
-export function toLoneSetView(api: OwnerApi, set: OwnerSet, machines: readonly KubeObject[]): OwnerView {
+/** A MachineSet without a deployment, as the owner of itself. `machines` and `sets` as for a deployment. */
+export function toLoneSetView(
+  api: OwnerApi,
+  set: OwnerSet,
+  machines: readonly KubeObject[],
+  sets: readonly OwnerSet[] = [],
+): OwnerView {
   const own = machines.filter((machine) => controllerOf(machine) === set.metadata.uid);
+  const ownerless = machines.filter((machine) => controllerOf(machine) === undefined);
   const problem = problemOfSet(api, set);
   const traits = traitsOf(api, set, failureOfSet(api, set)?.message === problem);
   return {
@@ -159,7 +178,7 @@ export function toLoneSetView(api: OwnerApi, set: OwnerSet, machines: readonly K
     template: { setName: set.metadata.name, hash: '' },
     sets: [
       {
-        ...toSetView(api, set, own),
+        ...toSetView(api, set, { set, own, ownerless, sets }),
         isNew: true,
         closed: api.owner.isClosed(set),
         outdated: withAnnotations(traits.outdated, !isCompleted(set, own)),
@@ -188,10 +207,16 @@ function traitsOf({ marks }: OwnerApi, { metadata, status }: OwnerDeployment | O
   };
 }
 
-function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Omit<SetView, 'isNew' | 'closed'> {
+/** @param owner its deployment, or else the set itself */
+function toSetView(api: OwnerApi, owner: KubeObject, claimed: Claimed): Omit<SetView, 'isNew' | 'closed'> {
+  const { set, own } = claimed;
   const active = own.filter((machine) => isActive(api, machine));
-  const marked = active.filter((machine) => isMarked(api, machine) && !isToBeReplaced(api, machine));
-  const available = active.filter((machine) => isAvailable(api, machine));
+  const failed = active.filter((machine) => isToBeReplaced(api, machine));
+  const unneeded = active.filter((machine) => !failed.includes(machine) && isUnneeded(api, owner, machine));
+  const kept = active.filter((machine) => !failed.includes(machine) && !unneeded.includes(machine));
+  const marked = kept.filter((machine) => isMarked(api, machine));
+  const available = kept.filter((machine) => isAvailable(api, machine));
+  const claims = claimsOf(api, claimed).length;
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
   const preservations = changedPreservations(api, set, own).length;
@@ -203,8 +228,10 @@ function toSetView(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): Om
     total: own.length,
     active: active.length,
     available: available.length,
-    starting: active.filter((machine) => isStarting(api, machine)).length,
-    failed: active.filter((machine) => isToBeReplaced(api, machine)).length,
+    starting: kept.filter((machine) => isStarting(api, machine)).length,
+    failed: failed.length,
+    ...(unneeded.length > 0 && { unneeded: unneeded.length }),
+    ...(claims > 0 && { claims }),
     replacing: own.filter(isBeingReplaced).length,
     ...(marked.length > 0 && {
       marked: marked.length,

@@ -15,11 +15,18 @@ import type {
   RolloutProgress,
   SetView,
 } from '../../api/model/owner.ts';
+import { surplusSets } from '../../api/owner/history.ts';
 import { hasUpdates, planInPlace } from '../../api/owner/in-place.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { desiredReplicas, excessOf, hasExcess } from '../../api/owner/replicas.ts';
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
-import { creationHeadroom, isRolloutSuspended, newSetOf, waitsForOldMachines } from '../../api/owner/set-counts.ts';
+import {
+  creationHeadroom,
+  hasClaims,
+  isRolloutSuspended,
+  newSetOf,
+  waitsForOldMachines,
+} from '../../api/owner/set-counts.ts';
 
 /** The most machines that one step creates. A reading has at most as many candidates for deletion. */
 export const maxPerStep = 100;
@@ -35,20 +42,25 @@ export type NewName = (prefix: string) => string;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, pendingCreations, machinesBehind, preservations, updates, health }: OwnerSnapshot,
+  { view, candidates, pendingCreations, claims = [], machinesBehind, preservations, updates, health }: OwnerSnapshot,
   newName: NewName,
   isLate = false,
 ): OwnerPlan {
   if (view.deleting) return planDeletion(view, candidates);
   if (view.problem !== undefined) return planForInvalidOwner(view, view.problem);
+  const addFinalizers = ownerNeeds(view).includes('finalizer');
+  // Counts are wrong until each machine has its owner, and nothing is deleted before it is known what is marked.
+  if (claims.length > 0) return { ...emptyPlan(view, new Map()), addFinalizers, claims };
+  if (view.isMarking) return { ...emptyPlan(view, new Map()), addFinalizers, mark: true };
 
   const desired = desiredReplicas(view);
   const report = reportOf(view, isLate);
   const replace = planReplacements(view, health);
   const update = planInPlace(view, updates);
+  const forget = surplusSets(view).map(({ name, uid, resourceVersion }) => ({ name, uid, resourceVersion }));
   return {
     ...emptyPlan(view, desired),
-    addFinalizers: ownerNeeds(view).includes('finalizer'),
+    addFinalizers,
     ...(isSetMissing(view) && { createSet: { ...newSetFor(view), replicas: desired.get('') ?? 0 } }),
     scale: planScale(view, desired, pendingCreations),
     create: withPredecessors(planCreation(view, desired, pendingCreations, newName), health?.unfilled),
@@ -57,6 +69,7 @@ export function planOwner(
     ...(preservations && preservations.length > 0 && { preserve: preservations }),
     ...(update && { update }),
     ...(machinesBehind && machinesBehind.length > 0 && { settings: machinesBehind }),
+    ...(forget.length > 0 && { forget }),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
   };
@@ -82,11 +95,10 @@ function emptyPlan(view: OwnerView, desired: ReadonlyMap<string, number>): Owner
 /** Whether a plan changes nothing. */
 export function isEmpty(plan: OwnerPlan): boolean {
   const { addFinalizers, createSet, scale, create, remove, replace = [], preserve = [], settings = [] } = plan;
-  const { releaseSets, release, report } = plan;
-  const changes = [scale, create, remove, replace, preserve, settings, releaseSets];
-  const isIdle = changes.every(({ length }) => length === 0);
-  const isNothing = plan.update === undefined && createSet === undefined && report === undefined;
-  return isIdle && isNothing && !addFinalizers && !release;
+  const { claims = [], mark, forget = [], releaseSets, release, report } = plan;
+  const changes = [claims, scale, create, remove, replace, preserve, settings, forget, releaseSets];
+  const isIdle = changes.every(({ length }) => length === 0) && mark === undefined && plan.update === undefined;
+  return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
 }
 
 /**
@@ -101,7 +113,8 @@ export function isWorthAStep(view: OwnerView, isLate = false): boolean {
     ({ machinesBehind = 0, preservations = 0, deleting }) => machinesBehind + preservations > 0 && !deleting,
   );
   const isAsked = (view.health?.asking ?? 0) > 0;
-  return hasExcess(view) || areBehind || isAsked || hasUpdates(view) || ownerNeeds(view).length === 0 || !isEmpty(plan);
+  const isChanging = hasExcess(view) || hasClaims(view) || areBehind || isAsked || hasUpdates(view);
+  return isChanging || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
 
 function newSetFor({ template }: OwnerView) {
@@ -186,8 +199,8 @@ function withPredecessors(creations: readonly PlannedCreation[], unfilled: reado
 }
 
 /**
- * All Failed machines; besides those, the excess of each set in the order of the candidates. The Failed ones of a set that is
- * about to keep some of them wait for the next step.
+ * All Failed and unneeded machines; besides those, the excess of each set in the order of the candidates. The Failed ones of
+ * a set that is about to keep some of them wait for the next step.
  */
 function planRemoval(
   view: OwnerView,
@@ -196,8 +209,9 @@ function planRemoval(
 ): Candidate[] {
   const excess = excessOf(view);
   const keeping = new Set(preservations.filter(({ isKept }) => isKept).map(({ set }) => set));
-  return candidates.filter(({ set, failed }) => {
+  return candidates.filter(({ set, failed, unneeded }) => {
     if (failed) return !keeping.has(set);
+    if (unneeded) return true;
     const over = excess.get(set) ?? 0;
     excess.set(set, over - 1);
     return over > 0;
