@@ -7,6 +7,7 @@ import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
+import { limitsOf } from './limits.ts';
 import {
   isActive,
   isAvailable,
@@ -51,6 +52,7 @@ export function toDeploymentView(
     ...boundsOf(api, deployment),
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
+    ...limitsIn(deployment),
     ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
@@ -107,6 +109,11 @@ function healthIn(api: OwnerApi, machines: readonly KubeObject[]): Pick<OwnerVie
   return health === undefined ? {} : { health };
 }
 
+function limitsIn(owner: KubeObject): Pick<OwnerView, 'limits'> {
+  const limits = limitsOf(owner);
+  return limits === undefined ? {} : { limits };
+}
+
 function progressOf({ owner }: OwnerApi, { status }: OwnerDeployment): Pick<OwnerView, 'progress'> {
   const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   return reason === undefined || reason === invalidSpec ? {} : { progress: owner.toProgress(reason) };
@@ -144,6 +151,7 @@ export function toLoneSetView(api: OwnerApi, set: OwnerSet, machines: readonly K
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
+    ...limitsIn(set),
     ...healthIn(api, own),
     template: { setName: set.metadata.name, hash: '' },
     sets: [
