@@ -32,6 +32,10 @@ export const names = {
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
   creating: `${prefix}creating`,
+  /** Annotation on a MachineDeployment or a MachineSet without one: most surge machines of its namespace. */
+  maxSurge: `${prefix}max-surge-in-namespace`,
+  /** Annotation on the same: most machines of its namespace that were created and do not run yet. */
+  maxProvisioning: `${prefix}max-provisioning-in-namespace`,
   /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
   verdict: `${prefix}verdict`,
   /** Annotation on a source: when a Machine of it was found gone although its VM was not known to be, RFC 3339. */

@@ -6,6 +6,11 @@ export type WorkflowKind = keyof typeof idParts;
 
 const idParts = { Machine: 'machine', MachineDeployment: 'rollout', MachineSet: 'machine-set' } as const;
 
+/** Id of the workflow that grants the limits of a namespace. */
+export function limitsWorkflowId(installation: string, namespace: string): string {
+  return `${installation}/machine-limits/${namespace}`;
+}
+
 /** Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own. */
 export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
   return `${installation}/${idParts[kind]}/${namespace}/${name}/${uid}`;

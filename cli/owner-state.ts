@@ -2,6 +2,8 @@
 import type { OwnerView, RolloutBlockers } from '../api/model/owner.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { findBlockers } from '../api/owner/blockers.ts';
+import { type LimitedObjects, toLimitReading } from '../api/owner/limit-reading.ts';
+import { limitText, waitOf } from '../api/owner/limit-use.ts';
 import { type OwnerNeed, ownerNeeds } from '../api/owner/needs.ts';
 import type { OwnerDeployment, OwnerSet } from '../api/owner/objects.ts';
 import { toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
@@ -12,8 +14,9 @@ import { dialect } from './dialect.ts';
 
 const { kinds } = dialect;
 
-/** All sets and machines of a namespace. */
+/** All sets and machines of a namespace, and its deployments where they are known. */
 export interface OwnedObjects {
+  readonly deployments?: readonly OwnerDeployment[];
   readonly sets: readonly OwnerSet[];
   readonly machines: readonly KubeObject[];
 }
@@ -28,35 +31,36 @@ export interface OwnerState {
   readonly blockedBy: RolloutBlockers | undefined;
 }
 
-/** Lists the sets and machines of a namespace. */
+/** Lists the sets and machines of a namespace, and its deployments. */
 export async function readOwned(control: KubeClient, namespace: string): Promise<OwnedObjects> {
-  const [sets, owned] = await Promise.all([
+  const [deployments, sets, owned] = await Promise.all([
+    control.list(kinds.deployment, { namespace }),
     control.list(kinds.set, { namespace }),
     control.list(kinds.machine, { namespace }),
   ]);
-  return { sets: sets.items, machines: owned.items };
+  return { deployments: deployments.items, sets: sets.items, machines: owned.items };
 }
 
-/** Watches a deployment, and the sets and machines of its namespace. `read` asks while the watches are not up to date. */
+/** Watches the deployments, sets and machines of a namespace. `read` asks while the watches are not up to date. */
 export function watchOwned(control: KubeClient, { namespace, name }: { namespace: string; name: string }) {
   const ignore = () => undefined;
   const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-  const watch = <T extends KubeObject>(resource: Resource<T>, fieldSelector?: string) => {
-    const selection = { namespace, fieldSelector };
-    const { store, stop } = startReflector({ client: control, resource, ...selection, onEvent: ignore, logger });
-    const read = async () => (store.reachable ? store.list() : (await control.list(resource, selection)).items);
+  const watch = <T extends KubeObject>(resource: Resource<T>) => {
+    const { store, stop } = startReflector({ client: control, resource, namespace, onEvent: ignore, logger });
+    const read = async () => (store.reachable ? store.list() : (await control.list(resource, { namespace })).items);
     return { read, stop };
   };
   const watched = {
-    deployments: watch<OwnerDeployment>(kinds.deployment, `metadata.name=${name}`),
+    deployments: watch<OwnerDeployment>(kinds.deployment),
     sets: watch<OwnerSet>(kinds.set),
     machines: watch(kinds.machine),
   };
   return {
     /** `deployment` is undefined when it does not exist. */
     async read(): Promise<OwnedObjects & { readonly deployment: OwnerDeployment | undefined }> {
-      const [deployment] = await watched.deployments.read();
-      return { deployment, sets: await watched.sets.read(), machines: await watched.machines.read() };
+      const deployments = await watched.deployments.read();
+      const deployment = deployments.find(({ metadata }) => metadata.name === name);
+      return { deployment, deployments, sets: await watched.sets.read(), machines: await watched.machines.read() };
     },
     async stop(): Promise<void> {
       await Promise.all(Object.values(watched).map(({ stop }) => stop()));
@@ -66,16 +70,28 @@ export function watchOwned(control: KubeClient, { namespace, name }: { namespace
 
 /** The state of a deployment. `owned` may hold objects of others. */
 export function toDeploymentState(deployment: OwnerDeployment, owned: OwnedObjects): OwnerState {
-  const state = toState(toDeploymentView(dialect, deployment, owned.sets, owned.machines));
-  const { needs, waitsFor, view } = state;
+  const view = toDeploymentView(dialect, deployment, owned.sets, owned.machines);
+  const state = withLimit(toState(view), { ...owned, deployments: owned.deployments ?? [deployment] });
+  const { needs, waitsFor } = state;
   // A machine that is not running yet needs nothing from its deployment, but the deployment waits for it.
   const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
   return { ...state, blockedBy: isAtRest ? undefined : findBlockers(dialect, deployment, owned.sets, owned.machines) };
 }
 
 /** The state of a set without a deployment. `owned` may hold machines of others. */
-export function toLoneSetState(set: OwnerSet, owned: readonly KubeObject[]): OwnerState {
-  return toState(toLoneSetView(dialect, set, owned));
+export function toLoneSetState(set: OwnerSet, owned: OwnedObjects): OwnerState {
+  const state = toState(toLoneSetView(dialect, set, owned.machines));
+  return withLimit(state, { ...owned, deployments: owned.deployments ?? [] });
+}
+
+/** Adds the limit of the namespace that keeps an owner from machines that it lacks. */
+function withLimit(state: OwnerState, objects: LimitedObjects): OwnerState {
+  const { view, waitsFor } = state;
+  if (view.limits === undefined) return state;
+  const reading = toLimitReading(dialect, objects);
+  const own = reading.uses.find(({ uid }) => uid === view.uid);
+  const wait = own && own.wanted > 0 ? waitOf(reading, own) : undefined;
+  return wait === undefined ? state : { ...state, waitsFor: [waitsFor, limitText(wait)].filter(Boolean).join('; ') };
 }
 
 function toState(view: OwnerView): OwnerState {

@@ -8,6 +8,7 @@ import type { Logger } from '../kube/logger.ts';
 import { type Installation, requestRefresh } from '../temporal/workflows.ts';
 import { type ControllerContext, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
+import { createLimitController } from './limits.ts';
 import { createMachineController } from './machines.ts';
 import { createNodeController } from './nodes.ts';
 import { createOwnerController } from './owners.ts';
@@ -23,6 +24,7 @@ import { startWatches } from './watches.ts';
 const controllers = [
   createMachineController,
   createOwnerController,
+  createLimitController,
   createCountsController,
   createSourceController,
   createSecretController,

@@ -5,6 +5,7 @@ import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/w
 import { boundary } from '../activities/boundary.ts';
 import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
 import { createInterruptionActivities } from '../activities/interruptions.ts';
+import { createLimitActivities } from '../activities/limits.ts';
 import { type WatchAttachments, watchAttachments } from '../activities/machine/drain/attachments.ts';
 import { createDrainActivities } from '../activities/machine/drain/index.ts';
 import type { VolumePolicy } from '../activities/machine/drain/moves.ts';
@@ -30,6 +31,7 @@ import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 import { FastSandboxWorker } from './fast-sandbox.ts';
+import { createClaimMachines } from './limits.ts';
 import { createSweepMemory } from './past-sweeps.ts';
 import { type Refusal, refuseActivities, type Workers } from './pausable-workers.ts';
 import { detectRestore, type RestoreDetection } from './restore-detection.ts';
@@ -157,6 +159,7 @@ async function createInstallationWorker(
   const client = new Client({ connection, namespace });
   const { nodeConditions } = defaults;
   const findOutage = createOutageFinder({ target, nodeConditions, percent: outagePercent });
+  const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...everyWorker(options),
     connection,
@@ -167,7 +170,8 @@ async function createInstallationWorker(
     sinks,
     activities: {
       ...createMachineActivities({ ...options, events, findOutage }),
-      ...createOwnerActivities({ ...options, events, findOutage }),
+      ...createOwnerActivities({ ...options, events, findOutage, claimMachines }),
+      ...createLimitActivities(options),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createVerdictActivities({ ...options, events }),
       ...createInterruptionActivities(options),

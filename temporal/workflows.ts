@@ -38,7 +38,7 @@ export const retryOfFailedRun = {
 const types = { Machine: 'machine', MachineDeployment: 'rollout', MachineSet: 'machineSet' } as const;
 
 const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
-const installationKey = keyword(searchAttributes.installation);
+export const installationKey = keyword(searchAttributes.installation);
 const deploymentKey = keyword(searchAttributes.deployment);
 const revisionKey = keyword(searchAttributes.revision);
 const phaseKey = keyword(searchAttributes.phase);

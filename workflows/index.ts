@@ -1,5 +1,6 @@
 /** Every export is a workflow type, and its name is in histories. */
 export { interruptionCheck } from './interruptions/check.ts';
+export { machineLimits } from './limits/limits.ts';
 export { machine } from './machine/machine.ts';
 export { orphanSweep } from './orphansweep/sweep.ts';
 export { machineSet, rollout } from './rollout/rollout.ts';

@@ -10,6 +10,7 @@ import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
+import { limitsOf } from '../../api/owner/limits.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
@@ -55,7 +56,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   await claimMachines(step);
   if (plan.mark && owner.deployment !== undefined) await markMachines(step, owner.deployment);
   const replaced: string[] = [];
-  const scaled = await changeSets(step, owner, failures);
+  const { scaled, limited } = await changeSets(step, owner, failures);
   await inBatches(step, plan.preserve ?? [], (change) => changePreservation(step, change));
   await inBatches(step, plan.remove, async (candidate) => {
     const isDeleted = await deleteMachine(step, candidate, failures);
@@ -73,23 +74,53 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   if (plan.release) await release(step);
   if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
   const outage = await beginReplacements(step, owner);
-  return { ...(outage !== undefined && { outage }), ...(replaced.length > 0 && { replaced }) };
+  return {
+    ...(outage !== undefined && { outage }),
+    ...(replaced.length > 0 && { replaced }),
+    ...(limited !== undefined && { limited }),
+  };
 }
 
-/** Creates and changes sets, and creates machines in them. Returns the new generations of scaled sets, by name. */
-async function changeSets(step: Step, owner: Owner, failures: Failures): Promise<Map<string, number>> {
+/**
+ * Creates and changes sets, and creates machines in them. Returns the new generations of scaled sets, by name, and which
+ * machines a limit of the namespace has kept from being created.
+ */
+async function changeSets(
+  step: Step,
+  owner: Owner,
+  failures: Failures,
+): Promise<Pick<StepResult, 'limited'> & { readonly scaled: Map<string, number> }> {
   const { plan } = step;
   const { deployment } = owner;
   const scaled = new Map<string, number>();
   if (deployment !== undefined && plan.createSet !== undefined) await createSet(step, deployment, plan.createSet);
   const changed = new Set([...plan.scale, ...plan.create].map(({ set }) => set));
   for (const name of changed) await changeSet(step, owner, name, scaled);
-  for (const creation of plan.create) await createMachines(step, creation, failures);
-  return scaled;
+  const limited = await claimCreations(step, owner);
+  const refused = new Set(limited?.names);
+  for (const creation of plan.create) await createMachines(step, creation, refused, failures);
+  return { scaled, ...(limited !== undefined && { limited }) };
 }
 
-async function createMachines(step: Step, creation: PlannedCreation, failures: Failures): Promise<void> {
-  const wanted = creation.names.map((name) => ({ set: creation.set, name }));
+/**
+ * Claims the machines to create where the namespace limits them. Their sets record them by now: who grants counts them,
+ * even if this answer is lost.
+ */
+async function claimCreations({ deps, ref, kind, plan }: Step, owner: Owner): Promise<StepResult['limited']> {
+  const names = plan.create.flatMap((creation) => creation.names);
+  if (names.length === 0 || limitsOf(owner.deployment ?? owner.set) === undefined) return undefined;
+  const { dialect, namespace, name, uid } = ref;
+  const { granted, wait } = await deps.claimMachines({ dialect, namespace }, { kind, name, uid, names });
+  return wait && { ...wait, names: names.filter((each) => !granted.includes(each)) };
+}
+
+async function createMachines(
+  step: Step,
+  creation: PlannedCreation,
+  refused: ReadonlySet<string>,
+  failures: Failures,
+): Promise<void> {
+  const wanted = creation.names.filter((name) => !refused.has(name)).map((name) => ({ set: creation.set, name }));
   const work = async ({ name }: { readonly name: string }, set: OwnerSet, owner: Owner) => {
     const create = () => createMachine(step, { name, replaces: creation.replaces?.[name] }, set, owner);
     if (isRecorded(creation, set)) await noteFailure(failures, set.metadata.name, 'FailedCreate', create);

@@ -2,6 +2,7 @@
 
 import type { OwnerApi } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
+import type { LimitClaim, LimitGrant, LimitScope, LimitWait } from '../../api/model/limits.ts';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import type { OwnerPlan, OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
@@ -14,6 +15,9 @@ import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecorder } from '../../kube/events.ts';
 import type { FindOutage } from '../outage.ts';
 
+/** Asks which machines an owner may create where its namespace limits them. The sets record their names already. */
+export type ClaimMachines = (scope: LimitScope, claim: LimitClaim) => Promise<LimitGrant>;
+
 export interface OwnerDeps {
   /** Cluster of deployments, sets and machines. */
   readonly control: KubeClient;
@@ -23,6 +27,7 @@ export interface OwnerDeps {
   /** How many unhealthy machines of an owner may be replaced at once. */
   readonly mostReplacing: MostReplacing;
   readonly findOutage: FindOutage;
+  readonly claimMachines: ClaimMachines;
   /** What holds for machines whose spec says nothing. */
   readonly defaults: MachineLimits;
 }
@@ -50,6 +55,8 @@ export interface StepResult {
   readonly outage?: string;
   /** Names of the machines of replacements that it has deleted; left out where there are none. */
   readonly replaced?: readonly string[];
+  /** A limit of the namespace keeps machines from being created; left out where none does. */
+  readonly limited?: LimitWait & { readonly names: readonly string[] };
 }
 
 export interface Step extends OwnerContext {

@@ -1,5 +1,6 @@
 /** What the engine knows of an owner of machines and plans for it. Plain types: the values are in histories. */
 import type { Blocker } from '../names.ts';
+import type { Limits } from './limits.ts';
 
 /** Something of an object that differs from what its workflow would write there. */
 export type Outdated = 'annotations' | 'status';
@@ -130,6 +131,8 @@ export interface OwnerView {
   readonly historyLimit?: number;
   /** The machines that it lists to be deleted are not marked yet, or its list has others; left out otherwise. */
   readonly isMarking?: true;
+  /** The limits of its namespace that it takes part in; left out where there are none. */
+  readonly limits?: Limits;
   /** Left out where no machine is unhealthy for longer than its health timeout, and none is being replaced because of that. */
   readonly health?: OwnerHealth;
   /** Name and template hash that the set of the current template has or would get. */

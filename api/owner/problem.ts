@@ -1,6 +1,7 @@
 /** Why nothing may be done for an owner of machines: pure. Our CRDs refuse such objects; other CRDs may accept them. */
 import type { OwnerApi } from '../dialect.ts';
 import { boundsBlockOf, isPercentage } from './bounds.ts';
+import { problemOfLimits } from './limits.ts';
 import type { OwnerCondition, OwnerDeployment, OwnerSet, StrategyBounds } from './objects.ts';
 
 /** Reason of the condition that reports a problem: Progressing of a deployment, ReplicaFailure of a set. */
@@ -8,12 +9,12 @@ export const invalidSpec = 'InvalidSpec';
 
 /** What is wrong with the spec of a deployment, with the field and the fix; undefined when nothing is. */
 export function problemOfDeployment(api: OwnerApi, deployment: OwnerDeployment): string | undefined {
-  return problemOfSpec(api, deployment.spec) ?? problemOfStrategy(api, deployment);
+  return problemOfSpec(api, deployment.spec) ?? problemOfStrategy(api, deployment) ?? problemOfLimits(deployment);
 }
 
 /** The same for a set. */
-export function problemOfSet(api: OwnerApi, { spec }: OwnerSet): string | undefined {
-  return problemOfSpec(api, spec);
+export function problemOfSet(api: OwnerApi, set: OwnerSet): string | undefined {
+  return problemOfSpec(api, set.spec) ?? problemOfLimits(set);
 }
 
 /** The problem that the conditions report; undefined when they report none. */

@@ -8,6 +8,7 @@ import { type Claimed, claimsOf } from './claims.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
+import { limitsOf } from './limits.ts';
 import {
   isActive,
   isAvailable,
@@ -65,6 +66,7 @@ export function toDeploymentView(
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
     ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
     ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
+    ...limitsIn(deployment),
     ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
@@ -131,6 +133,11 @@ function healthIn(api: OwnerApi, machines: readonly KubeObject[]): Pick<OwnerVie
   return health === undefined ? {} : { health };
 }
 
+function limitsIn(owner: KubeObject): Pick<OwnerView, 'limits'> {
+  const limits = limitsOf(owner);
+  return limits === undefined ? {} : { limits };
+}
+
 function progressOf({ owner }: OwnerApi, { status }: OwnerDeployment): Pick<OwnerView, 'progress'> {
   const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
   return reason === undefined || reason === invalidSpec ? {} : { progress: owner.toProgress(reason) };
@@ -174,6 +181,7 @@ export function toLoneSetView(
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
+    ...limitsIn(set),
     ...healthIn(api, own),
     template: { setName: set.metadata.name, hash: '' },
     sets: [

@@ -104,7 +104,7 @@ export function setUpOwners() {
   /** By set, as one run remembers them. */
   const planned = new Map<string, string>();
   const decide = (reading: OwnerSnapshot) => {
-    const known = withOwnCreations({ created: new Map(), planned }, reading);
+    const known = withOwnCreations({ created: new Map(), refused: new Map(), planned }, reading);
     const plan = planOwner(known, (prefix) => `${prefix}-${++machinesNamed}`);
     for (const { set, id } of plan.create) planned.set(set, id);
     return plan;

@@ -82,7 +82,7 @@ export function createWorld(options: WorldOptions) {
     if (reading === null) return undefined;
     const { reader: by, ...snapshot } = reading;
     reader = by;
-    return withOwnCreations({ created, planned }, snapshot);
+    return withOwnCreations({ created, refused: new Map(), planned }, snapshot);
   }
 
   async function run(plan: OwnerPlan, gate?: WriteGate): Promise<void> {

@@ -28,6 +28,8 @@ export interface OwnerDescription {
   readonly waitsFor?: string;
   /** Why unhealthy machines are not replaced: how many Nodes are unhealthy together. */
   readonly outage?: string;
+  /** Which limit of the namespace keeps machines from being created, and who uses it. */
+  readonly limit?: string;
   /** While a rollout is under way: its last progress, and its deadline without more. */
   readonly progressAt?: string;
   readonly deadline?: string;

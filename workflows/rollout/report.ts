@@ -1,9 +1,11 @@
 /** What people see of the workflow of an owner: the query `describe`, the details in the Temporal UI, why it failed. */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { ApplicationFailure, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import type { LimitWait } from '../../api/model/limits.ts';
 import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
+import { limitText } from '../../api/owner/limit-use.ts';
 import { ownerNeeds, toTasks } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
@@ -16,7 +18,7 @@ const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, Search
 /** Describes a run by its newest reading. */
 export function report(run: OwnerRun, view: OwnerView, doing: string): void {
   const { clock, blockedBy, description } = run;
-  const { failedRun, outage } = description;
+  const { failedRun, outage, limit } = description;
   const waitsFor = waitsOf(view);
   run.description = {
     doing,
@@ -30,6 +32,7 @@ export function report(run: OwnerRun, view: OwnerView, doing: string): void {
     },
     ...(waitsFor !== undefined && { waitsFor }),
     ...(outage !== undefined && view.health?.asking && { outage }),
+    ...(limit !== undefined && view.limits && { limit }),
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + run.deadlineMs) }),
     ...(blockedBy && { blockedOn: blockedBy.blockedOn, blockedBy }),
     ...(failedRun && { failedRun }),
@@ -37,10 +40,14 @@ export function report(run: OwnerRun, view: OwnerView, doing: string): void {
   setCurrentDetails(toMarkdown(run.description));
 }
 
-/** Shows what keeps unhealthy machines from being replaced; undefined: nothing does. */
-export function showOutage(run: OwnerRun, outage: string | undefined): void {
-  const { outage: _, ...rest } = run.description;
-  run.description = outage === undefined ? rest : { ...rest, outage };
+/** Shows what keeps unhealthy machines from being replaced, and machines from being created; undefined: nothing does. */
+export function showHolds(run: OwnerRun, outage: string | undefined, limited: LimitWait | undefined): void {
+  const { outage: _, limit: __, ...rest } = run.description;
+  run.description = {
+    ...rest,
+    ...(outage !== undefined && { outage }),
+    ...(limited !== undefined && { limit: limitText(limited) }),
+  };
   setCurrentDetails(toMarkdown(run.description));
 }
 
@@ -93,7 +100,7 @@ export function doingOf({ problem, paused, deleting, orphans }: OwnerView, isIdl
 
 /** The description as Markdown. */
 export function toMarkdown(description: OwnerDescription): string {
-  const { doing, since, needs, replicas, waitsFor, outage, progressAt, deadline } = description;
+  const { doing, since, needs, replicas, waitsFor, outage, limit, progressAt, deadline } = description;
   const { blockedOn, blockedBy, lastError, failedRun } = description;
   const { desired, total, active, available } = replicas;
   const lines = [
@@ -106,6 +113,7 @@ export function toMarkdown(description: OwnerDescription): string {
     lines.push(
       `- **Not replacing**: ${outage}: that looks like an outage, and no unhealthy machine is replaced meanwhile`,
     );
+  if (limit !== undefined) lines.push(`- **Not creating**: ${limit}`);
   if (progressAt !== undefined && deadline !== undefined) {
     lines.push(`- **Progress**: last at ${progressAt}; deadline ${deadline}`);
   }

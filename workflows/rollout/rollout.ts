@@ -24,7 +24,7 @@ import { afterOutage, isReportedLate, tickForward } from './clock.ts';
 import { checkDeadline, watchDeadline } from './deadline.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
-import { doingOf, report, reportError, showOutage } from './report.ts';
+import { doingOf, report, reportError, showHolds } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
 /**
@@ -54,6 +54,9 @@ const stepPauseMs = 300;
 /** How often an owner looks whether an outage is over that keeps unhealthy machines from being replaced, ms. */
 const outagePauseMs = 10_000;
 
+/** How often an owner claims machines again that a limit of its namespace keeps from being created, if nobody tells it, ms. */
+const limitPauseMs = 60_000;
+
 /** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
 const maxReadingAgeMs = 60_000;
 
@@ -77,6 +80,7 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
     if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), outagePauseMs);
+    if (outcome === 'limited') await condition(() => run.refreshNow || asksForStep(run), limitPauseMs);
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       await condition(() => run.refreshNow || asksForStep(run) || isLong());
@@ -114,8 +118,17 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. */
-type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'held' | 'requestFailed' | 'waiting';
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. limited: by the namespace. */
+type StepOutcome =
+  | 'gone'
+  | 'done'
+  | 'replaced'
+  | 'outdated'
+  | 'acted'
+  | 'held'
+  | 'limited'
+  | 'requestFailed'
+  | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
 async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<StepOutcome> {
@@ -142,14 +155,22 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 ? 'done' : 'waiting';
     for (const { set, id } of plan.create) run.planned.set(set, id);
-    const { outage, replaced = [] } = (await actOnOwner(ref, kind, plan)) ?? {};
-    for (const { set, id, replaces = {} } of plan.create) {
+    const { outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
+    const refused = new Set(limited?.names);
+    for (const { set, id, names, replaces = {} } of plan.create) {
       run.created.set(set, id);
-      for (const name of Object.values(replaces)) run.unfilled.delete(name);
+      run.refused.set(
+        set,
+        names.filter((name) => refused.has(name)),
+      );
+      for (const [name, replaced] of Object.entries(replaces)) if (!refused.has(name)) run.unfilled.delete(replaced);
     }
     for (const name of replaced) run.unfilled.add(name);
-    showOutage(run, outage);
-    return outage === undefined ? 'acted' : 'held';
+    showHolds(run, outage, limited);
+    // Who waits for its turn is not late because of that.
+    if (limited?.isOwn === false) run.clock = afterOutage(run.clock, Date.now());
+    if (outage !== undefined) return 'held';
+    return limited === undefined ? 'acted' : 'limited';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);

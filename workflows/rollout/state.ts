@@ -21,6 +21,8 @@ export interface OwnerRun {
   nextStepMs: number;
   /** By set, the id of the last creation that this run has completed. */
   readonly created: Map<string, string>;
+  /** By set, the machines of that creation that a limit of the namespace has kept from being created. */
+  readonly refused: Map<string, readonly string[]>;
   /** By set, the id of the last creation that this run has planned. */
   readonly planned: Map<string, string>;
   /** Machines of replacements that this run has deleted, and in whose place none was made yet: they may be gone. */
@@ -47,6 +49,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     refreshNow: false,
     nextStepMs: 0,
     created: new Map(),
+    refused: new Map(),
     planned: new Map(),
     unfilled: new Set(before?.unfilled),
     failuresInARow: 0,
@@ -76,15 +79,15 @@ export function toRolloutState({ clock, blockedBy, unfilled }: OwnerRun): Rollou
 
 /**
  * A reading with what the run knows of creations. Those that it has completed are over: names of machines that are gone
- * since then are not used again.
+ * since then are not used again. Those that a limit has refused are.
  */
 export function withOwnCreations(
-  { created, planned }: Pick<OwnerRun, 'created' | 'planned'>,
+  { created, refused, planned }: Pick<OwnerRun, 'created' | 'refused' | 'planned'>,
   reading: OwnerSnapshot,
 ): OwnerSnapshot {
   const pendingCreations = reading.pendingCreations.map((pending) => ({
     ...pending,
-    ...(created.get(pending.set) === pending.id && { missing: [] }),
+    ...(created.get(pending.set) === pending.id && { missing: refused.get(pending.set) ?? [] }),
     ...(planned.get(pending.set) === pending.id && { isOwn: true as const }),
   }));
   return { ...reading, pendingCreations };

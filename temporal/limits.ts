@@ -1,0 +1,42 @@
+/** Claims of machines where their namespace limits them: asked of the one workflow that grants them. */
+import { WithStartWorkflowOperation } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import type { ClaimMachines } from '../activities/owner/step.ts';
+import type { FailureCode } from '../api/failures.ts';
+import type { LimitScope } from '../api/model/limits.ts';
+import { limitsWorkflowId } from '../api/workflow-id.ts';
+import { claimUpdate } from '../workflows/limits/messages.ts';
+import { reasonOf } from './connection.ts';
+import { withSearchAttributes } from './search-attributes.ts';
+import { type Installation, installationKey, ofInstallation, retryOfFailedRun } from './workflows.ts';
+
+/** How long an answer may take, ms: the workflow reads the namespace before it answers. */
+const timeoutMs = 20_000;
+
+/** The workflow is started where it is not open. The failure of a claim names the reason. */
+export function createClaimMachines(to: Installation): ClaimMachines {
+  const { client, name } = to;
+  return async ({ dialect, namespace }, claim) => {
+    const scope: LimitScope = ofInstallation(to, { dialect, namespace });
+    const ask = () =>
+      client.workflow.executeUpdateWithStart(claimUpdate, {
+        args: [claim],
+        startWorkflowOperation: new WithStartWorkflowOperation('machineLimits', {
+          taskQueue: name,
+          workflowId: limitsWorkflowId(name, namespace),
+          workflowIdConflictPolicy: 'USE_EXISTING',
+          workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+          args: [scope],
+          staticSummary: `limits of machines in ${namespace}`,
+          retry: retryOfFailedRun,
+          typedSearchAttributes: [{ key: installationKey, value: name }],
+        }),
+      });
+    try {
+      return await withSearchAttributes(client, () => client.withDeadline(Date.now() + timeoutMs, ask));
+    } catch (error) {
+      const message = `the limits of namespace ${namespace} do not answer: ${reasonOf(error)}`;
+      throw ApplicationFailure.create({ type: 'Unavailable' satisfies FailureCode, message });
+    }
+  };
+}
