@@ -121,6 +121,19 @@ describe('the controller of machines', () => {
     expect(sent.slice(1)).toEqual([`signal ${id}`]);
   });
 
+  it('signals that a machine has another owner, or none', async () => {
+    await seeMachine('Unknown');
+    sent = [];
+    const owned = {
+      ownerReferences: [{ apiVersion: 'v1', kind: 'MachineSet', name: 's', uid: 's', controller: true }],
+    };
+    await seeMachine('Unknown', { ...ours, ...owned });
+    await seeMachine('Unknown', { ...ours, ...owned });
+    expect(sent).toEqual([`signal ${id}`]);
+    await seeMachine('Unknown');
+    expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+  });
+
   it('signals a node that lacks what its Machine wants it to have, each edit anew, and not that it has got it', async () => {
     await seeMachine('Running');
     await seeNode('True');

@@ -10,6 +10,7 @@
  * | 10 | 6 | 4 | the new set gets what is missing |
  * | 4 | 3 | 1 | both lose in proportion to their size |
  * | 7, one new machine marked | 6 | 1 | a marked machine goes first |
+ * | 7, one new machine missing | 6 | 1 | none goes so that another one is made |
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { countKept, countNeeded, sumOf } from './set-counts.ts';
@@ -56,7 +57,10 @@ function growingSet(sets: readonly SetView[], filled: readonly SetView[]): SetVi
   return sets.find((set) => set.isNew) ?? filled.at(-1) ?? sets.at(-1);
 }
 
-/** Lowers the sets to spec.replicas in all: marked machines, then the largest sets first, while enough stay available. */
+/**
+ * Lowers the sets to spec.replicas in all: marked machines, then those that were not made yet, then the largest sets first,
+ * while enough stay available.
+ */
 function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly SetView[], total: number): void {
   const bySize = filled.toSorted((a, b) => b.replicas - a.replicas);
   const needed = sumOf(filled, (set) => Math.min(countNeeded(set), set.replicas));
@@ -70,7 +74,13 @@ function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly 
     rest -= taken;
     spare -= Math.max(0, taken - unneeded);
   };
-  for (const set of bySize) take(set, (set.marked ?? 0) + (set.unneeded ?? 0));
+  for (const set of bySize) take(set, countMarked(set));
+  for (const set of bySize) take(set, Math.max(0, set.replicas - set.active));
   for (const set of bySize) take(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
   for (const set of bySize) take(set, rest);
+}
+
+/** Marked machines that spec.replicas of the set includes: more machines than it says go anyway, and marked ones first. */
+function countMarked({ replicas, active, failed, marked = 0, unneeded = 0 }: SetView): number {
+  return Math.max(0, marked + unneeded - Math.max(0, active - failed - replicas));
 }

@@ -222,6 +222,42 @@ describe('planOwner', () => {
     expect(removed(planFor({ ...view, replicas: 3 }, candidates))).toEqual(['bad']);
   });
 
+  it('[mcm 66 partly] [invariant 7 partly] deletes what the autoscaler has scaled down, and no other for its sake', () => {
+    const view = { ...owner, replicas: 2, sets: [{ ...set, available: 2, unneeded: 1 }] };
+    const candidates = [candidate('unneeded', { unneeded: true }), candidate('good')];
+    expect(removed(planFor(view, candidates))).toEqual(['unneeded']);
+    expect(removed(planFor({ ...view, replicas: 3 }, candidates))).toEqual(['unneeded']);
+    expect(planFor({ ...view, replicas: 3 }, candidates).create).toEqual([]); // not before it is gone
+    expect(isWorthAStep({ ...view, replicas: 3 })).toBe(true);
+    const both = { ...set, available: 1, unneeded: 1, marked: 1, unmarked: 0 };
+    const marked = [...candidates.slice(0, 1), candidate('marked'), candidate('good')];
+    expect(removed(planFor({ ...view, replicas: 1, sets: [both] }, marked))).toEqual(['unneeded', 'marked']);
+  });
+
+  it('[mcm 65 partly] [invariant 7 partly] marks machines before it deletes any', () => {
+    const view: OwnerView = { ...owner, replicas: 2, isMarking: true };
+    expect(planFor(view, [candidate('a')])).toMatchObject({ mark: true, remove: [], scale: [] });
+    expect([isWorthAStep(view), ownerNeeds(view)]).toEqual([true, ['replicas', 'marked']]);
+  });
+
+  it('[mcm 62 partly] adopts and releases machines before it counts any', () => {
+    const view: OwnerView = { ...owner, replicas: 5, sets: [{ ...set, claims: 2 }] };
+    const claims = ['a', 'b'].map((name) => ({ name, uid: name, set: 'pool-1', isAdopted: name === 'a' }));
+    const plan = planOwner({ view, candidates: [candidate('c')], pendingCreations: [], claims }, (name) => name);
+    expect(plan).toMatchObject({ claims, create: [], remove: [], scale: [] });
+    expect([isEmpty(plan), isWorthAStep(view)]).toEqual([false, true]);
+    expect(ownerNeeds({ ...view, replicas: 3 })).toEqual(['ownership']);
+    expect(planFor(view).create).toHaveLength(1); // what a watcher saw is not so
+  });
+
+  it('[mcm 81 partly] deletes old sets beyond the history limit', () => {
+    const old = ['x', 'y'].map((name) => ({ ...empty, name, uid: name, isNew: false, replicas: 0 }));
+    const view: OwnerView = { ...owner, historyLimit: 1, sets: [...old, set] };
+    expect(planFor(view).forget).toEqual([{ name: 'x', uid: 'x', resourceVersion: '3' }]);
+    expect([isWorthAStep(view), ownerNeeds(view)]).toEqual([true, ['history']]);
+    expect(isEmpty(planFor({ ...view, historyLimit: 2 }))).toBe(true);
+  });
+
   it('[mcm 64 partly] deletes the excess in the order of the candidates', () => {
     const candidates = ['a', 'b', 'c'].map((name) => candidate(name));
     const plan = planFor({ ...owner, replicas: 1 }, candidates);
@@ -431,6 +467,30 @@ describe('planOwner', () => {
         { replicas: 8 },
         [having(old, 6), { ...having(fresh, 4, 2), marked: 3, unmarked: 1 }],
         { old: 6, new: 2 },
+      ],
+      [
+        '[invariant 7 partly] what the autoscaler has scaled down, and no other in its place',
+        { replicas: 5 },
+        [{ ...having(old, 4, 3), unneeded: 1 }, having(fresh, 2)],
+        { old: 3, new: 2 },
+      ],
+      [
+        '[invariant 7 partly] no machine more to be made for one that goes',
+        { replicas: 3 },
+        [
+          { ...having(old, 4, 3), unneeded: 1 },
+          { ...having(fresh, 0), replicas: 1 },
+        ],
+        { old: 3, new: 0 },
+      ],
+      [
+        '[invariant 7 partly] no other than what is marked where more than that goes anyway',
+        { replicas: 2 },
+        [
+          { ...having(old, 4, 2), replicas: 2, unneeded: 2 },
+          { ...having(fresh, 0), replicas: 2 },
+        ],
+        { old: 2, new: 0 },
       ],
       [
         'no surge once the replicas are others',

@@ -1,0 +1,1 @@
+import './scale-down-properties.test.ts';
