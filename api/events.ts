@@ -152,6 +152,15 @@ export const deploymentEvents = {
     type: 'Warning',
     when: 'The rollout has made no progress for progressDeadlineSeconds. The note names the machines that it waits for, and why.',
   },
+  DeploymentRollback: {
+    type: 'Normal',
+    when: 'The deployment has an earlier template again, as spec.rollbackTo has asked, or because its rollout was late.',
+  },
+  DeploymentRollbackRevisionNotFound: { type: 'Warning', when: 'No MachineSet has the revision of spec.rollbackTo.' },
+  DeploymentRollbackTemplateUnchanged: {
+    type: 'Warning',
+    when: 'The revision of spec.rollbackTo has the template that the deployment has.',
+  },
   ...replacementEvents,
   ...invalidSpec,
   ...runFailed,

@@ -4,7 +4,7 @@
  */
 
 /** Prefix of every label and annotation of our own. Manifests for the replaced systems work without them. */
-const prefix = 'millwright.dev/';
+export const prefix = 'millwright.dev/';
 
 /** Labels and annotations of our own. */
 export const names = {
@@ -28,6 +28,12 @@ export const names = {
   preservedUntil: `${prefix}preserved-until`,
   /** Annotation on a Machine whose deployment updates its machines in place: one of `inPlaceOrders`. */
   inPlaceUpdate: `${prefix}in-place-update`,
+  /** Annotation on a MachineDeployment: `true` takes a rollout that is late back to the last revision that was complete. */
+  rollbackWhenLate: `${prefix}rollback-when-late`,
+  /** Annotation on a MachineDeployment: hash of the template that was rolled back last because it was late. */
+  rolledBack: `${prefix}rolled-back`,
+  /** Annotation on a MachineSet: when its rollout was complete, RFC 3339. Only where late rollouts are rolled back. */
+  completed: `${prefix}completed`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,
   /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */

@@ -24,6 +24,7 @@ import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { beginReplacements } from './replacements.ts';
 import { type Failures, noteFailure, recordOn, report, reportFailures } from './report.ts';
+import { recordCompletion, rollBack } from './rollback.ts';
 import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult, slowStart } from './step.ts';
 
 /**
@@ -73,11 +74,14 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   }
   if (plan.release) await release(step);
   if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
+  await recordCompletion(step);
+  const rolledBack = await rollBack(step);
   const outage = await beginReplacements(step, owner);
   return {
     ...(outage !== undefined && { outage }),
     ...(replaced.length > 0 && { replaced }),
     ...(limited !== undefined && { limited }),
+    ...(rolledBack !== undefined && { rolledBack }),
   };
 }
 

@@ -55,6 +55,8 @@ export interface StepResult {
   readonly outage?: string;
   /** Names of the machines of replacements that it has deleted; left out where there are none. */
   readonly replaced?: readonly string[];
+  /** What a rollback has done, for people; left out where there was none. */
+  readonly rolledBack?: string;
   /** A limit of the namespace keeps machines from being created; left out where none does. */
   readonly limited?: LimitWait & { readonly names: readonly string[] };
 }

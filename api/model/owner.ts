@@ -133,6 +133,12 @@ export interface OwnerView {
   readonly isMarking?: true;
   /** The limits of its namespace that it takes part in; left out where there are none. */
   readonly limits?: Limits;
+  /** Its spec asks for an earlier template; left out otherwise. */
+  readonly rollsBack?: true;
+  /** A rollout that is late is taken back; left out otherwise. */
+  readonly rollsBackWhenLate?: true;
+  /** It is to be recorded when the rollout of its template is complete; left out where that is not asked for, or is so already. */
+  readonly lacksCompletion?: true;
   /** Left out where no machine is unhealthy for longer than its health timeout, and none is being replaced because of that. */
   readonly health?: OwnerHealth;
   /** Name and template hash that the set of the current template has or would get. */
@@ -317,6 +323,10 @@ export interface OwnerPlan {
   readonly replace?: readonly Asking[];
   /** Machines that their sets keep from now on, or no more; left out where there are none. */
   readonly preserve?: readonly PreservationChange[];
+  /** Go back to an earlier template, as the spec asks for or because the rollout is late. Nothing else is done then. */
+  readonly rollback?: 'asked' | 'late';
+  /** The set whose rollout is recorded as complete. */
+  readonly completed?: { readonly name: string; readonly uid: string };
   /** Left out where there is nothing to do for in-place updates. */
   readonly update?: InPlacePlan;
   /** Machines that sets adopt or release; left out where there are none. */

@@ -13,6 +13,8 @@ const needTexts = {
   finalizer: 'add the finalizer',
   /** The owner, or one of its sets, is being deleted. */
   deletion: 'finish a deletion',
+  /** spec.rollbackTo asks for an earlier template. */
+  rollback: 'go back to an earlier template',
   /** No set has the current template. */
   template: 'create the MachineSet of the current template',
   /** A set, or the number of its machines, differs from the desired replicas. */
@@ -57,6 +59,7 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
   const found: Record<OwnerNeed, boolean> = {
     finalizer: [owner, ...staying].some((object) => !object.hasOurFinalizer),
     deletion: sets.some(isDeleting),
+    rollback: !owner.paused && owner.rollsBack === true,
     template: !owner.paused && !staying.some((set) => set.isNew),
     replicas: staying.some(isOff),
     ownership: hasClaims(owner),
@@ -66,10 +69,15 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     preservation: staying.some((set) => set.preservations !== undefined),
     settings: staying.some((set) => set.isBehind || set.machinesBehind !== undefined),
     history: surplusSets(owner).length > 0,
-    status: [owner, ...staying].some((object) => object.outdated.length > 0),
+    status: [owner, ...staying].some((object) => object.outdated.length > 0) || isToBeRecorded(owner),
     progress: owner.kind === 'MachineDeployment' && isRolling(owner),
   };
   return (Object.keys(found) as OwnerNeed[]).filter((need) => found[need]);
+}
+
+/** Whether the rollout of the current template is complete and nothing says so on its set. */
+export function isToBeRecorded({ lacksCompletion, progress, paused }: OwnerView): boolean {
+  return lacksCompletion === true && progress === 'complete' && !paused;
 }
 
 function isRolling({ paused, progress, sets }: OwnerView): boolean {

@@ -45,7 +45,7 @@ export interface OwnerDeployment extends KubeObject {
         readonly strategy?: OwnerStrategy | undefined;
         readonly paused?: boolean | undefined;
         readonly revisionHistoryLimit?: number | undefined;
-        readonly rollbackTo?: object | undefined;
+        readonly rollbackTo?: { readonly revision?: number | undefined } | null | undefined;
         readonly progressDeadlineSeconds?: number | undefined;
       })
     | undefined;

@@ -3,13 +3,18 @@ import type { OwnerApi } from '../dialect.ts';
 import { boundsBlockOf, isPercentage } from './bounds.ts';
 import { problemOfLimits } from './limits.ts';
 import type { OwnerCondition, OwnerDeployment, OwnerSet, StrategyBounds } from './objects.ts';
+import { problemOfRollback } from './rollback.ts';
 
 /** Reason of the condition that reports a problem: Progressing of a deployment, ReplicaFailure of a set. */
 export const invalidSpec = 'InvalidSpec';
 
 /** What is wrong with the spec of a deployment, with the field and the fix; undefined when nothing is. */
 export function problemOfDeployment(api: OwnerApi, deployment: OwnerDeployment): string | undefined {
-  return problemOfSpec(api, deployment.spec) ?? problemOfStrategy(api, deployment) ?? problemOfLimits(deployment);
+  return problemOfSpec(api, deployment.spec) ?? problemOfStrategy(api, deployment) ?? problemOfAnnotations(deployment);
+}
+
+function problemOfAnnotations(deployment: OwnerDeployment): string | undefined {
+  return problemOfLimits(deployment) ?? problemOfRollback(deployment);
 }
 
 /** The same for a set. */

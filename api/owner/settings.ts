@@ -45,7 +45,8 @@ export function isBehind(api: OwnerApi, set: OwnerSet, machine: KubeObject): boo
 }
 
 /** Merge patch (RFC 7386) that makes one value of the other; undefined: they are equal. Null counts as left out. */
-function difference(has: object, wanted: object): object | undefined {
+/** Merge patch that makes `wanted` of what an object has; undefined: it is that. */
+export function difference(has: object, wanted: object): object | undefined {
   const patch: Record<string, unknown> = {};
   const [before, after] = [present(has), present(wanted)];
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {

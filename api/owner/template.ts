@@ -29,6 +29,12 @@ export function newSetName(deployment: string, hash: string): string {
   return `${deployment}-${encoded.slice(0, 5)}`;
 }
 
+/** The template of a set as its deployment had it. */
+export function withoutHash({ owner }: OwnerApi, template: OwnerTemplate): OwnerTemplate {
+  const { [owner.keys.templateHash]: _, ...own } = template.metadata?.labels ?? {};
+  return { ...template, metadata: { ...template.metadata, labels: own } };
+}
+
 function identityOf({ owner }: OwnerApi, template: OwnerTemplate | undefined): unknown {
   const { labels = {}, annotations, ...metadata } = template?.metadata ?? {};
   const { [owner.keys.templateHash]: _, ...counted } = labels;

@@ -24,6 +24,7 @@ import { controllerOf, groupByController, type Owned } from './ownership.ts';
 import { changedPreservations } from './preservation.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, reportedProblem } from './problem.ts';
 import { isNewest, withRevision } from './revision.ts';
+import { rollbacksOf } from './rollback.ts';
 import { replicasToAnnounce } from './rolling.ts';
 import { hasOldMachines } from './set-counts.ts';
 import { isBehind, settingsOfSet } from './settings.ts';
@@ -67,6 +68,7 @@ export function toDeploymentView(
     ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
     ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
     ...limitsIn(deployment),
+    ...rollbacksOf(deployment, newSet),
     ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({

@@ -57,13 +57,15 @@ export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<voi
   // Meanwhile there may have been progress, or a change such as a pause: the next reading decides.
   if (run.clock !== clock || (run.observed?.generation ?? 0) > view.generation) return;
   const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
-  if (isFailed) await actOnOwner(run.ref, run.kind, planLateReport(view, toLateNote(view, blockedBy ?? undefined)));
+  const lateReport = () => planLateReport(view, toLateNote(view, blockedBy ?? undefined));
+  const { rolledBack } = isFailed ? await actOnOwner(run.ref, run.kind, lateReport()) : {};
   const late = { ...clock, isLate: true };
   run.clock = late;
   run.blockedBy = blockedBy ?? undefined;
   blockOn(run, blockedBy?.blockedOn);
   if (!isFailed) return;
-  throw toLateFailure(run.ref, { clock: late, ...(blockedBy !== null && { blockedBy }) }, run.deadlineMs);
+  const state = { clock: late, ...(blockedBy !== null && { blockedBy }) };
+  throw toLateFailure(run.ref, state, { deadlineMs: run.deadlineMs, rolledBack });
 }
 
 /** What a rollout waits for; null when its deployment is gone, undefined while that cannot be read. */

@@ -17,7 +17,7 @@ import type {
 } from '../../api/model/owner.ts';
 import { surplusSets } from '../../api/owner/history.ts';
 import { hasUpdates, planInPlace } from '../../api/owner/in-place.ts';
-import { ownerNeeds } from '../../api/owner/needs.ts';
+import { isToBeRecorded, ownerNeeds } from '../../api/owner/needs.ts';
 import { desiredReplicas, excessOf, hasExcess } from '../../api/owner/replicas.ts';
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
 import {
@@ -53,6 +53,8 @@ export function planOwner(
   if (claims.length > 0) return { ...emptyPlan(view, new Map()), addFinalizers, claims };
   if (view.isMarking) return { ...emptyPlan(view, new Map()), addFinalizers, mark: true };
 
+  if (view.rollsBack && !view.paused) return { ...emptyPlan(view, new Map()), rollback: 'asked' };
+
   const desired = desiredReplicas(view);
   const report = reportOf(view, isLate);
   const replace = planReplacements(view, health);
@@ -68,6 +70,7 @@ export function planOwner(
     ...(replace.length > 0 && { replace }),
     ...(preservations && preservations.length > 0 && { preserve: preservations }),
     ...(update && { update }),
+    ...(isToBeRecorded(view) && completedSet(view)),
     ...(machinesBehind && machinesBehind.length > 0 && { settings: machinesBehind }),
     ...(forget.length > 0 && { forget }),
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
@@ -75,9 +78,18 @@ export function planOwner(
   };
 }
 
-/** Reports that the progress deadline has passed, and does nothing else that could fail. @param late text of the Event */
+function completedSet(view: OwnerView): Pick<OwnerPlan, 'completed'> {
+  const { name, uid } = newSetOf(view) ?? {};
+  return name === undefined || uid === undefined ? {} : { completed: { name, uid } };
+}
+
+/**
+ * Reports that the progress deadline has passed, and does nothing else that could fail but to go back, where that is wanted.
+ * @param late text of the Event
+ */
 export function planLateReport(view: OwnerView, late: string): OwnerPlan {
-  return { ...emptyPlan({ ...view, sets: [] }, new Map()), report: { progress: 'late', late } };
+  const plan = emptyPlan({ ...view, sets: [] }, new Map());
+  return { ...plan, report: { progress: 'late', late }, ...(view.rollsBackWhenLate && { rollback: 'late' }) };
 }
 
 /** A plan that changes nothing, yet. */
@@ -97,7 +109,12 @@ export function isEmpty(plan: OwnerPlan): boolean {
   const { addFinalizers, createSet, scale, create, remove, replace = [], preserve = [], settings = [] } = plan;
   const { claims = [], mark, forget = [], releaseSets, release, report } = plan;
   const changes = [claims, scale, create, remove, replace, preserve, settings, forget, releaseSets];
-  const isIdle = changes.every(({ length }) => length === 0) && mark === undefined && plan.update === undefined;
+  const isIdle =
+    changes.every(({ length }) => length === 0) &&
+    mark === undefined &&
+    plan.update === undefined &&
+    !plan.rollback &&
+    !plan.completed;
   return isIdle && !addFinalizers && createSet === undefined && !release && report === undefined;
 }
 

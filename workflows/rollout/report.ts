@@ -73,13 +73,18 @@ export function blockOn(run: OwnerRun, blocker: Blocker | undefined): void {
 }
 
 /** The failure of a run past its progress deadline, with the machines that block it and why. */
-export function toLateFailure({ namespace, name }: ObjectRef, state: RolloutState, deadlineMs: number): Error {
+export function toLateFailure(
+  { namespace, name }: ObjectRef,
+  state: RolloutState,
+  { deadlineMs, rolledBack }: { readonly deadlineMs: number; readonly rolledBack?: string | undefined },
+): Error {
   const { taskQueue: installation } = workflowInfo();
   const other = installation === namespace ? '' : ` --installation ${installation}`;
   const message = [
     `the rollout of MachineDeployment ${namespace}/${name} has made no progress for ${deadlineMs / 1_000} s`,
     ...toLines(state.blockedBy),
-    `the next run continues it; once the cause is fixed: millwright rollout retry ${name} -n ${namespace}${other}`,
+    rolledBack ??
+      `the next run continues it; once the cause is fixed: millwright rollout retry ${name} -n ${namespace}${other}`,
   ].join('\n');
   // The next run opens at once, however many runs were late.
   return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state], nextRetryDelay: '1s' });

@@ -5,7 +5,7 @@ import { toTasks } from '../../../api/owner/needs.ts';
 import type { OwnerDeployment, OwnerSet, OwnerTemplate } from '../../../api/owner/objects.ts';
 import { controllerOf, groupByController } from '../../../api/owner/ownership.ts';
 import { revisionOf } from '../../../api/owner/revision.ts';
-import { templatesEqual } from '../../../api/owner/template.ts';
+import { templatesEqual, withoutHash } from '../../../api/owner/template.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
 import { retryNow } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
@@ -26,7 +26,7 @@ import {
   refuseDeleted,
 } from './target.ts';
 
-const { kinds, owner } = dialect;
+const { kinds } = dialect;
 
 interface Action {
   /** Whether it changes the deployment. Deployments that are being deleted are not changed. */
@@ -110,7 +110,7 @@ async function undo(target: RolloutTarget, deployment: OwnerDeployment): Promise
     const known = sets.map((each) => revisionOf(dialect, each)).join(', ') || 'none';
     throw new Error(`${name} has no ${missing}; revisions: ${known}; see ${commandLineOf('history', target)}`);
   }
-  const template = withoutHash(set.spec.template);
+  const template = withoutHash(dialect, set.spec.template);
   if (templatesEqual(dialect, template, current)) {
     return `${name}: nothing to do, revision ${revisionOf(dialect, set)} has the current template`;
   }
@@ -139,10 +139,6 @@ async function replaceTemplate(
 }
 
 /** The template of a set has its hash as a label, the template of a deployment has not. */
-function withoutHash(template: OwnerTemplate): OwnerTemplate {
-  const { [owner.keys.templateHash]: _, ...own } = template.metadata?.labels ?? {};
-  return { ...template, metadata: { ...template.metadata, labels: own } };
-}
 
 async function restart(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   refusePaused(target, deployment);

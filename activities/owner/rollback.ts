@@ -1,0 +1,44 @@
+/** Takes a deployment back to an earlier template, and records which of its templates were rolled out completely. */
+import { names } from '../../api/names.ts';
+import type { OwnerDeployment } from '../../api/owner/objects.ts';
+import { askedRollback, lateRollback, type Rollback } from '../../api/owner/rollback.ts';
+import { toKubernetesTime } from '../../api/time.ts';
+import { update } from '../../kube/update.ts';
+import { recordOn } from './report.ts';
+import { ownSets, type Step } from './step.ts';
+
+const events = {
+  done: 'DeploymentRollback',
+  revisionNotFound: 'DeploymentRollbackRevisionNotFound',
+  templateUnchanged: 'DeploymentRollbackTemplateUnchanged',
+} as const;
+
+/**
+ * Writes what `spec.rollbackTo` asks for, or what a rollout needs that is late. A spec that has changed is left alone. Answers
+ * what was done, for people.
+ */
+export async function rollBack(step: Step): Promise<string | undefined> {
+  const { deps, api, deployments, ref, plan } = step;
+  if (plan.rollback === undefined) return undefined;
+  const own = await ownSets(step);
+  let made: Rollback | undefined;
+  const change = (live: OwnerDeployment) => {
+    made = undefined;
+    if (live.metadata.generation !== plan.generation || live.metadata.deletionTimestamp !== undefined) return undefined;
+    made = plan.rollback === 'late' ? lateRollback(api, live, own) : askedRollback(api, live, own);
+    return made?.patch;
+  };
+  const written = await update(deps.control, deployments, ref, change);
+  if (written === undefined || made === undefined) return undefined;
+  recordOn(deps.events, deployments, written, events[made.kind], made.note);
+  return made.note;
+}
+
+/** Notes on the set of the current template that its rollout was complete. */
+export async function recordCompletion({ deps, sets, ref, plan }: Step): Promise<void> {
+  if (plan.completed === undefined) return;
+  const annotations = { [names.completed]: toKubernetesTime(new Date()) };
+  await update(deps.control, sets, { namespace: ref.namespace, ...plan.completed }, () => ({
+    metadata: { annotations },
+  }));
+}
