@@ -454,6 +454,26 @@ describe('a budget that can never allow an eviction', () => {
     expect(later.outcomes[0]).not.toHaveProperty('mistake');
   });
 
+  it('[mcm 50 partly] is named before one that may', async () => {
+    for (const name of ['a-later', 'never']) {
+      await newBudget(name, 0);
+      await newPod(name, { labels: { app: name } });
+    }
+    await client.patch(
+      podDisruptionBudgets,
+      { namespace, name: 'a-later' },
+      mergePatch({ status: { currentHealthy: 1, expectedPods: 2 } }),
+      { subresource: 'status' },
+    );
+    const { outcomes, cancel } = start();
+    await eventually(() => outcomes.length > 0);
+    cancel.abort();
+    expect(outcomes[0]).toMatchObject({
+      ...{ kind: 'blocked', budget: `${namespace}/never`, podsLeft: 2 },
+      mistake: expect.stringMatching(/^it requires zero voluntary evictions/),
+    });
+  });
+
   it('is named together with the other one of the same pod', async () => {
     const labels = { app: 'one', tier: 'web' };
     await newBudget('one', 1);
@@ -461,6 +481,13 @@ describe('a budget that can never allow an eviction', () => {
       metadata: { namespace, name: 'two' },
       spec: { selector: { matchExpressions: [{ key: 'tier', operator: 'In', values: ['web'] }] }, maxUnavailable: 1 },
     });
+    await client.create(podDisruptionBudgets, {
+      metadata: { namespace, name: 'three' },
+      spec: { selector: { matchLabels: { of: 'daemon' } }, maxUnavailable: 1 },
+    });
+    // Stays, and has two as well.
+    const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
+    await newPod('a-daemon', { labels: { app: 'one', of: 'daemon' }, ownerReferences: [daemon] });
     await newPod('twice', { labels });
     const { outcomes, cancel } = start();
     await eventually(() => outcomes.length > 0);

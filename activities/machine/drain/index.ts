@@ -176,7 +176,7 @@ async function evictAll(
         if (!evictions.areUnderWay(left))
           return { kind: 'unknownVolumes', volumes: unknown, refusals: evictions.refusals(left) };
       } else if (look.queued === 0 && !evictions.areUnderWay(left)) {
-        const blocked = await blockedBy(target, left, evictions, { nodeName, signal });
+        const blocked = await blockedBy(target, left, evictions, signal);
         if (blocked !== undefined) return blocked;
       }
       const nextLookMs = seenMs + (look.moves.length > 0 ? nodeLookWithVolumesMs : nodeLookMs);
@@ -209,19 +209,20 @@ async function blockedBy(
   target: KubeClient,
   left: readonly Pod[],
   evictions: Evictions,
-  { nodeName, signal }: { readonly nodeName: string; readonly signal: AbortSignal },
+  signal: AbortSignal,
 ): Promise<DrainOutcome | undefined> {
   const refused = evictions.refusedBy(left);
-  const [first] = refused;
-  if (first === undefined) return undefined;
-  return {
-    kind: 'blocked',
-    ...(await explain(target, first.budget, nodeName, signal)),
-    podsLeft: refused.length,
-    pods: refused.slice(0, 5).map(({ pod }) => nameOf(pod)),
-    refusals: evictions.refusals(left),
-    retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
-  };
+  const blocker = await explain(target, refused, signal);
+  return (
+    blocker && {
+      kind: 'blocked',
+      ...blocker,
+      podsLeft: refused.length,
+      pods: refused.slice(0, 5).map(({ pod }) => nameOf(pod)),
+      refusals: evictions.refusals(left),
+      retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
+    }
+  );
 }
 
 function progressOf(left: readonly Pod[], { moves, unknown }: Departures, evictions: Evictions): DrainProgress {
