@@ -239,6 +239,54 @@ describe('a drain', () => {
     },
   );
 
+  /** Replaces the node of the test by that of another VM, which has taken its name, with a pod. */
+  async function replaceNode(pod: string): Promise<void> {
+    await client.delete(nodes, { name: nodeName });
+    await client.create(nodes, { metadata: { name: nodeName }, spec: { providerID: 'cloud:///theirs' } });
+    await newPod(pod);
+  }
+
+  it('leaves it alone, too, when it takes the name while the node is drained', async () => {
+    await newPod('slow');
+    const { ended, outcomes } = start({ providerID: 'cloud:///ours' });
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await replaceNode('theirs');
+    await ended;
+    expect(outcomes).toEqual([{ kind: 'drained' }]);
+    expect(await stateOf('theirs')).toBe('running');
+    expect((await client.get(nodes, { name: nodeName })).spec).not.toHaveProperty('unschedulable');
+  });
+
+  it('leaves it alone, too, at the deadline', async () => {
+    await newPod('slow');
+    let hasReplaced = false;
+    const late: KubeClient = {
+      ...client,
+      evict: async (...args) => {
+        await client.evict(...args);
+        await client.delete(nodes, { name: nodeName });
+        await client.create(nodes, { metadata: { name: nodeName }, spec: { providerID: 'cloud:///theirs' } });
+        hasReplaced = true;
+      },
+    };
+    const deadline = new Date(Date.now() + 700).toISOString();
+    await start({ providerID: 'cloud:///ours', deadline }, { target: late }).ended;
+    expect(hasReplaced).toBe(true);
+    expect(await stateOf('slow')).toBe('terminating');
+  });
+
+  it('cordons the node again when a pod arrives because somebody has uncordoned it', async () => {
+    await newPod('slow');
+    const { ended } = start();
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { unschedulable: null } }));
+    await newPod('late');
+    await eventually(async () => (await stateOf('late')) === 'terminating');
+    expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+    for (const name of ['slow', 'late']) await finish(name);
+    await ended;
+  });
+
   it('may be repeated: what is terminating is waited for and not evicted again', async () => {
     await newPod('slow');
     await client.delete(pods, { namespace, name: 'slow' });
@@ -339,6 +387,25 @@ describe('force', () => {
     await start({ force: true }).ended;
     expect([await stateOf('guarded'), await stateOf('daemon')]).toEqual(['gone', 'running']);
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+  });
+
+  it('[mcm 56 partly] deletes the other pods and the volume attachments when the API server refuses the cordon and a pod', async () => {
+    for (const name of ['kept', 'goes']) await newPod(name);
+    await client.create(volumeAttachments, {
+      metadata: { name: `va-${nodeName}` },
+      spec: { attacher: 'test', nodeName, source: { persistentVolumeName: 'pv' } },
+    });
+    const target: KubeClient = {
+      ...client,
+      patch: () => Promise.reject(new Error('a webhook refuses it')),
+      delete: async (resource, key, ...rest) => {
+        if (key.name === 'kept') throw new Error('a webhook refuses it');
+        await client.delete(resource, key, ...rest);
+      },
+    };
+    await start({ force: true }, { target }).ended;
+    expect([await stateOf('kept'), await stateOf('goes')]).toEqual(['running', 'gone']);
+    expect(await client.find(volumeAttachments, { name: `va-${nodeName}` })).toBeUndefined();
   });
 
   it('does not wait for pods that others hold back', async () => {
