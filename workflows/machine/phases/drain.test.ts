@@ -61,6 +61,30 @@ describe('a drain that a budget blocks', () => {
   });
 });
 
+describe('a drain that finds no worker', () => {
+  /** How the calls of an activity were scheduled. */
+  async function callsOf(activity: string) {
+    const { events } = await workflow().fetchHistory();
+    const scheduled = (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: call }) => call ?? []);
+    return scheduled.filter(({ activityType }) => activityType?.name === activity);
+  }
+
+  it('is given up a minute after the drain timeout, and called again before others to delete the pods', async () => {
+    let isLate = false;
+    cluster.drainNode = () => {
+      if (isLate) return { kind: 'drained' };
+      isLate = true;
+      return { ...blocked, retryMs: 5_000 };
+    };
+    await deleteMachine({ limits: { ...cluster.machine.limits, drainSeconds: 5 } });
+    await workflow().result();
+    const [first, second] = await callsOf('drainNode');
+    expect([first, second].map((call) => call?.priority?.priorityKey)).toEqual([3, 1]);
+    const seconds = Number(first?.scheduleToCloseTimeout?.seconds);
+    expect(seconds >= 60 && seconds <= 65).toBe(true);
+  });
+});
+
 describe('an edit of the drain timeout', () => {
   it('takes effect in a drain that runs', async () => {
     cluster.drainNode = untilCancelled;
@@ -100,6 +124,14 @@ describe('volumes that nobody has asked the provider about', () => {
     await deleteMachine();
     await workflow().result();
     expect(cluster.drainRequest?.volumes).toEqual({ ours: { id: 'disk-1' }, foreign: null });
+  });
+
+  it('are waited for when it does not answer within seconds', async () => {
+    cluster.drainNode = ask;
+    cloud.volumeIds = untilCancelled;
+    await deleteMachine();
+    await workflow().result();
+    expect(cluster.drainRequest?.volumes).toEqual({ ours: {}, foreign: {} });
   });
 
   it('are waited for when it does not say', async () => {
