@@ -360,6 +360,24 @@ describe('force', () => {
     }
   });
 
+  it('deletes them, too, when the API server answers with an error only past the deadline', async () => {
+    await newPod('unlisted');
+    const deadlineMs = Date.now() + 300;
+    let hasFailed = false;
+    const target: KubeClient = {
+      ...client,
+      list: async (...args) => {
+        if (hasFailed) return client.list(...args);
+        hasFailed = true;
+        await eventually(() => Date.now() > deadlineMs);
+        throw new Error('out of order');
+      },
+    };
+    await start({ deadline: new Date(deadlineMs).toISOString() }, { target }).ended;
+    expect(hasFailed).toBe(true);
+    expect(await stateOf('unlisted')).toBe('gone');
+  });
+
   it.each([24, -24])(
     'comes neither sooner nor later on a worker whose clock is %i h ahead of that of Temporal',
     async (hours) => {

@@ -16,7 +16,7 @@ import { deleteAttachments, deletePods, isLongUnhealthy } from './force.ts';
 import type { VolumePolicy } from './moves.ts';
 import { isEvictable, nameOf, uidOf } from './pods.ts';
 import { hasClaims, type KnownVolumes } from './volumes.ts';
-import { createWaiter, until } from './waiter.ts';
+import { createWaiter } from './waiter.ts';
 
 export interface DrainDeps {
   readonly target: KubeClient;
@@ -101,7 +101,10 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   try {
     if (Date.now() < deadlineMs) {
-      const outcome = await evictAll(deps, request, deadlineMs, call);
+      const outcome = await evictAll(deps, request, deadlineMs, call).catch((error: unknown) => {
+        call.signal.throwIfAborted();
+        if (Date.now() < deadlineMs) throw error;
+      });
       if (outcome !== undefined) return outcome;
     }
     await forceAll(deps, request, call.signal);
@@ -176,7 +179,6 @@ async function evictAll(
   if (!items.some(isEvictable) && !mayHaveVolumes(node, volumes)) return { kind: 'drained' };
 
   const waiter = createWaiter();
-  const deadline = until(deadlineMs, signal);
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
   const retries = { maxRetries: maxEvictRetries, retryMs: evictionRetryMs, refusals };
   const evictions = createEvictions({ target, signal, ...retries, onAnswer: waiter.wake });
@@ -187,8 +189,11 @@ async function evictAll(
   const expected = new Set(items.map(uidOf));
   let nextLookMs = Date.now() + nodeLookMs;
   try {
-    await watch.waitForSync(deadline);
     while (Date.now() < deadlineMs) {
+      if (!watch.store.synced) {
+        await waiter.wait(deadlineMs - Date.now(), signal);
+        continue;
+      }
       signal.throwIfAborted();
       const onNode = watch.store.list();
       const left = onNode.filter(isEvictable);
@@ -222,13 +227,9 @@ async function evictAll(
         ...left.map(evictions.dueMs).filter((dueMs) => dueMs > Date.now()),
         ...look.moves.map(({ untilMs }) => untilMs),
       );
-      await waiter.wait(Math.max(nextMs - Date.now(), 0), signal);
+      await waiter.wait(nextMs - Date.now(), signal);
     }
     return undefined;
-  } catch (error) {
-    // An API server that does not answer delays no VM for longer.
-    if (deadline.aborted && !signal.aborted) return undefined;
-    throw error;
   } finally {
     departures.stop();
     await watch.stop();
