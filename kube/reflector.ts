@@ -22,8 +22,8 @@ export interface ReflectorOptions<T extends KubeObject> extends Selection {
 
 export interface Reflector<T extends KubeObject> {
   readonly store: Store<T>;
-  /** Resolves after the first full list. Rejects when the signal aborts or the reflector is stopped before. */
-  waitForSync(signal?: AbortSignal): Promise<void>;
+  /** Resolves after the first full list. Rejects when the reflector is stopped before. */
+  waitForSync(): Promise<void>;
   /** No event comes after this call; resolves when no request is open. May be called twice. */
   stop(): Promise<void>;
 }
@@ -177,21 +177,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   const done = run();
   return {
     store,
-    async waitForSync(waitSignal) {
-      waitSignal?.throwIfAborted();
-      await new Promise<void>((resolve, reject) => {
-        const onAbort = () => reject(waitSignal?.reason);
-        const settle = (settled: () => void) => {
-          waitSignal?.removeEventListener('abort', onAbort);
-          settled();
-        };
-        waitSignal?.addEventListener('abort', onAbort);
-        firstSync.then(
-          () => settle(resolve),
-          (error: unknown) => settle(() => reject(error)),
-        );
-      });
-    },
+    waitForSync: () => firstSync,
     async stop() {
       stopping.abort();
       onStopped(new Error(`the reflector of ${resource.plural} was stopped before its first list was in`));

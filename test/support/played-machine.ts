@@ -78,7 +78,7 @@ interface Cloud {
   deleteVm(request: DeleteVmRequest): VmDeletion | Promise<VmDeletion>;
   deletions: DeleteVmRequest[];
   /** Which volumes are its own. */
-  volumeIds(request: VolumeIdsRequest): VolumeIds;
+  volumeIds(request: VolumeIdsRequest): VolumeIds | Promise<VolumeIds>;
 }
 
 const timeoutMs = 60_000;

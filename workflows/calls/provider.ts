@@ -22,12 +22,19 @@ export interface CloudCallOptions {
   readonly maximumAttempts?: number;
   /** How long a call may wait for a worker. Default: 1 minute. */
   readonly scheduleToStartTimeout?: Duration;
+  /** How long all attempts may take. Default: no limit. */
+  readonly scheduleToCloseTimeout?: Duration;
 }
 
 /** Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. */
 export function cloudActivities(
   provider: string,
-  { priorityKey, maximumAttempts = 4, scheduleToStartTimeout = '1 minute' }: CloudCallOptions = {},
+  {
+    priorityKey,
+    maximumAttempts = 4,
+    scheduleToStartTimeout = '1 minute',
+    scheduleToCloseTimeout,
+  }: CloudCallOptions = {},
 ) {
   return proxyActivities<Required<ProviderActivities>>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
@@ -37,6 +44,7 @@ export function cloudActivities(
     retry: { initialInterval: '1 second', maximumInterval: '10 seconds', maximumAttempts },
     // The SDK's default, TRY_CANCEL, would go on to delete while the create call still runs.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    ...(scheduleToCloseTimeout !== undefined && { scheduleToCloseTimeout }),
     ...(priorityKey !== undefined && { priority: { priorityKey } }),
   });
 }
@@ -122,7 +130,7 @@ export async function volumeIds(
 ): Promise<Readonly<Record<string, string>> | undefined> {
   if (provider === undefined) return undefined;
   try {
-    const calls = cloudActivities(provider, { maximumAttempts: 2, scheduleToStartTimeout: '15 seconds' });
+    const calls = cloudActivities(provider, { maximumAttempts: 2, scheduleToCloseTimeout: '15 seconds' });
     return readVolumeIds(await calls.volumeIds({ volumes: [...volumes] }));
   } catch (error) {
     if (!isActivityFailure(error)) throw error;

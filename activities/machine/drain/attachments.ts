@@ -1,13 +1,14 @@
 /** Where volumes are attached, and which nodes have room for more: one watch for all drains of a worker. */
 import type { KubeClient } from '../../../kube/client.ts';
-import { csiNodes, nodes, volumeAttachments } from '../../../kube/core.ts';
+import { csiNodes, nodes, type VolumeAttachment, volumeAttachments } from '../../../kube/core.ts';
 import type { Logger } from '../../../kube/logger.ts';
 import { startReflector } from '../../../kube/reflector.ts';
 
 /** What the API server says of the volumes of all nodes. */
 export interface Attachments {
-  /** Whether a VolumeAttachment says that the volume is attached to the node. */
-  isAttachedTo(nodeName: string, volume: string): boolean;
+  /** Whether all of it is known. Before that the other answers mean nothing. */
+  isKnown(): boolean;
+  /** Whether a VolumeAttachment says that the volume is attached to another node. */
   isAttachedElsewhere(nodeName: string, volume: string): boolean;
   /** Names of the PersistentVolumes that are attached to the node. */
   volumesOf(nodeName: string): readonly string[];
@@ -17,12 +18,15 @@ export interface Attachments {
 
 export type WatchAttachments = ReturnType<typeof watchAttachments>;
 
+/** Called with a VolumeAttachment that has changed, and without one when more is known. */
+type OnChange = (changed?: VolumeAttachment) => void;
+
 /** How long the watch goes on when no drain uses it, ms: drains that a budget blocks come back. */
 const lingerMs = 60_000;
 
 /** @param target holds the Nodes */
 export function watchAttachments({ target, logger }: { readonly target: KubeClient; readonly logger: Logger }) {
-  const users = new Set<() => void>();
+  const users = new Set<OnChange>();
   let running: ReturnType<typeof startWatch> | undefined;
   let linger: NodeJS.Timeout | undefined;
 
@@ -34,15 +38,11 @@ export function watchAttachments({ target, logger }: { readonly target: KubeClie
   }
 
   return {
-    /**
-     * Starts the watch, or uses that of another drain.
-     * @param onChange called after each change
-     * @param signal ends the wait for the first lists, with a rejection
-     */
-    async use(onChange: () => void, signal: AbortSignal): Promise<Attachments & { release(): void }> {
+    /** Starts the watch, or uses that of another drain. What rooms there are changes without a call. */
+    use(onChange: OnChange): Attachments & { release(): void } {
       clearTimeout(linger);
-      running ??= startWatch(target, logger, () => {
-        for (const user of users) user();
+      running ??= startWatch(target, logger, (changed) => {
+        for (const user of users) user(changed);
       });
       users.add(onChange);
       const release = () => {
@@ -50,21 +50,20 @@ export function watchAttachments({ target, logger }: { readonly target: KubeClie
         clearTimeout(linger);
         if (users.size === 0) linger = setTimeout(() => void stop(), lingerMs).unref();
       };
-      try {
-        return { ...(await running.view(signal)), release };
-      } catch (error) {
-        release();
-        throw error;
-      }
+      return { ...running.view, release };
     },
     stop,
   };
 }
 
-function startWatch(client: KubeClient, logger: Logger, onEvent: () => void) {
-  const options = { client, logger, onEvent };
+function startWatch(client: KubeClient, logger: Logger, onChange: OnChange) {
+  const onSync = ({ kind }: { readonly kind: string }) => {
+    if (kind === 'synced') onChange();
+  };
+  const options = { client, logger, onEvent: onSync };
   const attached = startReflector({
     ...options,
+    onEvent: (event) => (event.kind === 'synced' ? onChange() : onChange(event.object)),
     resource: volumeAttachments,
     indexes: {
       node: ({ spec }) => (spec?.nodeName === undefined ? [] : [spec.nodeName]),
@@ -89,8 +88,7 @@ function startWatch(client: KubeClient, logger: Logger, onEvent: () => void) {
   }
 
   const view: Attachments = {
-    isAttachedTo: (nodeName, volume) =>
-      attached.store.byIndex('volume', volume).some((each) => each.spec?.nodeName === nodeName),
+    isKnown: () => watches.every(({ store }) => store.synced),
     isAttachedElsewhere: (nodeName, volume) =>
       attached.store
         .byIndex('volume', volume)
@@ -105,10 +103,7 @@ function startWatch(client: KubeClient, logger: Logger, onEvent: () => void) {
   };
 
   return {
-    async view(signal: AbortSignal): Promise<Attachments> {
-      await Promise.all(watches.map((watch) => watch.waitForSync(signal)));
-      return view;
-    },
+    view,
     async stop(): Promise<void> {
       await Promise.all(watches.map((watch) => watch.stop()));
     },

@@ -1,6 +1,6 @@
 /** Which PodDisruptionBudget has refused an eviction, and whether it ever allows one. */
 import type { KubeClient } from '../../../kube/client.ts';
-import { type PodDisruptionBudget, podDisruptionBudgets, pods } from '../../../kube/core.ts';
+import { type Pod, type PodDisruptionBudget, podDisruptionBudgets } from '../../../kube/core.ts';
 import { isTooManyRequests, StatusError } from '../../../kube/errors.ts';
 
 /** A budget that refuses evictions. */
@@ -23,41 +23,46 @@ export function budgetOf(error: unknown): string | undefined {
   return cause && (/disruption budget (\S+)/i.exec(cause.message ?? '')?.[1] ?? '(not named)');
 }
 
-/**
- * Says why a budget never allows an eviction, where it does not, and names several.
- * @param blockedBy `<namespace>/<budgetOf>`
- */
+/** A pod that a budget keeps. */
+export interface RefusedPod {
+  readonly pod: Pod;
+  /** `<namespace>/<budgetOf>`. */
+  readonly budget: string;
+}
+
+/** The first budget that never allows an eviction as it is, and why; where each may, the first of all. */
 export async function explain(
   target: KubeClient,
-  blockedBy: string,
-  nodeName: string,
+  refused: readonly RefusedPod[],
+  signal: AbortSignal,
+): Promise<Blocker | undefined> {
+  const asked = new Set<string>();
+  let first: Blocker | undefined;
+  for (const each of refused) {
+    if (asked.has(each.budget)) continue;
+    asked.add(each.budget);
+    const blocker = await explainOne(target, each, signal);
+    if (blocker.mistake !== undefined) return blocker;
+    first ??= blocker;
+  }
+  return first;
+}
+
+async function explainOne(
+  target: KubeClient,
+  { pod: { metadata }, budget: blockedBy }: RefusedPod,
   signal: AbortSignal,
 ): Promise<Blocker> {
   const [namespace = '', name = ''] = blockedBy.split('/');
   if (name === severalBudgets) {
-    const found = await findSeveral(target, namespace, nodeName, signal);
+    const { items } = await target.list(podDisruptionBudgets, { namespace, signal });
+    const own = items.filter(({ spec }) => isSelected(spec?.selector, metadata.labels));
+    const found = own.map((each) => `${namespace}/${each.metadata.name}`);
     return { budget: found.join(' and ') || blockedBy, mistake: several };
   }
   const budget = await target.find(podDisruptionBudgets, { namespace, name }, { signal });
   const isMistake = budget !== undefined && neverAllows(budget);
   return { budget: blockedBy, ...(isMistake && { mistake: misconfigured }) };
-}
-
-/** `<namespace>/<name>` of the budgets of the first pod of a node that has more than one. */
-async function findSeveral(
-  target: KubeClient,
-  namespace: string,
-  nodeName: string,
-  signal: AbortSignal,
-): Promise<readonly string[]> {
-  const fieldSelector = `spec.nodeName=${nodeName}`;
-  const { items: budgets } = await target.list(podDisruptionBudgets, { namespace, signal });
-  const { items } = await target.list(pods, { namespace, fieldSelector, signal });
-  for (const { metadata } of items) {
-    const own = budgets.filter(({ spec }) => isSelected(spec?.selector, metadata.labels));
-    if (own.length > 1) return own.map((each) => `${namespace}/${each.metadata.name}`);
-  }
-  return [];
 }
 
 type Selector = NonNullable<PodDisruptionBudget['spec']>['selector'];

@@ -1,6 +1,6 @@
 /** Which pods of a node may leave now, and which volumes a drain waits for. */
 import type { KubeClient } from '../../../kube/client.ts';
-import type { Node, Pod } from '../../../kube/core.ts';
+import type { Node, Pod, VolumeAttachment } from '../../../kube/core.ts';
 import type { Attachments, WatchAttachments } from './attachments.ts';
 import type { Evictions } from './evictions.ts';
 import {
@@ -13,7 +13,7 @@ import {
   sharedVolumes,
   type VolumePolicy,
 } from './moves.ts';
-import { isEvictable, nameOf } from './pods.ts';
+import { isEvictable, nameOf, uidOf } from './pods.ts';
 import { hasClaims, type KnownVolumes, type Volume, volumeReader } from './volumes.ts';
 
 export interface DeparturesOptions extends VolumePolicy {
@@ -27,16 +27,28 @@ export interface DeparturesOptions extends VolumePolicy {
   onChange(): void;
 }
 
-/** What a look at the pods of a node says. */
+/** What a look at the pods of a node that claim volumes says. */
 export interface Departures {
-  /** Whose evictions may be asked for now. */
+  /** Whether it is known where volumes are. Before that no pod is due. */
+  readonly isKnown: boolean;
+  /** Those whose evictions may be asked for now. */
   readonly due: readonly Pod[];
   /** How many pods wait until others have left. */
   readonly queued: number;
   /** Volumes that are waited for. */
   readonly moves: readonly Move[];
-  /** Volumes of which nobody knows whose they are. While there are any, no pod that claims volumes is due. */
+  /** Volumes of which nobody knows whose they are. While there are any, no pod is due. */
   readonly unknown: readonly Volume[];
+}
+
+const nothing: Departures = { isKnown: true, due: [], queued: 0, moves: [], unknown: [] };
+
+/**
+ * Whether volumes may be attached to a node where no pod claims any: it reports them, or earlier calls have seen some. The
+ * attach/detach controller takes a volume from the status of the Node before it detaches it.
+ */
+export function mayHaveVolumes({ status }: Node, known: KnownVolumes): boolean {
+  return (status?.volumesAttached ?? []).length > 0 || Object.keys(known).length > 0;
 }
 
 export function createDepartures(options: DeparturesOptions) {
@@ -47,6 +59,11 @@ export function createDepartures(options: DeparturesOptions) {
   const shared = new Set<string>();
   /** Volumes of which a VolumeAttachment says where they are: the Node may lag behind it. */
   const followed = new Set<string>();
+
+  /** Whether a change of the VolumeAttachment may let the drain go on. */
+  function concerns({ spec }: VolumeAttachment): boolean {
+    return spec?.nodeName === nodeName || moves.has(spec?.source.persistentVolumeName ?? '');
+  }
 
   async function toClaimant(pod: Pod): Promise<[Claimant, readonly Volume[]]> {
     const volumes = await reader.readOf(pod);
@@ -78,28 +95,24 @@ export function createDepartures(options: DeparturesOptions) {
   }
 
   return {
-    /**
-     * @param onNode all pods of the node
-     * @param deadline ends the wait for the watch of volumes, with a rejection
-     */
-    async look(onNode: readonly Pod[], node: Node, deadline: AbortSignal): Promise<Departures> {
+    /** @param onNode all pods of the node */
+    async look(onNode: readonly Pod[], node: Node): Promise<Departures> {
       const nowMs = Date.now();
-      const evictable = onNode.filter(isEvictable);
-      const isDue = (pod: Pod) => evictions.dueMs(pod) <= nowMs;
-      const free = evictable.filter((pod) => !hasClaims(pod) && isDue(pod));
       const claiming = onNode.filter(hasClaims);
-      const hasVolumes = claiming.length > 0 || (node.status?.volumesAttached ?? []).length > 0;
-      if (!hasVolumes && attachments === undefined) return { due: free, queued: 0, moves: [], unknown: [] };
+      if (claiming.length === 0 && attachments === undefined && !mayHaveVolumes(node, known)) return nothing;
 
-      attachments ??= await options.attachments.use(options.onChange, deadline);
-      const { isAttachedElsewhere, roomBeside } = attachments;
+      attachments ??= options.attachments.use((changed) => {
+        if (changed === undefined || concerns(changed)) options.onChange();
+      });
+      const { isKnown, isAttachedElsewhere, roomBeside } = attachments;
+      if (!isKnown()) return { ...nothing, isKnown: false };
       const read = await Promise.all(claiming.map(toClaimant));
       const claimants = read.map(([claimant]) => claimant);
       const claimed = read.flatMap(([, volumes]) => volumes);
       const moving = [...moves.values()].map(({ volume }) => volume);
       const attached = await readAttached(node, [...claimed, ...moving], attachments);
       const unknown = [...claimed, ...attached].filter(({ name }) => known[name] === undefined);
-      if (unknown.length > 0) return { due: free, queued: 0, moves: [], unknown: distinct(unknown) };
+      if (unknown.length > 0) return { ...nothing, unknown: distinct(unknown) };
 
       for (const name of sharedVolumes(claimants)) shared.add(name);
       const ours = attached.filter(({ name }) => known[name]);
@@ -112,13 +125,15 @@ export function createDepartures(options: DeparturesOptions) {
       moves = nextMoves(moves, facts, shared, options);
       const underWay = [...moves.values()].filter(({ untilMs }) => nowMs < untilMs);
       const leaving = claimants.filter((pod) => pod.leavingSinceMs !== undefined && nowMs < endOfLeaving(pod, options));
-      const dueUids = new Set(claiming.filter((pod) => isEvictable(pod) && isDue(pod)).map(uidOf));
+      const isDue = (pod: Pod) => isEvictable(pod) && evictions.dueMs(pod) <= nowMs;
+      const dueUids = new Set(claiming.filter(isDue).map(uidOf));
       const waiting = claimants.filter(({ uid }) => dueUids.has(uid));
       const room = { isSerial, beside: (driver: string) => roomBeside(nodeName, driver) };
       const volumesMoving = underWay.map(({ volume }) => volume);
       const allowed = new Set(mayLeave(waiting, leaving, volumesMoving, room).map(({ uid }) => uid));
       return {
-        due: [...free, ...claiming.filter((pod) => allowed.has(uidOf(pod)))],
+        isKnown: true,
+        due: claiming.filter((pod) => allowed.has(uidOf(pod))),
         queued: waiting.length - allowed.size,
         moves: underWay,
         unknown: [],
@@ -129,10 +144,6 @@ export function createDepartures(options: DeparturesOptions) {
       attachments?.release();
     },
   };
-}
-
-function uidOf({ metadata: { uid } }: Pod): string {
-  return uid;
 }
 
 function distinct(volumes: readonly Volume[]): readonly Volume[] {

@@ -2,7 +2,7 @@
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Pod, pods } from '../../../kube/core.ts';
 import { isNotFound, isTooManyRequests, StatusError } from '../../../kube/errors.ts';
-import { budgetOf } from './budgets.ts';
+import { budgetOf, type RefusedPod } from './budgets.ts';
 import { isEnding, nameOf } from './pods.ts';
 
 /** How often budgets have refused to evict pods, by the pods' UIDs. Pods that are not listed were never refused. */
@@ -93,7 +93,7 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
     areUnderWay: (left: readonly Pod[]) => left.some((pod) => of(pod).isUnderWay),
 
     /** The pods that a budget keeps, with it. */
-    refusedBy: (left: readonly Pod[]): readonly { readonly pod: Pod; readonly budget: string }[] =>
+    refusedBy: (left: readonly Pod[]): readonly RefusedPod[] =>
       left.flatMap((pod) => {
         const { budget } = of(pod);
         return budget === undefined || isEnding(pod) ? [] : [{ pod, budget }];

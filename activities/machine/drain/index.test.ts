@@ -239,6 +239,54 @@ describe('a drain', () => {
     },
   );
 
+  /** Replaces the node of the test by that of another VM, which has taken its name, with a pod. */
+  async function replaceNode(pod: string): Promise<void> {
+    await client.delete(nodes, { name: nodeName });
+    await client.create(nodes, { metadata: { name: nodeName }, spec: { providerID: 'cloud:///theirs' } });
+    await newPod(pod);
+  }
+
+  it('leaves it alone, too, when it takes the name while the node is drained', async () => {
+    await newPod('slow');
+    const { ended, outcomes } = start({ providerID: 'cloud:///ours' });
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await replaceNode('theirs');
+    await ended;
+    expect(outcomes).toEqual([{ kind: 'drained' }]);
+    expect(await stateOf('theirs')).toBe('running');
+    expect((await client.get(nodes, { name: nodeName })).spec).not.toHaveProperty('unschedulable');
+  });
+
+  it('leaves it alone, too, at the deadline', async () => {
+    await newPod('slow');
+    let hasReplaced = false;
+    const late: KubeClient = {
+      ...client,
+      evict: async (...args) => {
+        await client.evict(...args);
+        await client.delete(nodes, { name: nodeName });
+        await client.create(nodes, { metadata: { name: nodeName }, spec: { providerID: 'cloud:///theirs' } });
+        hasReplaced = true;
+      },
+    };
+    const deadline = new Date(Date.now() + 700).toISOString();
+    await start({ providerID: 'cloud:///ours', deadline }, { target: late }).ended;
+    expect(hasReplaced).toBe(true);
+    expect(await stateOf('slow')).toBe('terminating');
+  });
+
+  it('cordons the node again when a pod arrives because somebody has uncordoned it', async () => {
+    await newPod('slow');
+    const { ended } = start();
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { unschedulable: null } }));
+    await newPod('late');
+    await eventually(async () => (await stateOf('late')) === 'terminating');
+    expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+    for (const name of ['slow', 'late']) await finish(name);
+    await ended;
+  });
+
   it('may be repeated: what is terminating is waited for and not evicted again', async () => {
     await newPod('slow');
     await client.delete(pods, { namespace, name: 'slow' });
@@ -312,6 +360,24 @@ describe('force', () => {
     }
   });
 
+  it('deletes them, too, when the API server answers with an error only past the deadline', async () => {
+    await newPod('unlisted');
+    const deadlineMs = Date.now() + 300;
+    let hasFailed = false;
+    const target: KubeClient = {
+      ...client,
+      list: async (...args) => {
+        if (hasFailed) return client.list(...args);
+        hasFailed = true;
+        await eventually(() => Date.now() > deadlineMs);
+        throw new Error('out of order');
+      },
+    };
+    await start({ deadline: new Date(deadlineMs).toISOString() }, { target }).ended;
+    expect(hasFailed).toBe(true);
+    expect(await stateOf('unlisted')).toBe('gone');
+  });
+
   it.each([24, -24])(
     'comes neither sooner nor later on a worker whose clock is %i h ahead of that of Temporal',
     async (hours) => {
@@ -339,6 +405,25 @@ describe('force', () => {
     await start({ force: true }).ended;
     expect([await stateOf('guarded'), await stateOf('daemon')]).toEqual(['gone', 'running']);
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
+  });
+
+  it('[mcm 56 partly] deletes the other pods and the volume attachments when the API server refuses the cordon and a pod', async () => {
+    for (const name of ['kept', 'goes']) await newPod(name);
+    await client.create(volumeAttachments, {
+      metadata: { name: `va-${nodeName}` },
+      spec: { attacher: 'test', nodeName, source: { persistentVolumeName: 'pv' } },
+    });
+    const target: KubeClient = {
+      ...client,
+      patch: () => Promise.reject(new Error('a webhook refuses it')),
+      delete: async (resource, key, ...rest) => {
+        if (key.name === 'kept') throw new Error('a webhook refuses it');
+        await client.delete(resource, key, ...rest);
+      },
+    };
+    await start({ force: true }, { target }).ended;
+    expect([await stateOf('kept'), await stateOf('goes')]).toEqual(['running', 'gone']);
+    expect(await client.find(volumeAttachments, { name: `va-${nodeName}` })).toBeUndefined();
   });
 
   it('does not wait for pods that others hold back', async () => {
@@ -454,6 +539,26 @@ describe('a budget that can never allow an eviction', () => {
     expect(later.outcomes[0]).not.toHaveProperty('mistake');
   });
 
+  it('[mcm 50 partly] is named before one that may', async () => {
+    for (const name of ['a-later', 'never']) {
+      await newBudget(name, 0);
+      await newPod(name, { labels: { app: name } });
+    }
+    await client.patch(
+      podDisruptionBudgets,
+      { namespace, name: 'a-later' },
+      mergePatch({ status: { currentHealthy: 1, expectedPods: 2 } }),
+      { subresource: 'status' },
+    );
+    const { outcomes, cancel } = start();
+    await eventually(() => outcomes.length > 0);
+    cancel.abort();
+    expect(outcomes[0]).toMatchObject({
+      ...{ kind: 'blocked', budget: `${namespace}/never`, podsLeft: 2 },
+      mistake: expect.stringMatching(/^it requires zero voluntary evictions/),
+    });
+  });
+
   it('is named together with the other one of the same pod', async () => {
     const labels = { app: 'one', tier: 'web' };
     await newBudget('one', 1);
@@ -461,6 +566,13 @@ describe('a budget that can never allow an eviction', () => {
       metadata: { namespace, name: 'two' },
       spec: { selector: { matchExpressions: [{ key: 'tier', operator: 'In', values: ['web'] }] }, maxUnavailable: 1 },
     });
+    await client.create(podDisruptionBudgets, {
+      metadata: { namespace, name: 'three' },
+      spec: { selector: { matchLabels: { of: 'daemon' } }, maxUnavailable: 1 },
+    });
+    // Stays, and has two as well.
+    const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
+    await newPod('a-daemon', { labels: { app: 'one', of: 'daemon' }, ownerReferences: [daemon] });
     await newPod('twice', { labels });
     const { outcomes, cancel } = start();
     await eventually(() => outcomes.length > 0);

@@ -10,13 +10,13 @@ import type { CallContext } from '../../providers/provider.ts';
 import type { WatchAttachments } from './attachments.ts';
 import { type Blocker, explain } from './budgets.ts';
 import { type Cordon, cordon } from './cordon.ts';
-import { createDepartures, type Departures } from './departures.ts';
+import { createDepartures, type Departures, mayHaveVolumes } from './departures.ts';
 import { createEvictions, type Evictions, type Refusals } from './evictions.ts';
 import { deleteAttachments, deletePods, isLongUnhealthy } from './force.ts';
 import type { VolumePolicy } from './moves.ts';
-import { isEvictable, nameOf } from './pods.ts';
-import type { KnownVolumes } from './volumes.ts';
-import { createWaiter, until } from './waiter.ts';
+import { isEvictable, nameOf, uidOf } from './pods.ts';
+import { hasClaims, type KnownVolumes } from './volumes.ts';
+import { createWaiter } from './waiter.ts';
 
 export interface DrainDeps {
   readonly target: KubeClient;
@@ -96,60 +96,87 @@ function onThisClock(time: string, scheduledMs: number): string {
 
 /** The activity drainNode, outside of a worker. */
 export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
-  const { target } = deps;
-  const { nodeName } = request;
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   try {
-    const node = await prepare(target, request, call.signal);
-    if (node === undefined) return { kind: 'drained' };
-    const outcome = isLongUnhealthy(node) ? undefined : await evictAll(deps, request, { node, deadlineMs, call });
-    if (outcome !== undefined) return outcome;
-    await deletePods(target, nodeName, call.signal);
-    // The VM of a machine that stays goes on, and may still write to its volumes.
-    if (request.purpose === 'deletion') await deleteAttachments(target, nodeName, call.signal);
+    if (Date.now() < deadlineMs) {
+      const outcome = await evictAll(deps, request, deadlineMs, call).catch((error: unknown) => {
+        call.signal.throwIfAborted();
+        if (Date.now() < deadlineMs) throw error;
+      });
+      if (outcome !== undefined) return outcome;
+    }
+    await forceAll(deps, request, call.signal);
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
     if (Date.now() < deadlineMs || request.purpose !== 'deletion') throw error;
-    deps.logger.warn({ node: nodeName, err: error }, 'giving up on the pods of a node');
+    deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
   }
   return { kind: 'drained' };
 }
 
-/** The node, cordoned if its machine is being deleted; undefined when the machine has none. */
+/** The node, cordoned unless its machine is preserved; undefined when the machine has none. */
 async function prepare(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
-  if (request.purpose !== 'preservation') return cordon(target, request, signal);
-  const node = await target.find(nodes, { name: request.nodeName }, { signal });
-  return node === undefined || isOfAnother(node, request.providerID) ? undefined : node;
+  return request.purpose === 'preservation' ? findNode(target, request, signal) : cordon(target, request, signal);
+}
+
+async function findNode(
+  target: KubeClient,
+  { nodeName, providerID }: DrainRequest,
+  signal: AbortSignal,
+): Promise<Node | undefined> {
+  const node = await target.find(nodes, { name: nodeName }, { signal });
+  return node === undefined || isOfAnother(node, providerID) ? undefined : node;
+}
+
+/** The node after a while, cordoned again where somebody has uncordoned it, or its kubelet has registered it again. */
+async function lookAgain(
+  target: KubeClient,
+  request: DrainRequest,
+  { metadata }: Node,
+  signal: AbortSignal,
+): Promise<Node | undefined> {
+  const node = await findNode(target, request, signal);
+  const isPrepared = request.purpose === 'preservation' || node?.spec?.unschedulable === true;
+  return node?.metadata.uid === metadata.uid && isPrepared ? node : prepare(target, request, signal);
+}
+
+/** What is refused of the three, such as by a webhook, keeps none of the others from being tried. */
+async function forceAll({ target }: DrainDeps, request: DrainRequest, signal: AbortSignal): Promise<void> {
+  const { nodeName, purpose } = request;
+  const errors: unknown[] = [];
+  const noteError = (error: unknown): undefined => void errors.push(error);
+  const cordoned = await prepare(target, request, signal).catch(noteError);
+  const node = errors.length === 0 ? cordoned : await findNode(target, request, signal);
+  if (node !== undefined) {
+    await deletePods(target, nodeName, signal).catch(noteError);
+    // The VM of a machine that stays goes on, and may still write to its volumes.
+    if (purpose === 'deletion') await deleteAttachments(target, nodeName, signal).catch(noteError);
+  }
+  if (errors.length > 0) throw errors[0];
 }
 
 /** How often a drain looks at its node, ms; and while volumes move, as MCM does. */
 const nodeLookMs = 30_000;
 const nodeLookWithVolumesMs = 5_000;
 
-interface Eviction {
-  readonly node: Node;
-  /** Ms since the epoch. */
-  readonly deadlineMs: number;
-  readonly call: CallContext;
-}
-
 /** Evicts until no pod is left, or only budgets can help; undefined when force is due. */
 async function evictAll(
   deps: DrainDeps,
   request: DrainRequest,
-  { node: firstNode, deadlineMs, call: { signal, heartbeat } }: Eviction,
+  deadlineMs: number,
+  { signal, heartbeat }: CallContext,
 ): Promise<DrainOutcome | undefined> {
   const { target, logger, evictionRetryMs, attachments } = deps;
   const { nodeName, maxEvictRetries, refusals = {}, volumes = {} } = request;
-  if (Date.now() >= deadlineMs) return undefined;
+  let node = await prepare(target, request, signal);
+  if (node === undefined) return { kind: 'drained' };
+  if (isLongUnhealthy(node)) return undefined;
   const fieldSelector = `spec.nodeName=${nodeName}`;
   const { items } = await target.list(pods, { fieldSelector, signal });
-  const isEmpty = !items.some(isEvictable) && (firstNode.status?.volumesAttached ?? []).length === 0;
-  if (isEmpty) return { kind: 'drained' }; // the node is cordoned: no pod can appear
+  if (!items.some(isEvictable) && !mayHaveVolumes(node, volumes)) return { kind: 'drained' };
 
   const waiter = createWaiter();
-  const deadline = until(deadlineMs, signal);
   const watch = startReflector({ client: target, resource: pods, fieldSelector, logger, onEvent: waiter.wake });
   const retries = { maxRetries: maxEvictRetries, retryMs: evictionRetryMs, refusals };
   const evictions = createEvictions({ target, signal, ...retries, onAnswer: waiter.wake });
@@ -157,45 +184,50 @@ async function evictAll(
     ...deps.volumes,
     ...{ target, attachments, nodeName, known: volumes, evictions, signal, onChange: waiter.wake },
   });
+  const expected = new Set(items.map(uidOf));
+  let nextLookMs = Date.now() + nodeLookMs;
   try {
-    await watch.waitForSync(deadline);
-    let node: Node | undefined = firstNode;
-    let seenMs = Date.now();
     while (Date.now() < deadlineMs) {
+      if (!watch.store.synced) {
+        await waiter.wait(deadlineMs - Date.now(), signal);
+        continue;
+      }
       signal.throwIfAborted();
       const onNode = watch.store.list();
       const left = onNode.filter(isEvictable);
-      const look = await departures.look(onNode, node, deadline);
+      const hasArrivals = left.some((pod) => !expected.has(uidOf(pod)));
+      if (hasArrivals || Date.now() >= nextLookMs) {
+        // The Node was cordoned: a pod that arrives may be one of another VM, which has taken the name.
+        node = await lookAgain(target, request, node, signal);
+        if (node === undefined) return { kind: 'drained' };
+        if (isLongUnhealthy(node)) return undefined;
+        for (const pod of left) expected.add(uidOf(pod));
+        nextLookMs = Date.now() + nodeLookMs;
+      }
+      for (const pod of left) if (!hasClaims(pod) && evictions.dueMs(pod) <= Date.now()) evictions.start(pod);
+      const look = await departures.look(onNode, node);
       heartbeat(progressOf(left, look, evictions));
-      if (left.length === 0 && look.moves.length === 0 && look.unknown.length === 0) return { kind: 'drained' };
+      const isMoved = look.isKnown && look.moves.length === 0 && look.unknown.length === 0;
+      if (left.length === 0 && isMoved) return { kind: 'drained' };
       for (const pod of look.due) evictions.start(pod);
       if (look.unknown.length > 0) {
         const unknown = look.unknown.map(({ name, spec }) => ({ name, spec }));
         if (!evictions.areUnderWay(left))
           return { kind: 'unknownVolumes', volumes: unknown, refusals: evictions.refusals(left) };
-      } else if (look.queued === 0 && !evictions.areUnderWay(left)) {
-        const blocked = await blockedBy(target, left, evictions, { nodeName, signal });
+      } else if (look.isKnown && look.queued === 0 && !evictions.areUnderWay(left)) {
+        const blocked = await blockedBy(target, left, evictions, signal);
         if (blocked !== undefined) return blocked;
       }
-      const nextLookMs = seenMs + (look.moves.length > 0 ? nodeLookWithVolumesMs : nodeLookMs);
+      if (look.moves.length > 0) nextLookMs = Math.min(nextLookMs, Date.now() + nodeLookWithVolumesMs);
       const nextMs = Math.min(
         deadlineMs,
         nextLookMs,
         ...left.map(evictions.dueMs).filter((dueMs) => dueMs > Date.now()),
         ...look.moves.map(({ untilMs }) => untilMs),
       );
-      await waiter.wait(Math.max(nextMs - Date.now(), 0), signal);
-      if (Date.now() < nextLookMs) continue;
-      node = await target.find(nodes, { name: nodeName }, { signal });
-      seenMs = Date.now();
-      if (node === undefined) return { kind: 'drained' };
-      if (isLongUnhealthy(node)) return undefined;
+      await waiter.wait(nextMs - Date.now(), signal);
     }
     return undefined;
-  } catch (error) {
-    // An API server that does not answer delays no VM for longer.
-    if (deadline.aborted && !signal.aborted) return undefined;
-    throw error;
   } finally {
     departures.stop();
     await watch.stop();
@@ -207,25 +239,31 @@ async function blockedBy(
   target: KubeClient,
   left: readonly Pod[],
   evictions: Evictions,
-  { nodeName, signal }: { readonly nodeName: string; readonly signal: AbortSignal },
+  signal: AbortSignal,
 ): Promise<DrainOutcome | undefined> {
   const refused = evictions.refusedBy(left);
-  const [first] = refused;
-  if (first === undefined) return undefined;
-  return {
-    kind: 'blocked',
-    ...(await explain(target, first.budget, nodeName, signal)),
-    podsLeft: refused.length,
-    pods: refused.slice(0, 5).map(({ pod }) => nameOf(pod)),
-    refusals: evictions.refusals(left),
-    retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
-  };
+  const blocker = await explain(target, refused, signal);
+  return (
+    blocker && {
+      kind: 'blocked',
+      ...blocker,
+      podsLeft: refused.length,
+      pods: refused.slice(0, 5).map(({ pod }) => nameOf(pod)),
+      refusals: evictions.refusals(left),
+      retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
+    }
+  );
 }
 
-function progressOf(left: readonly Pod[], { moves, unknown }: Departures, evictions: Evictions): DrainProgress {
+function progressOf(
+  left: readonly Pod[],
+  { isKnown, moves, unknown }: Departures,
+  evictions: Evictions,
+): DrainProgress {
   const waits = { pod: 'its pod to end', detach: 'to be detached', reattach: 'to be attached to another node' };
   const waitingFor = [
     ...left.map(evictions.describe),
+    ...(isKnown ? [] : ['the watches of VolumeAttachments, CSINodes and Nodes to begin']),
     ...moves.map(({ volume, waitsFor }) => `volume ${volume.name}: ${waits[waitsFor]}`),
     ...unknown.map(({ name }) => `volume ${name}: the provider to say whether it is its own`),
   ];

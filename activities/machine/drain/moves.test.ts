@@ -95,6 +95,13 @@ describe('mayLeave', () => {
     expect(names(mayLeave([pod('small'), big, other], [], [volume('moving')], room))).toEqual(['other']);
   });
 
+  it('asks for the room of a driver once, however many pods there are', () => {
+    const asked: string[] = [];
+    const beside = (driver: string) => asked.push(driver) + 8;
+    mayLeave([...three, pod('more')], [], [], { beside, isSerial: false });
+    expect(asked).toEqual(['disk']);
+  });
+
   it('lets pods that share a volume go one after the other', () => {
     const shared = ['a', 'b', 'c'].map((name) => pod(name, { volumes: [volume('shared')] }));
     expect(names(mayLeave(shared, [], [], parallel(9)))).toEqual(['a']);

@@ -126,12 +126,14 @@ export function mayLeave(
   };
   moving.forEach(take);
   const closed = new Set<string>();
+  const all = new Set(due.flatMap(({ volumes }) => volumes.map(({ driver }) => driver)));
+  const rooms = new Map([...all].map((driver) => [driver, beside(driver)]));
   return inOrder.filter(({ volumes }) => {
     const drivers = [...new Set(volumes.map(({ driver }) => driver))];
     const fits = (driver: string) => {
       const present = counts.get(driver) ?? 0;
       const more = volumes.filter((volume) => volume.driver === driver).length;
-      return !closed.has(driver) && (present === 0 || present + more <= beside(driver));
+      return !closed.has(driver) && (present === 0 || present + more <= (rooms.get(driver) ?? 0));
     };
     const isAllowed = drivers.every(fits) && !volumes.some(({ name }) => taken.has(name));
     if (isAllowed) volumes.forEach(take);

@@ -14,6 +14,10 @@ export function isEnding({ metadata }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
+export function uidOf({ metadata: { uid } }: Pod): string {
+  return uid;
+}
+
 /** `<namespace>/<name>`, for people. */
 export function nameOf({ metadata }: Pod): string {
   return `${metadata.namespace}/${metadata.name}`;

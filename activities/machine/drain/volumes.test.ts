@@ -8,6 +8,7 @@ import {
   persistentVolumeClaims,
   persistentVolumes,
   podDisruptionBudgets,
+  pods,
   volumeAttachments,
 } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
@@ -238,6 +239,51 @@ describe('pods with volumes', () => {
     await setAttached('another-disk-a');
     await drain.ended;
     expect(drain.beats.some(({ waitingFor }) => waitingFor.includes(isReattaching('a')))).toBe(true);
+  });
+
+  it('are waited for by the next call also when the Node does not report them any more, but is still attached', async () => {
+    await newVolume('a');
+    const drain = drained.start({ volumes: { [volumeOf('a')]: { id: 'disk-a' } } });
+    await untilWaitingFor(drain, isDetaching('a'));
+    await move('a');
+    await drain.ended;
+  });
+
+  it('are waited for when a pod has the same claim twice, and when a pod that has finished has it, too', async () => {
+    await newRoom();
+    for (const claim of ['twice', 'done']) await newVolume(claim);
+    const volumes = ['x', 'y'].map((name) => ({ name, persistentVolumeClaim: { claimName: 'twice' } }));
+    await newPod('of-twice', [], { volumes });
+    for (const pod of ['finished', 'running']) await newPod(pod, ['done']);
+    const finished = { namespace: drained.namespace, name: 'finished' };
+    await client.patch(pods, finished, mergePatch({ status: { phase: 'Succeeded' } }), { subresource: 'status' });
+    const drain = start(['twice', 'done']);
+    await eventually(async () => (await drained.stateOf('finished')) === 'gone'); // no kubelet has to end it
+    for (const pod of ['of-twice', 'running']) await untilLeaving(pod);
+    for (const pod of ['of-twice', 'running']) await drained.finish(pod);
+    for (const claim of ['twice', 'done']) await untilWaitingFor(drain, isDetaching(claim));
+    for (const claim of ['twice', 'done']) await move(claim);
+    await drain.ended;
+  });
+
+  it('keep no others while it is not known where volumes are', async () => {
+    await newVolume('a');
+    await newPod('pod', ['a']);
+    await drained.newPod('free');
+    const target: KubeClient = {
+      ...client,
+      // biome-ignore lint/correctness/useYield: it fails at once
+      async *pages(resource, ...rest) {
+        if (resource.plural === 'csinodes') throw new Error('forbidden');
+        yield* client.pages(resource, ...rest);
+      },
+    };
+    const drain = drained.start({}, { target });
+    await untilLeaving('free');
+    await untilWaitingFor(drain, 'the watches of VolumeAttachments, CSINodes and Nodes to begin');
+    expect(await drained.stateOf('pod')).toBe('running');
+    drain.cancel.abort();
+    await expect(drain.ended).rejects.toThrow();
   });
 
   it('hold no drain that a budget blocks, which finds them again', async () => {

@@ -65,16 +65,18 @@ async function remember<T>(known: Map<string, Promise<T>>, key: string, read: ()
   }
 }
 
-/** Whether the pod claims volumes, bound or not. */
+/** Whether the pod claims volumes, bound or not. Those of a pod that has finished are detached as if it were gone. */
 export function hasClaims(pod: Pod): boolean {
   return claimsOf(pod).length > 0;
 }
 
-function claimsOf({ metadata, spec }: Pod): readonly string[] {
-  return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
+function claimsOf({ metadata, spec, status }: Pod): readonly string[] {
+  if (status?.phase === 'Succeeded' || status?.phase === 'Failed') return [];
+  const claims = (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
     if (persistentVolumeClaim !== undefined) return [persistentVolumeClaim.claimName];
     return ephemeral === undefined ? [] : [`${metadata.name}-${name}`];
   });
+  return [...new Set(claims)]; // a pod may have one twice
 }
 
 /** The spec goes into the history of the workflow, without what may have passwords or is long. */

@@ -19,17 +19,13 @@ export function createWaiter() {
         const done = new AbortController();
         end = () => done.abort();
         const ends = AbortSignal.any([done.signal, signal]);
-        await sleep(Math.min(timeoutMs, longestTimerMs), undefined, { signal: ends }).catch(() => undefined);
+        await sleep(Math.min(Math.max(timeoutMs, 0), longestTimerMs), undefined, { signal: ends }).catch(
+          () => undefined,
+        );
         end = undefined;
       }
       isWoken = false;
       signal.throwIfAborted();
     },
   };
-}
-
-/** A signal that aborts with another one, or at a time, ms since the epoch. */
-export function until(deadlineMs: number, signal: AbortSignal): AbortSignal {
-  const leftMs = Math.min(Math.max(deadlineMs - Date.now(), 0), longestTimerMs);
-  return AbortSignal.any([signal, AbortSignal.timeout(leftMs)]);
 }

@@ -61,6 +61,20 @@ describe('a drain that a budget blocks', () => {
   });
 });
 
+describe('the call of a drain', () => {
+  it('may take a minute longer than the drain timeout, with the wait for a worker; past that it comes before others', async () => {
+    cluster.drainNode = () => (cluster.drains === 1 ? { ...blocked, retryMs: 5_000 } : { kind: 'drained' });
+    await deleteMachine({ limits: { ...cluster.machine.limits, drainSeconds: 5 } });
+    await workflow().result();
+    const { events } = await workflow().fetchHistory();
+    const scheduled = (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: call }) => call ?? []);
+    const [first, second] = scheduled.filter(({ activityType }) => activityType?.name === 'drainNode');
+    expect([first, second].map((call) => call?.priority?.priorityKey)).toEqual([3, 1]);
+    const seconds = Number(first?.scheduleToCloseTimeout?.seconds);
+    expect(seconds >= 60 && seconds <= 65).toBe(true);
+  });
+});
+
 describe('an edit of the drain timeout', () => {
   it('takes effect in a drain that runs', async () => {
     cluster.drainNode = untilCancelled;
@@ -100,6 +114,14 @@ describe('volumes that nobody has asked the provider about', () => {
     await deleteMachine();
     await workflow().result();
     expect(cluster.drainRequest?.volumes).toEqual({ ours: { id: 'disk-1' }, foreign: null });
+  });
+
+  it('are waited for when it does not answer within seconds', async () => {
+    cluster.drainNode = ask;
+    cloud.volumeIds = untilCancelled;
+    await deleteMachine();
+    await workflow().result();
+    expect(cluster.drainRequest?.volumes).toEqual({ ours: {}, foreign: {} });
   });
 
   it('are waited for when it does not say', async () => {

@@ -44,7 +44,7 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
   state.onChange(); // for what has come in since the drain was decided
   try {
     return await scope.run(async () => {
-      const outcome = await drainActivities(state, force).drainNode(requestOf(state, drain));
+      const outcome = await drainActivities(state, drain).drainNode(requestOf(state, drain));
       forgetError(state);
       return follow(state, drain, outcome);
     });
@@ -130,11 +130,17 @@ async function askProvider(state: MachineState, doing: string, volumes: Volumes)
   return Object.fromEntries(volumes.map((volume) => [volume.name, ids === undefined ? {} : known(volume)]));
 }
 
-function drainActivities(state: MachineState, force: boolean) {
+/** How long a drain may go on past its deadline, ms: its last calls take that long where no API server answers. */
+const overtimeMs = 60_000;
+
+function drainActivities({ machine }: MachineState, { force, deadlineMs }: NodeDrain) {
+  const leftMs = force ? 0 : Math.max(deadlineMs - Date.now(), 0);
   return proxyActivities<DrainActivities>({
     taskQueue: drainTaskQueue(workflowInfo().taskQueue),
-    priority: { priorityKey: force ? 1 : 3 }, // a forced drain ends at once: it does not wait behind others
-    startToCloseTimeout: (state.machine.limits.drainSeconds + 600) * 1_000, // its own deadline comes first
+    priority: { priorityKey: leftMs === 0 ? 1 : 3 }, // a forced drain ends at once: it does not wait behind others
+    startToCloseTimeout: (machine.limits.drainSeconds + 600) * 1_000, // its own deadline comes first
+    // The activity counts from when it was scheduled: a wait for a worker must not add to the drain timeout.
+    ...(leftMs > 0 && { scheduleToCloseTimeout: leftMs + overtimeMs }),
     heartbeatTimeout: '10 seconds',
     retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
