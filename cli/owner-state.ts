@@ -73,9 +73,9 @@ export function toDeploymentState(deployment: OwnerDeployment, owned: OwnedObjec
   return { ...state, blockedBy: isAtRest ? undefined : findBlockers(dialect, deployment, owned.sets, owned.machines) };
 }
 
-/** The state of a set without a deployment. `owned` may hold machines of others. */
-export function toLoneSetState(set: OwnerSet, owned: readonly KubeObject[]): OwnerState {
-  return toState(toLoneSetView(dialect, set, owned));
+/** The state of a set without a deployment. `owned` may hold objects of others. */
+export function toLoneSetState(set: OwnerSet, owned: OwnedObjects): OwnerState {
+  return toState(toLoneSetView(dialect, set, owned.machines, owned.sets));
 }
 
 function toState(view: OwnerView): OwnerState {

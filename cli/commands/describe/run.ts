@@ -117,8 +117,7 @@ async function find(
   const set = await control.find(kinds.set, key);
   if (set === undefined) return undefined;
   if (deploymentOf(set)) return { object: set, fallback: ownedSetRows(set), live: failedRows(set), whyNone: atRest };
-  const { items } = await control.list(kinds.machine, { namespace: key.namespace });
-  return ofOwner(set, toLoneSetState(set, items));
+  return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
 }
 
 /** The flags of the workers are not known here, and nothing here depends on them. */
