@@ -78,9 +78,9 @@ export function toDeploymentState(deployment: OwnerDeployment, owned: OwnedObjec
   return { ...state, blockedBy: isAtRest ? undefined : findBlockers(dialect, deployment, owned.sets, owned.machines) };
 }
 
-/** The state of a set without a deployment. `owned` may hold machines of others. */
+/** The state of a set without a deployment. `owned` may hold objects of others. */
 export function toLoneSetState(set: OwnerSet, owned: OwnedObjects): OwnerState {
-  const state = toState(toLoneSetView(dialect, set, owned.machines));
+  const state = toState(toLoneSetView(dialect, set, owned.machines, owned.sets));
   return withLimit(state, { ...owned, deployments: owned.deployments ?? [] });
 }
 

@@ -2,7 +2,7 @@
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject } from '../api/objects.ts';
-import { selects } from '../api/owner/claims.ts';
+import { selects } from '../api/owner/adoption.ts';
 import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
@@ -91,7 +91,7 @@ export function hearOwners(watches: Watches): Controller['hears'] {
     return isMoved ? [...owners, ...ownersOf(watches, change.previous)] : owners;
   };
   return {
-    machines: (change) => [...ownersOfChange(change), ...claimantsOf(watches, change.object)],
+    machines: (change) => [...ownersOfChange(change), ...selectingOwnersOf(watches, change.object)],
     sets: ownersOfChange,
     deployments(change) {
       // When it is gone, its sets become owners.
@@ -102,7 +102,7 @@ export function hearOwners(watches: Watches): Controller['hears'] {
 }
 
 /** UIDs of the owners that may adopt a machine. */
-function claimantsOf(watches: Watches, machine: KubeObject): string[] {
+function selectingOwnersOf(watches: Watches, machine: KubeObject): string[] {
   if (controllerOf(machine) !== undefined) return [];
   const selecting = watches.sets.list().filter((set) => selects(set, machine.metadata.labels));
   return selecting.map(({ metadata }) => ownerOf(watches, metadata.uid));

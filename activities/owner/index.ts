@@ -4,9 +4,9 @@ import type { OwnerApi } from '../../api/dialect.ts';
 import type { LastSeen, OwnerPlan, OwnerReading, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { KubeObject } from '../../api/objects.ts';
+import { readOwnerChanges, selects } from '../../api/owner/adoption.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { machinesBehind, toCandidates } from '../../api/owner/candidates.ts';
-import { readClaims, selects } from '../../api/owner/claims.ts';
 import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
 import { readHealth } from '../../api/owner/health.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
@@ -121,7 +121,7 @@ export async function snapshotOwner(
     owner.set === undefined
       ? toDeploymentView(api, owner.deployment, known, machines)
       : toLoneSetView(api, owner.set, machines, known);
-  const claims = readClaims(api, view, known, machines, maxCandidates);
+  const ownerChanges = readOwnerChanges(api, view, known, machines, maxCandidates);
   const behind = machinesBehind(api, view, own, machines, maxCandidates);
   const preservations = readPreservations(api, view, own, machines, maxCandidates);
   const ofSets = machines.filter((machine) => own.some(({ metadata }) => metadata.uid === controllerOf(machine)));
@@ -131,7 +131,7 @@ export async function snapshotOwner(
     view,
     candidates: toCandidates(api, owner.deployment ?? owner.set, view, machines, maxCandidates),
     pendingCreations: toPendingCreations(view, sets, machines),
-    ...(claims.length > 0 && { claims }),
+    ...(ownerChanges.length > 0 && { ownerChanges }),
     ...(preservations.length > 0 && { preservations }),
     ...(behind.length > 0 && { machinesBehind: behind }),
     ...(health !== undefined && { health }),

@@ -47,7 +47,7 @@ export interface SetView {
   /** Active machines, besides the Failed ones, that the autoscaler has scaled down; left out where there are none. */
   readonly unneeded?: number;
   /** Machines that it adopts or releases; left out where there are none. */
-  readonly claims?: number;
+  readonly ownerChanges?: number;
   /** Machines that were deleted because they had Failed, and still exist. */
   readonly replacing: number;
   /** The set of the current template lacks annotations, fields or settings of its deployment; left out otherwise. */
@@ -190,7 +190,7 @@ export interface PreservationChange {
 }
 
 /** A machine that a set adopts or releases. */
-export interface MachineClaim {
+export interface OwnerChange {
   readonly name: string;
   readonly uid: string;
   /** Name of the MachineSet. */
@@ -215,7 +215,7 @@ export interface OwnerSnapshot {
   readonly candidates: readonly Candidate[];
   readonly pendingCreations: readonly PendingCreation[];
   /** At most 100; left out where there are none. */
-  readonly claims?: readonly MachineClaim[];
+  readonly ownerChanges?: readonly OwnerChange[];
   /** At most 100; left out where there are none. */
   readonly machinesBehind?: readonly MachineBehind[];
   /** At most 100; left out where there are none. */
@@ -330,7 +330,7 @@ export interface OwnerPlan {
   /** Left out where there is nothing to do for in-place updates. */
   readonly update?: InPlacePlan;
   /** Machines that sets adopt or release; left out where there are none. */
-  readonly claims?: readonly MachineClaim[];
+  readonly ownerChanges?: readonly OwnerChange[];
   /** Mark the machines that the owner lists to be deleted. */
   readonly mark?: true;
   /** Old sets without machines that are deleted, in this order; left out where there are none. */

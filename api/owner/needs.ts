@@ -5,7 +5,7 @@
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { surplusSets } from './history.ts';
 import { desiredReplicas } from './replicas.ts';
-import { hasClaims } from './set-counts.ts';
+import { hasOwnerChanges } from './set-counts.ts';
 
 /** What has to be done for an owner, in words for people. */
 const needTexts = {
@@ -62,7 +62,7 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     rollback: !owner.paused && owner.rollsBack === true,
     template: !owner.paused && !staying.some((set) => set.isNew),
     replicas: staying.some(isOff),
-    ownership: hasClaims(owner),
+    ownership: hasOwnerChanges(owner),
     marked: owner.isMarking === true || staying.some((set) => set.unneeded !== undefined),
     failed: staying.some((set) => set.failed > 0),
     unhealthy: (owner.health?.asking ?? 0) > 0,

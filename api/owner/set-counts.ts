@@ -6,8 +6,8 @@ export function sumOf(sets: readonly SetView[], count: (set: SetView) => number)
 }
 
 /** Whether sets of an owner have machines to adopt or to release. */
-export function hasClaims({ sets }: OwnerView): boolean {
-  return sets.some(({ claims = 0 }) => claims > 0);
+export function hasOwnerChanges({ sets }: OwnerView): boolean {
+  return sets.some(({ ownerChanges = 0 }) => ownerChanges > 0);
 }
 
 /** The set of the current template, unless it is being deleted. */

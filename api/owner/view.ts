@@ -3,8 +3,8 @@ import type { OwnerApi } from '../dialect.ts';
 import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.ts';
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
+import { ownerChangesOf, type SelectingSet } from './adoption.ts';
 import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
-import { type Claimed, claimsOf } from './claims.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
@@ -218,15 +218,15 @@ function traitsOf({ marks }: OwnerApi, { metadata, status }: OwnerDeployment | O
 }
 
 /** @param owner its deployment, or else the set itself */
-function toSetView(api: OwnerApi, owner: KubeObject, claimed: Claimed): Omit<SetView, 'isNew' | 'closed'> {
-  const { set, own } = claimed;
+function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): Omit<SetView, 'isNew' | 'closed'> {
+  const { set, own } = selecting;
   const active = own.filter((machine) => isActive(api, machine));
   const failed = active.filter((machine) => isToBeReplaced(api, machine));
   const unneeded = active.filter((machine) => !failed.includes(machine) && isUnneeded(api, owner, machine));
   const kept = active.filter((machine) => !failed.includes(machine) && !unneeded.includes(machine));
   const marked = kept.filter((machine) => isMarked(api, machine));
   const available = kept.filter((machine) => isAvailable(api, machine));
-  const claims = claimsOf(api, claimed).length;
+  const ownerChanges = ownerChangesOf(api, selecting).length;
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
   const preservations = changedPreservations(api, set, own).length;
@@ -241,7 +241,7 @@ function toSetView(api: OwnerApi, owner: KubeObject, claimed: Claimed): Omit<Set
     starting: kept.filter((machine) => isStarting(api, machine)).length,
     failed: failed.length,
     ...(unneeded.length > 0 && { unneeded: unneeded.length }),
-    ...(claims > 0 && { claims }),
+    ...(ownerChanges > 0 && { ownerChanges }),
     replacing: own.filter(isBeingReplaced).length,
     ...(marked.length > 0 && {
       marked: marked.length,

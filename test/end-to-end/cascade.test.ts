@@ -41,6 +41,14 @@ describe('an owner of three machines that is deleted', () => {
     return logs();
   };
 
+  /** A set of three machines without a deployment. */
+  async function createLoneSet(): Promise<void> {
+    const matchLabels = { group: 'lone' };
+    const template = { metadata: { labels: matchLabels }, spec: { class: { kind: 'MachineClass', name: 'small' } } };
+    const spec = { replicas: 3, selector: { matchLabels }, template };
+    await millwright.control.create(machineSets, { metadata: key(), spec });
+  }
+
   /** Has nothing released before `act` is done. */
   async function withoutGarbageCollector(act: () => Promise<void>): Promise<void> {
     const [{ controllerManager }] = stack.clusters;
@@ -131,10 +139,7 @@ describe('an owner of three machines that is deleted', () => {
   it('with --cascade=orphan, a set leaves its machines', async () => {
     const { control } = millwright;
     await millwright.createDeployment('other', 0);
-    const matchLabels = { group: 'lone' };
-    const template = { metadata: { labels: matchLabels }, spec: { class: { kind: 'MachineClass', name: 'small' } } };
-    const spec = { replicas: 3, selector: { matchLabels }, template };
-    await control.create(machineSets, { metadata: key(), spec });
+    await createLoneSet();
     const before = await millwright.untilMachines(3, 'Running');
 
     await withoutGarbageCollector(async () => {
@@ -144,6 +149,29 @@ describe('an owner of three machines that is deleted', () => {
     });
     await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
     expect(controllersOf(await millwright.machines())).toEqual([]);
+    await expectThreeRunning(before);
+  }, 300_000);
+
+  it('with --cascade=orphan, a set of a deployment leaves its machines to the set that the deployment makes next', async () => {
+    const { control } = millwright;
+    await millwright.createDeployment('pool', 3);
+    const before = await millwright.untilMachines(3, 'Running');
+    const [first] = await sets();
+
+    await control.delete(machineSets, first!.metadata, { propagationPolicy: 'Orphan' });
+
+    const next = await until('another set has the machines', async () => {
+      const [set] = await sets();
+      const owners = controllersOf(await millwright.machines());
+      const isNext = set !== undefined && set.metadata.uid !== first?.metadata.uid;
+      return isNext && owners.length === 3 && owners.every(({ uid }) => uid === set.metadata.uid) && set;
+    });
+    await until('the deployment is complete with them', async () => {
+      const { status } = (await deployment()) ?? {};
+      const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+      return reason === 'NewMachineSetAvailable' && status?.availableReplicas === 3;
+    });
+    expect(next.metadata.name).toBe(first?.metadata.name);
     await expectThreeRunning(before);
   }, 300_000);
 
@@ -157,5 +185,35 @@ describe('an owner of three machines that is deleted', () => {
     await until('the deployment is gone', async () => (await deployment()) === undefined);
     expect([await millwright.machines(), await sets()]).toEqual([[], []]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
+  }, 300_000);
+
+  it('with --cascade=foreground, a set goes last and leaves nothing', async () => {
+    const { control } = millwright;
+    await createLoneSet();
+    await millwright.untilMachines(3, 'Running');
+
+    await control.delete(machineSets, key(), { propagationPolicy: 'Foreground' });
+
+    await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
+    expect(await millwright.machines()).toEqual([]);
+    expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
+  }, 300_000);
+
+  it('with --cascade=foreground, a set of a deployment is replaced by another one with as many machines', async () => {
+    const { control } = millwright;
+    await millwright.createDeployment('pool', 3);
+    const before = await millwright.untilMachines(3, 'Running');
+    const [first] = await sets();
+
+    await control.delete(machineSets, first!.metadata, { propagationPolicy: 'Foreground' });
+
+    await until('the set is gone', async () => {
+      const found = await sets();
+      return found.every(({ metadata }) => metadata.uid !== first?.metadata.uid);
+    });
+    const left = uids(await millwright.machines()).filter((uid) => uids(before).includes(uid));
+    expect(left).toEqual([]);
+    await millwright.untilMachines(3, 'Running');
+    expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 6, vmsNow: 3 });
   }, 300_000);
 });

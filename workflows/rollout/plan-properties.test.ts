@@ -212,8 +212,8 @@ function expectEnoughAvailable({ view, available, marked }: Look, { remove }: Ow
 }
 
 /** Sets ask for no more than there is room for, so that whoever fills them stays within the bounds, too. */
-function expectSafeSizes({ view }: Look, { sets, claims, mark }: OwnerPlan): void {
-  if (claims !== undefined || mark !== undefined) return; // such a step changes no set
+function expectSafeSizes({ view }: Look, { sets, ownerChanges, mark }: OwnerPlan): void {
+  if (ownerChanges !== undefined || mark !== undefined) return; // such a step changes no set
   if (view.sets.every((set) => set.isNew || set.total === 0)) return;
   const missing = sets.map(({ uid, replicas }) => {
     const set = view.sets.find((one) => one.uid === uid);

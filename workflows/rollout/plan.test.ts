@@ -241,10 +241,10 @@ describe('planOwner', () => {
   });
 
   it('[mcm 62 partly] adopts and releases machines before it counts any', () => {
-    const view: OwnerView = { ...owner, replicas: 5, sets: [{ ...set, claims: 2 }] };
-    const claims = ['a', 'b'].map((name) => ({ name, uid: name, set: 'pool-1', isAdopted: name === 'a' }));
-    const plan = planOwner({ view, candidates: [candidate('c')], pendingCreations: [], claims }, (name) => name);
-    expect(plan).toMatchObject({ claims, create: [], remove: [], scale: [] });
+    const view: OwnerView = { ...owner, replicas: 5, sets: [{ ...set, ownerChanges: 2 }] };
+    const ownerChanges = ['a', 'b'].map((name) => ({ name, uid: name, set: 'pool-1', isAdopted: name === 'a' }));
+    const plan = planOwner({ view, candidates: [candidate('c')], pendingCreations: [], ownerChanges }, (name) => name);
+    expect(plan).toMatchObject({ ownerChanges, create: [], remove: [], scale: [] });
     expect([isEmpty(plan), isWorthAStep(view)]).toEqual([false, true]);
     expect(ownerNeeds({ ...view, replicas: 3 })).toEqual(['ownership']);
     expect(planFor(view).create).toHaveLength(1); // what a watcher saw is not so

@@ -22,7 +22,7 @@ import { desiredReplicas, excessOf, hasExcess } from '../../api/owner/replicas.t
 import { replicasToAnnounce } from '../../api/owner/rolling.ts';
 import {
   creationHeadroom,
-  hasClaims,
+  hasOwnerChanges,
   isRolloutSuspended,
   newSetOf,
   waitsForOldMachines,
@@ -42,7 +42,16 @@ export type NewName = (prefix: string) => string;
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
-  { view, candidates, pendingCreations, claims = [], machinesBehind, preservations, updates, health }: OwnerSnapshot,
+  {
+    view,
+    candidates,
+    pendingCreations,
+    ownerChanges = [],
+    machinesBehind,
+    preservations,
+    updates,
+    health,
+  }: OwnerSnapshot,
   newName: NewName,
   isLate = false,
 ): OwnerPlan {
@@ -50,7 +59,7 @@ export function planOwner(
   if (view.problem !== undefined) return planForInvalidOwner(view, view.problem);
   const addFinalizers = ownerNeeds(view).includes('finalizer');
   // Counts are wrong until each machine has its owner, and nothing is deleted before it is known what is marked.
-  if (claims.length > 0) return { ...emptyPlan(view, new Map()), addFinalizers, claims };
+  if (ownerChanges.length > 0) return { ...emptyPlan(view, new Map()), addFinalizers, ownerChanges };
   if (view.isMarking) return { ...emptyPlan(view, new Map()), addFinalizers, mark: true };
 
   if (view.rollsBack && !view.paused) return { ...emptyPlan(view, new Map()), rollback: 'asked' };
@@ -107,8 +116,8 @@ function emptyPlan(view: OwnerView, desired: ReadonlyMap<string, number>): Owner
 /** Whether a plan changes nothing. */
 export function isEmpty(plan: OwnerPlan): boolean {
   const { addFinalizers, createSet, scale, create, remove, replace = [], preserve = [], settings = [] } = plan;
-  const { claims = [], mark, forget = [], releaseSets, release, report } = plan;
-  const changes = [claims, scale, create, remove, replace, preserve, settings, forget, releaseSets];
+  const { ownerChanges = [], mark, forget = [], releaseSets, release, report } = plan;
+  const changes = [ownerChanges, scale, create, remove, replace, preserve, settings, forget, releaseSets];
   const isIdle =
     changes.every(({ length }) => length === 0) &&
     mark === undefined &&
@@ -130,7 +139,7 @@ export function isWorthAStep(view: OwnerView, isLate = false): boolean {
     ({ machinesBehind = 0, preservations = 0, deleting }) => machinesBehind + preservations > 0 && !deleting,
   );
   const isAsked = (view.health?.asking ?? 0) > 0;
-  const isChanging = hasExcess(view) || hasClaims(view) || areBehind || isAsked || hasUpdates(view);
+  const isChanging = hasExcess(view) || hasOwnerChanges(view) || areBehind || isAsked || hasUpdates(view);
   return isChanging || ownerNeeds(view).length === 0 || !isEmpty(plan);
 }
 

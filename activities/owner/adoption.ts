@@ -1,5 +1,5 @@
 /** Who owns a machine, and which machines go first, before anything is counted. */
-import { toClaimPatch } from '../../api/owner/claims.ts';
+import { toOwnerPatch } from '../../api/owner/adoption.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { update } from '../../kube/update.ts';
@@ -9,12 +9,12 @@ import { inBatches, ownSets, type Step } from './step.ts';
  * Adopts and releases the machines that the plan names. Each set is read live before, and the machine with the write: what
  * has changed meanwhile is left to the next step.
  */
-export async function claimMachines(step: Step): Promise<void> {
+export async function changeOwners(step: Step): Promise<void> {
   const { deps, api, ref, plan } = step;
-  await inBatches(step, plan.claims ?? [], async ({ name, uid, isAdopted }, set) => {
+  await inBatches(step, plan.ownerChanges ?? [], async ({ name, uid, isAdopted }, set) => {
     if (set.metadata.deletionTimestamp !== undefined) return;
     const key = { namespace: ref.namespace, name, uid };
-    await update(deps.control, api.kinds.machine, key, (machine) => toClaimPatch(api, set, machine, isAdopted));
+    await update(deps.control, api.kinds.machine, key, (machine) => toOwnerPatch(api, set, machine, isAdopted));
   });
 }
 

@@ -76,7 +76,7 @@ describe('a set', () => {
     await setPhase(first, 'Running');
     await newMachine(ref, 'free', { name: 'pool' });
     const plan = await planFor(ref, 'MachineSet');
-    expect(plan).toMatchObject({ claims: [{ name: 'free', set: 'lone', isAdopted: true }], remove: [] });
+    expect(plan).toMatchObject({ ownerChanges: [{ name: 'free', set: 'lone', isAdopted: true }], remove: [] });
     await settle(ref, 'MachineSet');
     expect((await own()).map(uidOf)).toEqual([uidOf(first)]);
   });
@@ -129,7 +129,7 @@ describe('a set', () => {
     const free = await newMachine(ref, 'free', { name: 'pool' });
     await client.patch(machines, free.metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
     const plan = await planFor(ref, 'MachineSet');
-    expect(plan.claims).toHaveLength(1);
+    expect(plan.ownerChanges).toHaveLength(1);
     let isFirst = true;
     const meddler: KubeClient = {
       ...client,

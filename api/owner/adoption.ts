@@ -3,16 +3,16 @@
  * controller reference says what it owns. Pure.
  */
 import type { OwnerApi } from '../dialect.ts';
-import type { MachineClaim, OwnerView } from '../model/owner.ts';
+import type { OwnerChange, OwnerView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { isActive } from './machines.ts';
 import { ownerReference } from './new-objects.ts';
 import type { LabelSelector, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController } from './ownership.ts';
-import { hasClaims } from './set-counts.ts';
+import { hasOwnerChanges } from './set-counts.ts';
 
-/** A set, and all that its claims depend on. */
-export interface Claimed {
+/** A set, and all that it adopts and releases by. */
+export interface SelectingSet {
   readonly set: OwnerSet;
   /** Machines that it owns. */
   readonly own: readonly KubeObject[];
@@ -32,7 +32,7 @@ export function selects({ spec }: OwnerSet, labels: Labels | undefined): boolean
  * Machines that a set releases as it selects them no more, and those that it adopts as nobody controls them and no other
  * set selects them. What is being deleted changes its owner no more.
  */
-export function claimsOf(api: OwnerApi, { set, own, ownerless, sets }: Claimed): readonly KubeObject[] {
+export function ownerChangesOf(api: OwnerApi, { set, own, ownerless, sets }: SelectingSet): readonly KubeObject[] {
   const { template } = set.spec ?? {};
   if (isLeaving(set) || !selects(set, template?.metadata?.labels)) return [];
   const released = own.filter((machine) => !selects(set, machine.metadata.labels));
@@ -44,22 +44,22 @@ export function claimsOf(api: OwnerApi, { set, own, ownerless, sets }: Claimed):
   return [...released, ...adopted].filter((machine) => isActive(api, machine));
 }
 
-/** The claims of all sets of an owner, at most `limit`. @param sets those of the owner, and others of the namespace */
-export function readClaims(
+/** The same for all sets of an owner, at most `limit`. @param sets those of the owner, and others of the namespace */
+export function readOwnerChanges(
   api: OwnerApi,
   view: OwnerView,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
   limit: number,
-): MachineClaim[] {
-  if (!hasClaims(view)) return [];
+): OwnerChange[] {
+  if (!hasOwnerChanges(view)) return [];
   const bySet = groupByController(machines);
   const ownerless = bySet.get('') ?? [];
   return view.sets
     .flatMap(({ uid, name }) => {
       const set = sets.find(({ metadata }) => metadata.uid === uid);
-      const claimed = set ? claimsOf(api, { set, own: bySet.get(uid) ?? [], ownerless, sets }) : [];
-      return claimed.map((machine) => ({
+      const changed = set ? ownerChangesOf(api, { set, own: bySet.get(uid) ?? [], ownerless, sets }) : [];
+      return changed.map((machine) => ({
         ...{ set: name, name: machine.metadata.name, uid: machine.metadata.uid },
         isAdopted: controllerOf(machine) === undefined,
       }));
@@ -71,7 +71,7 @@ export function readClaims(
  * Merge patch of a machine that its set adopts or releases; undefined: somebody else has changed its owner or its labels
  * meanwhile. The patch has the whole list of owners, so it has to be sent with a resourceVersion.
  */
-export function toClaimPatch(
+export function toOwnerPatch(
   api: OwnerApi,
   set: OwnerSet,
   machine: KubeObject,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { gardener as api } from '../gardener/index.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
-import { claimsOf, selects, toClaimPatch } from './claims.ts';
+import { ownerChangesOf, selects, toOwnerPatch } from './adoption.ts';
 import type { LabelSelector, OwnerSet } from './objects.ts';
 
 const created = { resourceVersion: '1', creationTimestamp: '2026-08-19T10:00:00Z' };
@@ -55,10 +55,12 @@ describe('selects', () => {
   });
 });
 
-describe('[mcm 62 partly] claimsOf', () => {
+describe('[mcm 62 partly] ownerChangesOf', () => {
   const pool = set('pool', { name: 'pool' });
-  const pick = (of: Partial<Parameters<typeof claimsOf>[1]>) =>
-    claimsOf(api, { set: pool, own: [], ownerless: [], sets: [pool], ...of }).map(({ metadata }) => metadata.name);
+  const pick = (of: Partial<Parameters<typeof ownerChangesOf>[1]>) =>
+    ownerChangesOf(api, { set: pool, own: [], ownerless: [], sets: [pool], ...of }).map(
+      ({ metadata }) => metadata.name,
+    );
   const stray = machine('stray', { name: 'other' }, 'pool');
   const free = machine('free', { name: 'pool' });
 
@@ -92,17 +94,17 @@ describe('[mcm 62 partly] claimsOf', () => {
   });
 });
 
-describe('[mcm 62 partly] toClaimPatch', () => {
+describe('[mcm 62 partly] toOwnerPatch', () => {
   const pool = set('pool', { name: 'pool' });
   const other = { apiVersion: 'v1', kind: 'Something', name: 'other', uid: 'other' };
 
   it('adds the set as the controller, and removes nothing but that', () => {
     const free = machine('m', { name: 'pool' }, undefined, { ownerReferences: [other] });
     const adopted = { kind: 'MachineSet', name: 'pool', uid: 'pool', controller: true, blockOwnerDeletion: true };
-    expect(toClaimPatch(api, pool, free, true)).toMatchObject({ metadata: { ownerReferences: [other, adopted] } });
+    expect(toOwnerPatch(api, pool, free, true)).toMatchObject({ metadata: { ownerReferences: [other, adopted] } });
     const own = machine('m', { name: 'x' }, 'pool');
     const both = { ...own, metadata: { ...own.metadata, ownerReferences: [...own.metadata.ownerReferences!, other] } };
-    expect(toClaimPatch(api, pool, both, false)).toEqual({ metadata: { ownerReferences: [other] } });
+    expect(toOwnerPatch(api, pool, both, false)).toEqual({ metadata: { ownerReferences: [other] } });
   });
 
   it.each<[string, Machine, boolean]>([
@@ -112,6 +114,6 @@ describe('[mcm 62 partly] toClaimPatch', () => {
     ['has another owner by now', machine('m', { name: 'x' }, 'rival'), false],
     ['has its labels again', machine('m', { name: 'pool' }, 'pool'), false],
   ])('changes no machine that %s', (_, one, isAdopted) => {
-    expect(toClaimPatch(api, pool, one, isAdopted)).toBeUndefined();
+    expect(toOwnerPatch(api, pool, one, isAdopted)).toBeUndefined();
   });
 });
