@@ -11,16 +11,16 @@ export type LimitActivities = ReturnType<typeof createLimitActivities>;
 /** @param deps cluster of the Machines and their owners */
 export function createLimitActivities({ control }: { readonly control: KubeClient }) {
   return {
-    /** Reads by quorum how far the limits of a namespace are used. */
+    /**
+     * Reads by quorum how far the limits of a namespace are used. Sets come first: a machine that is created meanwhile is
+     * in the list of machines, or its set recorded it before.
+     */
     async readLimits({ dialect, namespace }: LimitScope): Promise<LimitReading> {
       const api = dialectOf(dialect);
       const list = async <T extends KubeObject>(resource: Resource<T>) =>
         (await control.list(resource, { namespace, ...localRequest() })).items;
-      const [deployments, sets, machines] = await Promise.all([
-        list(api.kinds.deployment),
-        list(api.kinds.set),
-        list(api.kinds.machine),
-      ]);
+      const sets = await list(api.kinds.set);
+      const [deployments, machines] = await Promise.all([list(api.kinds.deployment), list(api.kinds.machine)]);
       return toLimitReading(api, { deployments, sets, machines });
     },
   };

@@ -1,5 +1,4 @@
 /** Limits on the machines of a namespace, and how far they are used. Plain types: the values are in histories. */
-import type { OwnerView } from './owner.ts';
 
 /** Each is left out where nothing is limited. */
 export interface Limits {
@@ -22,7 +21,7 @@ export interface LimitScope {
 /** What one owner of machines has of what is limited. */
 export interface LimitUse {
   /** Machine: all machines without an owner together. */
-  readonly kind: OwnerView['kind'] | 'Machine';
+  readonly kind: LimitClaim['kind'] | 'Machine';
   readonly name: string;
   readonly uid: string;
   /** Those that it takes part in; left out where there are none. */
@@ -47,7 +46,7 @@ export interface LimitReading {
 
 /** An owner that wants to create machines. Its sets record their names already. */
 export interface LimitClaim {
-  readonly kind: OwnerView['kind'];
+  readonly kind: 'MachineDeployment' | 'MachineSet';
   readonly name: string;
   readonly uid: string;
   readonly names: readonly string[];

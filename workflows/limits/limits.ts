@@ -137,10 +137,10 @@ async function serve(run: LimitRun): Promise<void> {
   const { state, grants, woken } = decide(run.state, reading, claims, Date.now());
   run.state = state;
   for (const [i, request] of requests.entries()) request.answer = grants[i] ?? { granted: [] };
-  describe(run, reading);
   const unknown = run.isNew ? unknownHolders(state, reading) : [];
   run.isNew = false;
   await inParallel([...woken, ...unknown], (owner) => tell(run, owner));
+  describe(run, reading);
 }
 
 async function read(run: LimitRun): Promise<LimitReading | Failure> {
