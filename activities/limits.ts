@@ -14,14 +14,15 @@ export function createLimitActivities({ control }: { readonly control: KubeClien
     /**
      * Reads by quorum how far the limits of a namespace are used. Sets come first: a machine that is created meanwhile is
      * in the list of machines, or its set recorded it before.
+     * @param claiming UIDs of owners that are part of the reading whatever they use
      */
-    async readLimits({ dialect, namespace }: LimitScope): Promise<LimitReading> {
+    async readLimits({ dialect, namespace }: LimitScope, claiming: readonly string[]): Promise<LimitReading> {
       const api = dialectOf(dialect);
       const list = async <T extends KubeObject>(resource: Resource<T>) =>
         (await control.list(resource, { namespace, ...localRequest() })).items;
       const sets = await list(api.kinds.set);
       const [deployments, machines] = await Promise.all([list(api.kinds.deployment), list(api.kinds.machine)]);
-      return toLimitReading(api, { deployments, sets, machines });
+      return toLimitReading(api, { deployments, sets, machines }, claiming);
     },
   };
 }

@@ -40,7 +40,7 @@ export interface LimitUse {
 export interface LimitReading {
   /** The lowest of the values that its owners have. */
   readonly limits: Limits;
-  /** Without owners that use nothing and want nothing. */
+  /** Without owners that use nothing, want nothing and claim nothing. */
   readonly uses: readonly LimitUse[];
 }
 

@@ -31,7 +31,7 @@ const { readLimits } = proxyLocalActivities<LimitActivities>({
 const lookMs = 60_000;
 
 /** How long it stays open when nobody waits, ms. */
-const idleMs = 30_000;
+const idleMs = 10_000;
 
 /** Above this many events a run continues as a new one. */
 const maxEvents = 1_000;
@@ -128,12 +128,15 @@ function pauseMs({ state: { waiting } }: LimitRun): number {
 async function serve(run: LimitRun): Promise<void> {
   const requests = run.requests;
   run.requests = [];
-  const reading = await read(run);
+  const claims = requests.map(({ claim }) => claim);
+  const reading = await read(
+    run,
+    claims.map(({ uid }) => uid),
+  );
   if ('code' in reading) {
     for (const request of requests) request.answer = reading;
     return;
   }
-  const claims = requests.map(({ claim }) => claim);
   const { state, grants, woken } = decide(run.state, reading, claims, Date.now());
   run.state = state;
   for (const [i, request] of requests.entries()) request.answer = grants[i] ?? { granted: [] };
@@ -143,9 +146,9 @@ async function serve(run: LimitRun): Promise<void> {
   describe(run, reading);
 }
 
-async function read(run: LimitRun): Promise<LimitReading | Failure> {
+async function read(run: LimitRun, claiming: readonly string[]): Promise<LimitReading | Failure> {
   try {
-    return await readLimits(run.scope);
+    return await readLimits(run.scope, claiming);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = toFailure(error);

@@ -167,7 +167,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
         set,
         names.filter((name) => refused.has(name)),
       );
-      for (const [name, replaced] of Object.entries(replaces)) if (!refused.has(name)) run.unfilled.delete(replaced);
+      for (const [name, old] of Object.entries(replaces)) if (!refused.has(name)) run.unfilled.delete(old);
     }
     for (const name of replaced) run.unfilled.add(name);
     showHolds(run, outage, limited);
