@@ -4,7 +4,6 @@ import type { LimitReading, LimitScope } from '../api/model/limits.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { toLimitReading } from '../api/owner/limit-reading.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { localRequest } from './local-request.ts';
 
 export type LimitActivities = ReturnType<typeof createLimitActivities>;
 
@@ -19,7 +18,7 @@ export function createLimitActivities({ control }: { readonly control: KubeClien
     async readLimits({ dialect, namespace }: LimitScope, claiming: readonly string[]): Promise<LimitReading> {
       const api = dialectOf(dialect);
       const list = async <T extends KubeObject>(resource: Resource<T>) =>
-        (await control.list(resource, { namespace, ...localRequest() })).items;
+        (await control.list(resource, { namespace })).items;
       const sets = await list(api.kinds.set);
       const [deployments, machines] = await Promise.all([list(api.kinds.deployment), list(api.kinds.machine)]);
       return toLimitReading(api, { deployments, sets, machines }, claiming);

@@ -120,14 +120,14 @@ describe('the use of the limits of a namespace', () => {
     const [own] = reading.uses;
     const wait = own && waitOf(reading, own);
     expect(wait && limitText(wait)).toBe(
-      'the namespace may have 2 machines that do not run yet and has 4: pool 1, other 1, lone 1, machines without a set 1',
+      "the namespace's limit of machines that do not run yet, 4 of 2 used: pool 1, other 1, lone 1, machines without a set 1",
     );
     const many = {
       limits: { surge: 1 },
       uses: Array.from({ length: 12 }, (_, i) => ({ ...own!, surplus: i, uid: `${i}` })),
     };
     expect(limitText(toLimitWait('surge', many, '3', () => 0))).toMatch(
-      /^the namespace may have 1 surge machines and has 66: pool 11, .*, 1 more$/,
+      /^the namespace's limit of surge machines, 66 of 1 used: pool 11, .*, 1 more$/,
     );
   });
 });

@@ -342,7 +342,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
       await millwright.handleOf(ref, 'MachineDeployment').signal(retryNowSignal);
       await until('its deadline has moved on', async () => ((await deadlineOf()) ?? 0) > first, { timeoutMs });
 
-      const text = 'the namespace may have 2 machines that do not run yet and has 2: stuck 2';
+      const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
       expect(await command('describe', 'machinedeployment', 'pool')).toContain(text);
       expect(await command('rollout', 'status', 'pool', '--watch', 'false')).toContain(text);
       const failed = `WorkflowId STARTS_WITH '${millwright.namespace}/rollout/${millwright.namespace}/pool/' AND ExecutionStatus = 'Failed'`;

@@ -6,7 +6,7 @@ import {
   continueAsNew,
   getExternalWorkflowHandle,
   isCancellation,
-  proxyLocalActivities,
+  proxyActivities,
   setCurrentDetails,
   setHandler,
   workflowInfo,
@@ -21,10 +21,12 @@ import { refreshSignal } from '../messages.ts';
 import { decide, emptyState, heldBy, turnMs, unknownHolders } from './grants.ts';
 import { claimUpdate, describeLimitsQuery, type LimitState, type LimitsDescription } from './messages.ts';
 
-const { readLimits } = proxyLocalActivities<LimitActivities>({
-  startToCloseTimeout: '7 seconds',
-  scheduleToCloseTimeout: '15 seconds',
+/** Not a local one: the lists of a large namespace take seconds, and claims are taken meanwhile. */
+const { readLimits } = proxyActivities<LimitActivities>({
+  startToCloseTimeout: '20 seconds',
+  heartbeatTimeout: '5 seconds',
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 });
 
 /** How often it looks for room while somebody waits, for what no watcher reports, ms. */

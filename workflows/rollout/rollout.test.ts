@@ -215,7 +215,7 @@ describe('the workflow of an owner', () => {
     await handle.signal(refreshSignal);
     await handle.result();
 
-    expect(limit).toBe('the namespace may have 1 machines that do not run yet and has 1: other 1');
+    expect(limit).toBe("the namespace's limit of machines that do not run yet, 1 of 1 used: other 1");
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
 
