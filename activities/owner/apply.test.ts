@@ -84,6 +84,18 @@ describe('actOnOwner', () => {
     expect(result.limited).toEqual({ ...wait, names: wanted.slice(1) });
   });
 
+  it('claims nothing for an owner that takes part in no limit', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const { actOnOwner } = activitiesOf(client, undefined, async () => {
+      throw new Error('not expected');
+    });
+
+    expect(await actOnOwner(ref, 'MachineDeployment', await planFor(ref))).toEqual({});
+    expect(await own()).toHaveLength(1);
+  });
+
   it('scales a set and creates its machines however often its counts are written meanwhile', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);

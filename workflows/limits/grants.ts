@@ -11,7 +11,7 @@ import type { LimitState, Waiter } from './messages.ts';
 export const emptyState: LimitState = { granted: {}, waiting: [] };
 
 /** An owner that was told that there is room, and does not claim it within this time, ms, loses its turn. */
-export const turnMs = 15_000;
+export const turnMs = 30_000;
 
 const limits = ['provisioning', 'surge'] as const satisfies readonly Limit[];
 
