@@ -108,7 +108,7 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
         const done = items.filter(
           (each) => isComplete(each) && each.spec?.template?.spec?.class?.name === machineClass,
         );
-        for (const { metadata } of done) complete.add(metadata.name);
+        for (const { metadata } of done) if (pools.has(metadata.name)) complete.add(metadata.name);
         return complete.size === pools.size;
       },
       { timeoutMs, describe: describeAll },
@@ -187,6 +187,28 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
       await untilAllAreComplete('large');
 
       expect(most).toEqual(limits);
+    },
+    timeoutMs,
+  );
+
+  it(
+    '[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted',
+    async () => {
+      const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
+      await useClass('small');
+      await untilUpdated(4, 'small');
+      const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
+      await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
+      await until('no more is used than the lower limit', async () => {
+        const { limits: now, used }: LimitsDescription = await handle().query('describe');
+        return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
+      });
+      Object.assign(most, { surge: 0, provisioning: 0 });
+      pools.delete('pool-19');
+      await millwright.control.delete(machineDeployments, keyOf('pool-19'));
+      await untilAllAreComplete('small');
+
+      expect(most).toEqual({ surge: 2, provisioning: 2 });
     },
     timeoutMs,
   );
