@@ -46,7 +46,7 @@ export function createLimitController({
     },
     delayMs: 100,
     restMs: 300,
-    keys: () => [],
+    keys: () => (isLimited() ? [namespace] : []),
     handle: () => requestRefresh(installation, limitsWorkflowId(installation.name, namespace)),
   };
 }

@@ -11,7 +11,7 @@ import { withSearchAttributes } from './search-attributes.ts';
 import { type Installation, installationKey, ofInstallation, retryOfFailedRun } from './workflows.ts';
 
 /** How long an answer may take, ms: the workflow reads the namespace before it answers. */
-const timeoutMs = 20_000;
+const timeoutMs = 30_000;
 
 /** The workflow is started where it is not open. The failure of a claim names the reason. */
 export function createClaimMachines(to: Installation): ClaimMachines {

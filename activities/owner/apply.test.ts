@@ -60,6 +60,42 @@ describe('actOnOwner', () => {
     expect(mine[0]?.metadata.name).not.toBe(name);
   });
 
+  it('claims machines where the namespace limits them, after their set has recorded them, and creates those that are granted', async () => {
+    const annotations = { [names.maxProvisioning]: '1' };
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ metadata: { annotations }, spec: { replicas: 3 } }));
+    const plan = await planFor(ref);
+    const wanted = plan.create.flatMap((creation) => creation.names);
+    const wait = { limit: 'provisioning', most: 1, used: 1, holders: [], holderCount: 0, isOwn: true } as const;
+    const claims: unknown[] = [];
+    const { actOnOwner } = activitiesOf(client, undefined, async (scope, claim) => {
+      const [set] = await sets();
+      claims.push([scope, claim, set?.metadata.annotations?.[names.creating]?.split(':')[1]?.split(',')]);
+      return { granted: claim.names.slice(0, 1), wait };
+    });
+
+    const result = await actOnOwner(ref, 'MachineDeployment', plan);
+
+    const { dialect, namespace, name, uid } = ref;
+    const claim = { kind: 'MachineDeployment', name, uid, names: wanted };
+    expect(claims).toEqual([[{ dialect, namespace }, claim, wanted]]);
+    expect((await own()).map(({ metadata }) => metadata.name)).toEqual(wanted.slice(0, 1));
+    expect(result.limited).toEqual({ ...wait, names: wanted.slice(1) });
+  });
+
+  it('claims nothing for an owner that takes part in no limit', async () => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    const { actOnOwner } = activitiesOf(client, undefined, async () => {
+      throw new Error('not expected');
+    });
+
+    expect(await actOnOwner(ref, 'MachineDeployment', await planFor(ref))).toEqual({});
+    expect(await own()).toHaveLength(1);
+  });
+
   it('scales a set and creates its machines however often its counts are written meanwhile', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);

@@ -1,5 +1,4 @@
 /** Limits on the machines of a namespace, and how far they are used. Plain types: the values are in histories. */
-import type { OwnerView } from './owner.ts';
 
 /** Each is left out where nothing is limited. */
 export interface Limits {
@@ -22,7 +21,7 @@ export interface LimitScope {
 /** What one owner of machines has of what is limited. */
 export interface LimitUse {
   /** Machine: all machines without an owner together. */
-  readonly kind: OwnerView['kind'] | 'Machine';
+  readonly kind: LimitClaim['kind'] | 'Machine';
   readonly name: string;
   readonly uid: string;
   /** Those that it takes part in; left out where there are none. */
@@ -41,13 +40,13 @@ export interface LimitUse {
 export interface LimitReading {
   /** The lowest of the values that its owners have. */
   readonly limits: Limits;
-  /** Without owners that use nothing and want nothing. */
+  /** Without owners that use nothing, want nothing and claim nothing. */
   readonly uses: readonly LimitUse[];
 }
 
 /** An owner that wants to create machines. Its sets record their names already. */
 export interface LimitClaim {
-  readonly kind: OwnerView['kind'];
+  readonly kind: 'MachineDeployment' | 'MachineSet';
   readonly name: string;
   readonly uid: string;
   readonly names: readonly string[];

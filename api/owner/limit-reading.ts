@@ -17,8 +17,15 @@ export interface LimitedObjects {
   readonly machines: readonly KubeObject[];
 }
 
-/** How far the limits of a namespace are used. The values of all owners are in `limits`, also of those that use nothing. */
-export function toLimitReading(api: OwnerApi, { deployments, sets, machines }: LimitedObjects): LimitReading {
+/**
+ * How far the limits of a namespace are used. The values of all owners are in `limits`, also of those that use nothing.
+ * @param claiming UIDs of owners that are part of the reading whatever they use
+ */
+export function toLimitReading(
+  api: OwnerApi,
+  { deployments, sets, machines }: LimitedObjects,
+  claiming: readonly string[] = [],
+): LimitReading {
   const bySet = groupByController(machines);
   const existing = new Set(machines.map(({ metadata }) => metadata.name));
   const useOf = (kind: 'MachineDeployment' | 'MachineSet', owner: OwnerSet, own: readonly OwnerSet[]): LimitUse => {
@@ -55,7 +62,9 @@ export function toLimitReading(api: OwnerApi, { deployments, sets, machines }: L
   const all = [...ofDeployments, ...ofSets, ofMachines];
   return {
     limits: lowestOf(all.map(({ limits }) => limits ?? {})),
-    uses: all.filter((use) => use.provisioning > 0 || surgeOf(use, 0) > 0 || use.wanted > 0),
+    uses: all.filter(
+      (use) => use.provisioning > 0 || surgeOf(use, 0) > 0 || use.wanted > 0 || claiming.includes(use.uid),
+    ),
   };
 }
 

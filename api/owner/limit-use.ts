@@ -55,10 +55,10 @@ const machinesOf: Record<Limit, string> = {
   provisioning: 'machines that do not run yet',
 };
 
-/** A wait as a sentence: which limit it is, how far it is used, and by whom. */
+/** What somebody waits for: which limit it is, how far it is used, and by whom. */
 export function limitText({ limit, most, used, holders, holderCount }: LimitWait): string {
   const more = holderCount - holders.length;
   const names = [...holders.map(({ name, count }) => `${name} ${count}`), ...(more > 0 ? [`${more} more`] : [])];
   const users = names.length === 0 ? '' : `: ${names.join(', ')}`;
-  return `the namespace may have ${most} ${machinesOf[limit]} and has ${used}${users}`;
+  return `the namespace's limit of ${machinesOf[limit]}, ${used} of ${most} used${users}`;
 }

@@ -2,17 +2,22 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import { labels } from '../../api/gardener/names.ts';
-import { machineDeployments, machines } from '../../api/gardener/resources.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { names } from '../../api/names.ts';
 import { isStarting } from '../../api/owner/machines.ts';
 import { limitsWorkflowId } from '../../api/workflow-id.ts';
+import { events as kubeEvents } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import type { LimitsDescription } from '../../workflows/limits/messages.ts';
+import { retryNowSignal } from '../../workflows/messages.ts';
+import type { OwnerDescription } from '../../workflows/rollout/messages.ts';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { isActive } from '../support/machine-facts.ts';
+import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
@@ -27,13 +32,12 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
   let millwright: WatchedInstallation;
   let watch: Reflector<Machine>;
   /** One that is ten times as large as the others. */
-  const pools = new Map(Array.from({ length: 20 }, (_, i) => [`pool-${i}`, i === 0 ? 20 : 2]));
+  const pools = new Map(Array.from({ length: 20 }, (_, i) => [`pool-${i}`, i === 0 ? 10 : 1]));
   const most = { surge: 0, provisioning: 0 };
   let changes = 0;
 
   beforeAll(async () => {
     millwright = await startWatchedInstallation({ cloud: { joinMs: 300 } });
-    millwright.recordAs('limits');
     for (const name of ['medium', 'large', 'huge']) await millwright.createClass(name);
     watch = startReflector({
       client: millwright.control,
@@ -104,7 +108,7 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
         const done = items.filter(
           (each) => isComplete(each) && each.spec?.template?.spec?.class?.name === machineClass,
         );
-        for (const { metadata } of done) complete.add(metadata.name);
+        for (const { metadata } of done) if (pools.has(metadata.name)) complete.add(metadata.name);
         return complete.size === pools.size;
       },
       { timeoutMs, describe: describeAll },
@@ -120,6 +124,14 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
       .query('describe')
       .catch((error: Error) => error.message);
     return `${JSON.stringify(said, null, 1)}\n${await millwright.story()}`;
+  }
+
+  async function terminateRollouts(): Promise<void> {
+    const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`;
+    for await (const { workflowId } of millwright.temporal.workflow.list({ query })) {
+      const rollout = millwright.temporal.workflow.getHandle(workflowId);
+      await rollout.terminate('a test').catch(() => undefined); // it may have ended
+    }
   }
 
   const untilUpdated = (count: number, machineClass: string) =>
@@ -141,38 +153,62 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
   );
 
   it(
-    'roll out together within both limits at every change, and the largest one does not keep the others waiting',
+    '[invariant 5] roll out together within both limits at every change, and the largest one does not keep the others waiting',
     async () => {
       const before = changes;
       await useClass('medium');
       const order = await untilAllAreComplete('medium');
 
       expect(most).toEqual(limits);
-      expect(changes - before).toBeGreaterThan(4 * 58);
+      expect(changes - before).toBeGreaterThan(4 * 29);
       expect(order.at(-1)).toBe('pool-0');
     },
     timeoutMs,
   );
 
   it(
-    'do so while workers are killed, and the workflow that grants is terminated',
+    '[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated',
     async () => {
       await useClass('large');
-      await untilUpdated(6, 'large');
+      await untilUpdated(4, 'large');
       await handle().terminate('a test');
-      await untilUpdated(14, 'large');
+      await untilUpdated(8, 'large');
       await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
       await millwright.startWorkers();
-      await untilUpdated(24, 'large');
+      await untilUpdated(13, 'large');
       const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
       await handle().terminate('a test');
       await killed;
       await millwright.startWorkers();
-      await untilUpdated(34, 'large');
-      await handle().terminate('a test');
+      await untilUpdated(18, 'large');
+      await terminateRollouts();
+      await untilUpdated(22, 'large');
+      await Promise.all([handle().terminate('a test'), terminateRollouts()]);
       await untilAllAreComplete('large');
 
       expect(most).toEqual(limits);
+    },
+    timeoutMs,
+  );
+
+  it(
+    '[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted',
+    async () => {
+      const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
+      await useClass('small');
+      await untilUpdated(4, 'small');
+      const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
+      await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
+      await until('no more is used than the lower limit', async () => {
+        const { limits: now, used }: LimitsDescription = await handle().query('describe');
+        return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
+      });
+      Object.assign(most, { surge: 0, provisioning: 0 });
+      pools.delete('pool-19');
+      await millwright.control.delete(machineDeployments, keyOf('pool-19'));
+      await untilAllAreComplete('small');
+
+      expect(most).toEqual({ surge: 2, provisioning: 2 });
     },
     timeoutMs,
   );
@@ -197,6 +233,145 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
         'the workflow that grants is closed',
         async () => (await handle().describe()).status.name === 'COMPLETED',
       );
+    },
+    timeoutMs,
+  );
+});
+
+describe('an owner that takes part in a limit of its namespace', () => {
+  let millwright: Installation;
+
+  beforeAll(async () => {
+    millwright = await startInstallation();
+    millwright.recordAs('limits');
+    const { cloud } = millwright;
+    await cloud.setFaults({ kind: 'capacity', tags: { fault: 'full' } });
+    await millwright.createClass('full', {
+      providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags: { fault: 'full' } },
+    });
+  }, 200_000);
+  afterAll(() => millwright?.stop());
+
+  const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
+  const specOf = (name: string, replicas: number, machineClass: string) => ({
+    replicas,
+    selector: { matchLabels: { [labels.name]: name } },
+    template: {
+      metadata: { labels: { [labels.name]: name } },
+      spec: { class: { kind: 'MachineClass', name: machineClass } },
+    },
+  });
+  const create = (
+    name: string,
+    limit: string,
+    spec: ReturnType<typeof specOf> & { progressDeadlineSeconds?: number },
+  ) =>
+    millwright.control.create(machineDeployments, {
+      metadata: { ...keyOf(name), annotations: { [names.maxProvisioning]: limit } },
+      spec: { strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }, ...spec },
+    });
+  const setLimit = (name: string, limit: string) =>
+    millwright.control.patch(
+      machineDeployments,
+      keyOf(name),
+      mergePatch({ metadata: { annotations: { [names.maxProvisioning]: limit } } }),
+    );
+  const machinesOf = async (name: string) =>
+    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
+  const untilRunning = (name: string, count: number) =>
+    until(
+      `${count} machines of ${name} are Running`,
+      async () => (await machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
+      { timeoutMs, describe: () => millwright.story() },
+    );
+
+  async function command(...args: string[]): Promise<string> {
+    const { exited, logs } = startProcess([
+      ...args,
+      ...['-n', millwright.namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
+      ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
+    ]);
+    await exited;
+    return logs();
+  }
+
+  it(
+    'may be a MachineSet without a deployment',
+    async () => {
+      let most = 0;
+      const watch = startReflector({
+        client: millwright.control,
+        resource: machines,
+        namespace: millwright.namespace,
+        onEvent: () => {
+          const starting = watch?.store.list().filter((each) => isActive(each) && isStarting(gardener, each)) ?? [];
+          most = Math.max(most, starting.length);
+        },
+        logger: recordingLogger(),
+      });
+      await watch.waitForSync();
+      await millwright.control.create(machineSets, {
+        metadata: { ...keyOf('lone'), annotations: { [names.maxProvisioning]: '1' } },
+        spec: specOf('lone', 3, 'small'),
+      });
+
+      await untilRunning('lone', 3);
+      await watch.stop();
+      expect(most).toBe(1);
+      await millwright.control.delete(machineSets, keyOf('lone'));
+      await until(
+        'the set is gone',
+        async () => (await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
+      );
+    },
+    timeoutMs,
+  );
+
+  it(
+    'gets nothing with a value that is no limit, which its condition and an Event name with the fix',
+    async () => {
+      await create('bad', 'five', specOf('bad', 1, 'small'));
+      const conditionOf = async () => {
+        const { status } = await millwright.control.get(machineDeployments, keyOf('bad'));
+        return status?.conditions?.find(({ type }) => type === 'Progressing');
+      };
+      const problem = `metadata.annotations['${names.maxProvisioning}'] is 'five': set it to a whole number from 1 to 99999, or remove it`;
+      await until('it is reported', async () => (await conditionOf())?.message === problem, { timeoutMs });
+      const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+      const about = items.filter(({ regarding, note }) => regarding?.name === 'bad' && note === problem);
+      expect([about.map(({ reason }) => reason), await machinesOf('bad')]).toEqual([['InvalidSpec'], []]);
+
+      await setLimit('bad', '5');
+      await untilRunning('bad', 1);
+      await setLimit('bad', '2');
+    },
+    timeoutMs,
+  );
+
+  it(
+    'waits behind machines that cannot be created, says so, is not late meanwhile, and continues when the limit is raised',
+    async () => {
+      await create('stuck', '2', specOf('stuck', 2, 'full'));
+      await until('the machines exist', async () => (await machinesOf('stuck')).length === 2, { timeoutMs });
+      const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 10 });
+      const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
+      const deadlineOf = async () => {
+        const said: OwnerDescription = await millwright.handleOf(ref, 'MachineDeployment').query('describe');
+        return said.limit === undefined ? undefined : Date.parse(said.deadline ?? '');
+      };
+      const first = await until('it waits', deadlineOf, { timeoutMs, describe: () => millwright.story() });
+      await until('its deadline has passed', () => Date.now() > first, { timeoutMs });
+      await millwright.handleOf(ref, 'MachineDeployment').signal(retryNowSignal);
+      await until('its deadline has moved on', async () => ((await deadlineOf()) ?? 0) > first, { timeoutMs });
+
+      const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
+      expect(await command('describe', 'machinedeployment', 'pool')).toContain(text);
+      expect(await command('rollout', 'status', 'pool', '--watch', 'false')).toContain(text);
+      const failed = `WorkflowId STARTS_WITH '${millwright.namespace}/rollout/${millwright.namespace}/pool/' AND ExecutionStatus = 'Failed'`;
+      expect([(await millwright.temporal.workflow.count(failed)).count, await machinesOf('pool')]).toEqual([0, []]);
+
+      for (const name of ['bad', 'stuck', 'pool']) await setLimit(name, '3');
+      await untilRunning('pool', 1);
     },
     timeoutMs,
   );

@@ -60,12 +60,17 @@ export function setUpOwners() {
   afterAll(() => client.close());
 
   /** The activities, as they are outside of a worker. */
-  function activitiesOf(control: KubeClient, signal = new AbortController().signal): OwnerActivities {
+  function activitiesOf(
+    control: KubeClient,
+    signal = new AbortController().signal,
+    claimMachines = noReplacements.claimMachines,
+  ): OwnerActivities {
     const deps = {
       control,
       target: control,
       events: { record: (event: EventRecord) => events.push(event), flush: async () => undefined },
       ...noReplacements,
+      claimMachines,
     };
     return {
       ...createOwnerActivities(deps),

@@ -64,6 +64,10 @@ describe('the room of a namespace', () => {
     expect(countsOf([claimOf('b', 1), claimOf('c', 2)], reading)).toEqual([0, 2]);
   });
 
+  it('is not for an owner that is gone', () => {
+    expect(countsOf([claimOf('a', 1)], readingOf([]))).toEqual([0]);
+  });
+
   it('has no end where nobody has a limit any more', () => {
     expect(countsOf([claimOf('a', 50)], readingOf([wanting('a', 50)], {}))).toEqual([50]);
   });

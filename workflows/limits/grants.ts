@@ -11,7 +11,7 @@ import type { LimitState, Waiter } from './messages.ts';
 export const emptyState: LimitState = { granted: {}, waiting: [] };
 
 /** An owner that was told that there is room, and does not claim it within this time, ms, loses its turn. */
-export const turnMs = 15_000;
+export const turnMs = 30_000;
 
 const limits = ['provisioning', 'surge'] as const satisfies readonly Limit[];
 
@@ -53,11 +53,11 @@ export function decide(
       rest.push(waiter);
       continue;
     }
-    const wanted = claim.names.filter((name) => use?.pending.includes(name));
-    const count = use === undefined ? 0 : mostFor(use, wanted.length, room, line.length - i);
-    if (use !== undefined) take(room, use, 0, count);
-    const names = wanted.slice(0, count);
-    granted.set(waiter.uid, names);
+    if (use === undefined) continue; // it is gone, and gets nothing
+    const wanted = claim.names.filter((name) => use.pending.includes(name));
+    const count = mostFor(use, wanted.length, room, line.length - i);
+    take(room, use, 0, count);
+    granted.set(waiter.uid, wanted.slice(0, count));
     // A name that is not pending costs nothing: its machine exists, or another creation was recorded since.
     const refused = new Set(wanted.slice(count));
     grants.set(waiter.uid, { granted: claim.names.filter((name) => !refused.has(name)) });

@@ -6,7 +6,7 @@ import {
   continueAsNew,
   getExternalWorkflowHandle,
   isCancellation,
-  proxyLocalActivities,
+  proxyActivities,
   setCurrentDetails,
   setHandler,
   workflowInfo,
@@ -21,17 +21,19 @@ import { refreshSignal } from '../messages.ts';
 import { decide, emptyState, heldBy, turnMs, unknownHolders } from './grants.ts';
 import { claimUpdate, describeLimitsQuery, type LimitState, type LimitsDescription } from './messages.ts';
 
-const { readLimits } = proxyLocalActivities<LimitActivities>({
-  startToCloseTimeout: '7 seconds',
-  scheduleToCloseTimeout: '15 seconds',
+/** Not a local one: the lists of a large namespace take seconds, and claims are taken meanwhile. */
+const { readLimits } = proxyActivities<LimitActivities>({
+  startToCloseTimeout: '20 seconds',
+  heartbeatTimeout: '5 seconds',
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED',
 });
 
 /** How often it looks for room while somebody waits, for what no watcher reports, ms. */
 const lookMs = 60_000;
 
 /** How long it stays open when nobody waits, ms. */
-const idleMs = 30_000;
+const idleMs = 10_000;
 
 /** Above this many events a run continues as a new one. */
 const maxEvents = 1_000;
@@ -128,24 +130,27 @@ function pauseMs({ state: { waiting } }: LimitRun): number {
 async function serve(run: LimitRun): Promise<void> {
   const requests = run.requests;
   run.requests = [];
-  const reading = await read(run);
+  const claims = requests.map(({ claim }) => claim);
+  const reading = await read(
+    run,
+    claims.map(({ uid }) => uid),
+  );
   if ('code' in reading) {
     for (const request of requests) request.answer = reading;
     return;
   }
-  const claims = requests.map(({ claim }) => claim);
   const { state, grants, woken } = decide(run.state, reading, claims, Date.now());
   run.state = state;
   for (const [i, request] of requests.entries()) request.answer = grants[i] ?? { granted: [] };
-  describe(run, reading);
   const unknown = run.isNew ? unknownHolders(state, reading) : [];
   run.isNew = false;
   await inParallel([...woken, ...unknown], (owner) => tell(run, owner));
+  describe(run, reading);
 }
 
-async function read(run: LimitRun): Promise<LimitReading | Failure> {
+async function read(run: LimitRun, claiming: readonly string[]): Promise<LimitReading | Failure> {
   try {
-    return await readLimits(run.scope);
+    return await readLimits(run.scope, claiming);
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = toFailure(error);

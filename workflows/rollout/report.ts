@@ -118,7 +118,7 @@ export function toMarkdown(description: OwnerDescription): string {
     lines.push(
       `- **Not replacing**: ${outage}: that looks like an outage, and no unhealthy machine is replaced meanwhile`,
     );
-  if (limit !== undefined) lines.push(`- **Not creating**: ${limit}`);
+  if (limit !== undefined) lines.push(`- **Waiting for**: ${limit}`);
   if (progressAt !== undefined && deadline !== undefined) {
     lines.push(`- **Progress**: last at ${progressAt}; deadline ${deadline}`);
   }

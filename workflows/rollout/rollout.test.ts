@@ -190,6 +190,35 @@ describe('the workflow of an owner', () => {
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
 
+  it('waits for its turn where the namespace limits machines, and then creates those that it was refused', async () => {
+    const wait = {
+      limit: 'provisioning',
+      most: 1,
+      used: 1,
+      holders: [{ name: 'other', count: 1 }],
+      holderCount: 1,
+    } as const;
+    act = ({ create: [creation] }) => {
+      const all = creation!.names;
+      if (readings > 1) {
+        view = atRest;
+        result = {};
+        return;
+      }
+      pendingCreations = [{ ...creation!, missing: all.slice(1) }];
+      view = { ...lacking, limits: { provisioning: 1 }, sets: [{ ...set, total: 1, active: 1, available: 1 }] };
+      result = { limited: { ...wait, isOwn: false, names: all.slice(1) } };
+    };
+    await start({ ...lacking, limits: { provisioning: 1 } });
+    await eventually(async () => (await handle.query(describeOwnerQuery)).limit !== undefined);
+    const { limit } = await handle.query(describeOwnerQuery);
+    await handle.signal(refreshSignal);
+    await handle.result();
+
+    expect(limit).toBe("the namespace's limit of machines that do not run yet, 1 of 1 used: other 1");
+    expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
+  });
+
   it('makes machines in place of unhealthy ones that it has deleted, and counts these until then', async () => {
     const asking = [{ name: 'bad', uid: 'bad', resourceVersion: '1', set: 'pool-1', askedAt: '' }];
     const short = { ...atRest, sets: [{ ...set, total: 2, active: 2, available: 2 }] };

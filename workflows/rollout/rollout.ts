@@ -80,7 +80,10 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
     if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), outagePauseMs);
-    if (outcome === 'limited') await condition(() => run.refreshNow || asksForStep(run), limitPauseMs);
+    if (outcome === 'limited' || outcome === 'queued')
+      await condition(() => run.refreshNow || asksForStep(run), limitPauseMs);
+    // Who waits for others is not late because of that.
+    if (outcome === 'queued') run.clock = afterOutage(run.clock, Date.now());
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       await condition(() => run.refreshNow || asksForStep(run) || isLong());
@@ -118,7 +121,7 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. limited: by the namespace. */
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. limited: by the namespace. queued: the same, and only others use the limit. */
 type StepOutcome =
   | 'gone'
   | 'done'
@@ -127,6 +130,7 @@ type StepOutcome =
   | 'acted'
   | 'held'
   | 'limited'
+  | 'queued'
   | 'requestFailed'
   | 'waiting';
 
@@ -163,14 +167,13 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
         set,
         names.filter((name) => refused.has(name)),
       );
-      for (const [name, replaced] of Object.entries(replaces)) if (!refused.has(name)) run.unfilled.delete(replaced);
+      for (const [name, old] of Object.entries(replaces)) if (!refused.has(name)) run.unfilled.delete(old);
     }
     for (const name of replaced) run.unfilled.add(name);
     showHolds(run, outage, limited);
-    // Who waits for its turn is not late because of that.
-    if (limited?.isOwn === false) run.clock = afterOutage(run.clock, Date.now());
     if (outage !== undefined) return 'held';
-    return limited === undefined ? 'acted' : 'limited';
+    if (limited === undefined) return 'acted';
+    return limited.isOwn ? 'limited' : 'queued';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);
