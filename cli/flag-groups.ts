@@ -47,6 +47,9 @@ export const leaderFlags = [
   'machineSafetyOrphanVmsPeriod',
   'machineSafetyApiserverStatuscheckTimeout',
   'interruptionCheckPeriod',
+  'safetyUp',
+  'safetyDown',
+  'machineSafetyOvershootingPeriod',
 ] as const;
 
 /** Workers. */
