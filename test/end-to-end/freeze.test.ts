@@ -119,7 +119,12 @@ describe('a set in which somebody else creates machines', () => {
     const { metadata, spec } = await setOf(millwright, 'pool');
     const { name, uid } = metadata;
     const owner = { apiVersion: apiVersionOf(machineSets), kind: 'MachineSet', name, uid, controller: true };
-    const common = { namespace, labels: spec?.template?.metadata?.labels ?? {}, finalizers: [hold] };
+    const common = {
+      namespace,
+      labels: spec?.template?.metadata?.labels ?? {},
+      annotations: { [annotations.priority]: '1' }, // deleted before the others
+      finalizers: [hold],
+    };
     for (const each of names) {
       await control.create(machines, {
         metadata: { ...common, name: each, ownerReferences: [owner] },
