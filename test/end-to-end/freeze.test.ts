@@ -88,7 +88,7 @@ describe('a deployment from six machines to two in one write', () => {
     await millwright?.stop();
   });
 
-  it('[mcm 85 partly] [mcm 86 partly] is frozen until the first machine is gone, while all four are deleted', async () => {
+  it('[mcm 85 partly] [mcm 86 partly] is frozen and thawed, once each, and keeps two machines', async () => {
     await millwright.scale('shrinking', 2);
 
     await untilCounted(millwright, 'shrinking', 'FrozeMachineSet', 1);
