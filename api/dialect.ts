@@ -212,6 +212,8 @@ export interface OwnerDialect {
   problemOfStrategy(strategy: object): string | undefined;
   /** Whether no machine may be created in a set. @param deployment the one that owns the set, if any */
   isClosed(set: OwnerSet, deployment?: OwnerDeployment): boolean;
+  /** Left out: sets that have too many machines are not frozen. */
+  readonly freeze?: FreezeDialect;
   /** The condition Progressing; undefined for `other`. @param setName name of the set of the current template, if any */
   toProgressCondition(
     progress: RolloutProgress,
@@ -234,6 +236,17 @@ export interface OwnerDialect {
     setNames: ReadonlyMap<string, string>,
     nowMs: number,
   ): Readonly<Record<string, object[]>>;
+}
+
+/** How sets and deployments say that no machine is created because there are too many. */
+export interface FreezeDialect {
+  /** Label and its value: it is frozen. */
+  readonly label: string;
+  readonly value: string;
+  /** Annotation by which a person asks that it is thawed; any value. */
+  readonly thawAnnotation: string;
+  /** Reasons of the condition Frozen. sync: of a deployment that follows its sets. */
+  readonly reasons: { readonly overshoot: string; readonly sync: string };
 }
 
 /** The parts of a dialect that the owner engine works with. */

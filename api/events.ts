@@ -139,7 +139,13 @@ const invalidSpec = {
 export const setEvents = {
   SuccessfulCreate: { type: 'Normal', when: 'A Machine was created.' },
   FailedCreate: { type: 'Warning', when: 'The API server refused a Machine.' },
+  SuccessfulDelete: { type: 'Normal', when: 'The deletion of a Machine was accepted.' },
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
+  FrozeMachineSet: {
+    type: 'Normal',
+    when: 'The set has more Machines than it may: no Machine is created until it has fewer.',
+  },
+  UnfrozeMachineSet: { type: 'Normal', when: 'The set is not frozen any more.' },
   ...replacementEvents,
   ...invalidSpec,
   ...runFailed,
@@ -147,7 +153,11 @@ export const setEvents = {
 
 /** Reasons of Events on a MachineDeployment. */
 export const deploymentEvents = {
-  ScalingMachineSet: { type: 'Normal', when: 'A MachineSet was made, or its replicas were changed.' },
+  ScalingMachineSet: {
+    type: 'Normal',
+    when: 'A MachineSet was made with replicas, or its replicas were changed: `Scaled up machine set <name> to <replicas>`.',
+  },
+  MachineSetCreateError: { type: 'Warning', when: 'The API server refused a MachineSet.' },
   ProgressDeadlineExceeded: {
     type: 'Warning',
     when: 'The rollout has made no progress for progressDeadlineSeconds. The note names the machines that it waits for, and why.',

@@ -48,6 +48,9 @@ export const leaderFlags = [
   'machineSafetyOrphanVmsPeriod',
   'machineSafetyApiserverStatuscheckTimeout',
   'interruptionCheckPeriod',
+  'safetyUp',
+  'safetyDown',
+  'machineSafetyOvershootingPeriod',
 ] as const;
 
 /** Workers. */

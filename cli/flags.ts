@@ -295,6 +295,26 @@ export const flags = {
       'How often clouds are asked which VMs they are about to take away, while there is a class whose VMs they may take, as spot VMs. 0s: never.',
     schema: duration.refine((seconds) => seconds === 0 || seconds >= 1, 'give 0s, or at least 1s'),
   },
+  safetyUp: {
+    value: 'number',
+    default: '2',
+    description:
+      'Machines of a MachineSet above replicas and surge at which it is frozen: no machine is created in it any more.',
+    schema: wholeNumber(0, 1_000_000),
+  },
+  safetyDown: {
+    value: 'number',
+    default: '1',
+    description: 'How many machines fewer than those that freeze a MachineSet thaw it.',
+    schema: wholeNumber(0, 1_000_000),
+  },
+  machineSafetyOvershootingPeriod: {
+    value: 'duration',
+    default: '1m',
+    description:
+      'How long a MachineSet that a person has thawed, and that still has too many machines, is not frozen again, unless a machine is added. Freezes themselves wait for no period.',
+    schema: duration,
+  },
   orphanConfirmAfter: {
     value: 'duration',
     default: '2m',

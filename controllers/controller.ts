@@ -1,6 +1,7 @@
 /** What a controller is. main.ts lists them; a new one is a file and a line there. */
 import type { Dialect } from '../api/dialect.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
+import type { FreezeLimits } from '../api/owner/freeze.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
@@ -48,6 +49,9 @@ export interface ControllerContext {
   /** How often clouds are swept for resources without a Machine; 0: only on demand. */
   readonly sweepPeriodSeconds: number;
   readonly interruptionPeriodSeconds: number;
+  readonly freezeLimits: FreezeLimits;
+  /** How long a set that a person has thawed is not frozen again unless a machine is added, ms. */
+  readonly thawedMs: number;
   /** Time between two resyncs, ms. */
   readonly resyncMs: number;
   readonly events: EventRecorder;

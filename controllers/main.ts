@@ -2,12 +2,14 @@
 import { hostname } from 'node:os';
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
+import type { FreezeLimits } from '../api/owner/freeze.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { type Installation, requestRefresh } from '../temporal/workflows.ts';
 import { type ControllerContext, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
+import { createFreezeController } from './freeze.ts';
 import { createLimitController } from './limits.ts';
 import { createMachineController } from './machines.ts';
 import { createNodeController } from './nodes.ts';
@@ -26,6 +28,7 @@ const controllers = [
   createOwnerController,
   createLimitController,
   createCountsController,
+  createFreezeController,
   createSourceController,
   createSecretController,
   createNodeController,
@@ -48,6 +51,10 @@ export interface ControllersOptions {
   readonly sweepPeriodSeconds: number;
   /** How often clouds are asked for VMs that they are about to take away, where they may take any; 0: never. */
   readonly interruptionPeriodSeconds: number;
+  /** Default: as in machine-controller-manager, 2 machines up and 1 down. */
+  readonly freezeLimits?: FreezeLimits;
+  /** How long a set that a person has thawed is not frozen again unless a machine is added, ms. Default: 60 000. */
+  readonly thawedMs?: number;
   /** How long the API server of the Nodes may not answer until that is an outage, ms. Default: 30 000. */
   readonly outageMs?: number;
   /** Resolves when this process is the one that acts. Until then caches are filled, and nothing is written or sent. */
@@ -94,7 +101,16 @@ export function startControllers(options: ControllersOptions): Controllers {
       else for (const each of running) each.onListed(kind);
     },
   });
-  const context: ControllerContext = { ...options, dialect, watches, resyncMs, events, refresh: refreshes.add };
+  const context: ControllerContext = {
+    freezeLimits: { safetyUp: 2, safetyDown: 1 },
+    thawedMs: 60_000,
+    ...options,
+    dialect,
+    watches,
+    resyncMs,
+    events,
+    refresh: refreshes.add,
+  };
   const running = controllers.map((create) => runController(create(context), logger));
 
   function onRestored(): void {

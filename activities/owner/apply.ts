@@ -16,7 +16,7 @@ import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { settingsOfMachine, settingsOfSet } from '../../api/owner/settings.ts';
 import { templateHash, templatesEqual } from '../../api/owner/template.ts';
-import { isAlreadyExists } from '../../kube/errors.ts';
+import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { changeOwners, markMachines } from './adoption.ts';
@@ -59,8 +59,8 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   const replaced: string[] = [];
   const { scaled, limited } = await changeSets(step, owner, failures);
   await inBatches(step, plan.preserve ?? [], (change) => changePreservation(step, change));
-  await inBatches(step, plan.remove, async (candidate) => {
-    const isDeleted = await deleteMachine(step, candidate, failures);
+  await inBatches(step, plan.remove, async (candidate, set) => {
+    const isDeleted = await deleteMachine(step, candidate, set, failures);
     if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
   });
   await updateInPlace(step);
@@ -145,10 +145,15 @@ async function createSet(
   const others = await ownSets(step);
   try {
     await control.create(sets, toNewMachineSet(api, deployment, others, planned));
-    const note = `Created machine set ${planned.name} with ${planned.replicas} replicas`;
-    recordOn(events, deployments, deployment, 'ScalingMachineSet', note);
+    if (planned.replicas > 0) recordScaling(step, deployment, planned.name, planned.replicas, 0);
   } catch (error) {
-    if (!isAlreadyExists(error)) throw error;
+    if (!isAlreadyExists(error)) {
+      if (error instanceof StatusError) {
+        const note = `Failed to create new machine set "${planned.name}": ${error.message}`;
+        recordOn(events, deployments, deployment, 'MachineSetCreateError', note);
+      }
+      throw error;
+    }
     const taken = await control.find(sets, { namespace, name: planned.name });
     const isOurs = taken !== undefined && controllerOf(taken) === ref.uid;
     if (isOurs && templatesEqual(api, taken.spec?.template, deployment.spec?.template)) return;
@@ -169,7 +174,7 @@ async function createSet(
  * was written meanwhile does not matter: counts are written all the time.
  */
 async function changeSet(step: Step, { deployment }: Owner, name: string, scaled: Map<string, number>): Promise<void> {
-  const { deps, api, sets, deployments, ref, plan } = step;
+  const { deps, api, sets, ref, plan } = step;
   const planned = plan.sets.find((set) => set.name === name);
   if (planned === undefined) return;
   const scale = plan.scale.find(({ set }) => set === name);
@@ -178,6 +183,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
   const { generation: before } = planned;
   let isAsPlanned = false;
   let isScaled = false;
+  let replicasBefore = 0;
   const settingsNow = (set: OwnerSet) =>
     scale?.settings && deployment !== undefined ? settingsOfSet(api, deployment, set) : undefined;
   const changed = await update(deps.control, sets, key, (set) => {
@@ -185,7 +191,8 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
     const isContinued = creation === undefined || recorded === creation.continues;
     isAsPlanned = set.metadata.generation === before && isContinued;
     if (!isAsPlanned) return undefined;
-    isScaled = scale !== undefined && scale.replicas !== (set.spec?.replicas ?? 0);
+    replicasBefore = set.spec?.replicas ?? 0;
+    isScaled = scale !== undefined && scale.replicas !== replicasBefore;
     const isCompleted = recorded !== undefined && recorded === scale?.completed;
     const annotations = {
       ...(scale !== undefined &&
@@ -204,8 +211,18 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
   if (changed !== undefined && isAsPlanned) expectKept(`machine set ${name}`, settingsNow(changed));
   if (!isAsPlanned || generation === before || deployment === undefined) return;
   scaled.set(name, generation);
-  if (!isScaled) return;
-  const note = `Scaled machine set ${name} to ${scale?.replicas}`;
+  if (isScaled && scale !== undefined) recordScaling(step, deployment, name, scale.replicas, replicasBefore);
+}
+
+/** In the words of machine-controller-manager. */
+function recordScaling(
+  { deps, deployments }: Step,
+  deployment: OwnerDeployment,
+  set: string,
+  replicas: number,
+  before: number,
+): void {
+  const note = `Scaled ${replicas > before ? 'up' : 'down'} machine set ${set} to ${replicas}`;
   recordOn(deps.events, deployments, deployment, 'ScalingMachineSet', note);
 }
 
@@ -218,7 +235,7 @@ async function createMachine(
   if (set.metadata.deletionTimestamp !== undefined || api.owner.isClosed(set, deployment)) return;
   try {
     await deps.control.create(api.kinds.machine, toNewMachine(api, set, name, replaces));
-    recordOn(deps.events, sets, set, 'SuccessfulCreate', `Created machine ${name}`);
+    recordOn(deps.events, sets, set, 'SuccessfulCreate', `Created Machine: ${name}`);
   } catch (error) {
     // An earlier attempt created it. Or it is somebody else's: then the next plan creates one more, under a new name.
     if (!isAlreadyExists(error)) throw error;
@@ -256,7 +273,12 @@ function expectKept(what: string, left: object | undefined): void {
  * with another cause if this one failed. Where it is lost, the replacement waits until the machine is gone.
  * Answers whether this call has deleted the machine.
  */
-async function deleteMachine({ deps, api, ref }: Step, candidate: Candidate, failures: Failures): Promise<boolean> {
+async function deleteMachine(
+  { deps, api, sets, ref }: Step,
+  candidate: Candidate,
+  set: OwnerSet,
+  failures: Failures,
+): Promise<boolean> {
   const { control } = deps;
   const { name, uid, resourceVersion, failed } = candidate;
   const key = { namespace: ref.namespace, name };
@@ -264,6 +286,7 @@ async function deleteMachine({ deps, api, ref }: Step, candidate: Candidate, fai
   const request = async () => {
     await control.delete(api.kinds.machine, key, { preconditions: { uid, resourceVersion } });
     isDeleted = true;
+    recordOn(deps.events, sets, set, 'SuccessfulDelete', `Deleted machine: ${name}`);
     if (!failed) return;
     const metadata = { uid, annotations: { [names.replaced]: 'true' } };
     await control.patch(api.kinds.machine, key, mergePatch({ metadata }));

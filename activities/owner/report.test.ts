@@ -40,6 +40,33 @@ describe('actOnOwner', () => {
     );
   });
 
+  it('words what it scales, creates and deletes as machine-controller-manager does', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const names = (await own()).map(({ metadata }) => metadata.name);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 1 } }));
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 2 } }));
+    await settle(ref);
+    const [set] = await sets();
+    const left = (await own()).map(({ metadata }) => metadata.name);
+    const [added] = left.filter((name) => !names.includes(name));
+    const [deleted] = names.filter((name) => !left.includes(name));
+
+    const notes = events
+      .filter(({ regarding }) => regarding.namespace === ref.namespace)
+      .map(({ reason, note }) => `${reason} ${note}`);
+    expect(new Set(notes)).toEqual(
+      new Set([
+        `ScalingMachineSet Scaled up machine set ${set?.metadata.name} to 2`,
+        ...names.map((name) => `SuccessfulCreate Created Machine: ${name}`),
+        `ScalingMachineSet Scaled down machine set ${set?.metadata.name} to 1`,
+        `SuccessfulDelete Deleted machine: ${deleted}`,
+        `SuccessfulCreate Created Machine: ${added}`,
+      ]),
+    );
+  });
+
   it('writes on sets and deployment what is asked for, and in which revision', async () => {
     const ref = await newDeployment({ replicas: 1 });
     await settle(ref);

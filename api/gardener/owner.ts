@@ -232,6 +232,15 @@ export const ownerDialect: OwnerDialect = {
     const isFrozen = [set, deployment].some((owner) => owner?.metadata.labels?.[labels.freeze] === 'True');
     return isFrozen || set.metadata.labels?.[labels.scaleUpDisabled] !== undefined;
   },
+  freeze: {
+    label: labels.freeze,
+    value: 'True',
+    thawAnnotation: annotations.unfreeze,
+    reasons: {
+      overshoot: 'OverShootingReplicaCount' satisfies MachineDeploymentConditionReason,
+      sync: 'MachineDeploymentStateSync' satisfies MachineDeploymentConditionReason,
+    },
+  },
   toProgressCondition,
   toProgress,
   inPlaceUpdate: {

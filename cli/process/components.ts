@@ -40,6 +40,8 @@ export async function startControllersComponent(
     defaults: machineLimits(options),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
     interruptionPeriodSeconds: options.interruptionCheckPeriod,
+    freezeLimits: { safetyUp: options.safetyUp, safetyDown: options.safetyDown },
+    thawedMs: options.machineSafetyOvershootingPeriod * 1_000,
     outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,
     logger,

@@ -1,0 +1,95 @@
+/**
+ * Sets with too many machines are frozen: no machine is created in them. A safety net against whatever else creates
+ * machines; the thresholds are those of machine-controller-manager (MCM). Pure.
+ */
+import type { OwnerApi } from '../dialect.ts';
+import type { KubeObject } from '../objects.ts';
+import { toKubernetesTime } from '../time.ts';
+import { boundsOf } from './bounds.ts';
+import type { OwnerCondition, OwnerDeployment, OwnerSet } from './objects.ts';
+
+/** How far a set may overshoot, in machines. */
+export interface FreezeLimits {
+  /** Machines above replicas and surge at which a set is frozen. */
+  readonly safetyUp: number;
+  /** How many fewer than that thaw it. */
+  readonly safetyDown: number;
+}
+
+/** A condition Frozen without its times. */
+export type FrozenCondition = Required<Pick<OwnerCondition, 'reason' | 'message'>>;
+
+/** Whether a set or deployment has the label of a freeze. */
+export function isFrozen({ owner: { freeze } }: OwnerApi, { metadata }: KubeObject): boolean {
+  return freeze !== undefined && metadata.labels?.[freeze.label] === freeze.value;
+}
+
+/** Whether a person asks that a set or deployment is thawed. */
+export function isThawAsked({ owner: { freeze } }: OwnerApi, { metadata }: KubeObject): boolean {
+  return freeze !== undefined && metadata.annotations?.[freeze.thawAnnotation] !== undefined;
+}
+
+/**
+ * Number of machines of a set that freezes it. As in MCM: twice the replicas of a set without a deployment; the replicas
+ * and surge of the deployment for every set of it.
+ */
+export function freezeThreshold(
+  api: OwnerApi,
+  set: OwnerSet,
+  deployment: OwnerDeployment | undefined,
+  { safetyUp }: FreezeLimits,
+): number {
+  if (deployment === undefined) return 2 * (set.spec?.replicas ?? 0) + safetyUp;
+  return (deployment.spec?.replicas ?? 0) + boundsOf(api, deployment).maxSurge + safetyUp;
+}
+
+/**
+ * Whether a set is to be frozen. Between the thresholds, and during its deletion, it stays as it is.
+ * @param count the machines that it owns, those being deleted included
+ * @param deployment the one that owns the set, if any
+ */
+export function isToBeFrozen(
+  api: OwnerApi,
+  set: OwnerSet,
+  deployment: OwnerDeployment | undefined,
+  count: number,
+  limits: FreezeLimits,
+): boolean {
+  if (set.metadata.deletionTimestamp !== undefined) return isFrozen(api, set);
+  const threshold = freezeThreshold(api, set, deployment, limits);
+  if (count >= threshold) return true;
+  return count > threshold - limits.safetyDown && isFrozen(api, set);
+}
+
+/** Merge patch of the label, which also consumes what a person has asked for; undefined when nothing changes. */
+export function withFreezeLabel(api: OwnerApi, object: KubeObject, frozen: boolean): object | undefined {
+  const { freeze } = api.owner;
+  if (freeze === undefined) return undefined;
+  const isLabelRight = isFrozen(api, object) === frozen;
+  const isAsked = isThawAsked(api, object);
+  if (isLabelRight && !isAsked) return undefined;
+  return {
+    metadata: {
+      ...(!isLabelRight && { labels: { [freeze.label]: frozen ? freeze.value : null } }),
+      ...(isAsked && { annotations: { [freeze.thawAnnotation]: null } }),
+    },
+  };
+}
+
+/**
+ * All conditions with or without Frozen; undefined when nothing changes. One that says True already stays.
+ * @param wanted what it says; undefined: not frozen
+ */
+export function withFrozenCondition(
+  present: readonly OwnerCondition[],
+  wanted: FrozenCondition | undefined,
+  now: Date,
+): readonly OwnerCondition[] | undefined {
+  const found = present.find(({ type }) => type === 'Frozen');
+  if ((found !== undefined) === (wanted !== undefined) && (found === undefined || found.status === 'True')) {
+    return undefined;
+  }
+  const others = present.filter(({ type }) => type !== 'Frozen');
+  if (wanted === undefined) return others;
+  return [...others, { type: 'Frozen', status: 'True', lastTransitionTime: toKubernetesTime(now), ...wanted }];
+}
