@@ -1,4 +1,5 @@
 import { describeCommand } from './commands/describe/command.ts';
+import { replayCommand } from './commands/replay/command.ts';
 import { rolloutCommand } from './commands/rollout/command.ts';
 import { controllersCommand, runCommand, workerCommand } from './commands/serve/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
@@ -10,5 +11,6 @@ export const commands = [
   workerCommand,
   describeCommand,
   rolloutCommand,
+  replayCommand,
   sweepCommand,
 ] as const;

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-/** The command `millwright`. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 1 for a failure. */
+/** The command `millwright`. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a replay that differs, 1 for a failure. */
 import { CommanderError, Command as Program } from 'commander';
-import { type Command, spellingOf } from './command.ts';
+import { type Command, NegativeAnswer, spellingOf } from './command.ts';
 import { commands } from './commands.ts';
 import { toOption } from './flag-option.ts';
 import { type Flag, type FlagName, flags } from './flags.ts';
@@ -23,6 +23,7 @@ async function main(): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
     console.error(error instanceof Error ? error.message : error);
+    if (error instanceof NegativeAnswer) return 3;
     return error instanceof UsageError ? 2 : 1;
   }
 }
