@@ -5,7 +5,6 @@ import { z } from 'zod';
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 const Failure = z.looseObject({
-  message: z.string().optional(),
   applicationFailureInfo: z.looseObject({ type: z.string().optional() }).optional(),
   get cause() {
     return Failure.optional();

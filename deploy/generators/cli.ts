@@ -11,6 +11,8 @@ export function cliDoc(): string {
 # Command line
 
 In a checkout, \`npm run millwright -- run …\` is the same as \`millwright run …\`.
+\`kubectl machine …\` has the commands that are no servers: \`kubectl-machine\`, the second program of the package, is a plugin of
+kubectl. Without a kubeconfig it takes \`~/.kube/config\`, as kubectl does.
 
 Every flag can be set by an environment variable instead. A flag takes precedence over a variable, and the first variable
 of a row over the others. Durations are written as in Go: \`90s\`, \`20m\`, \`1h30m\`. Unknown or malformed flags, arguments

@@ -107,6 +107,7 @@ describe('a rollout that was planned', () => {
       },
     });
     await until('the watch has begun', () => Promise.resolve(watch.store.reachable));
+    samples.splice(0); // while the store filled
     await control.patch(machineDeployments, key(), mergePatch({ spec: { template } }));
     await until(
       'all machines are of the new class',
@@ -122,6 +123,7 @@ describe('a rollout that was planned', () => {
     expect(done).toEqual(wanted);
     const { mostMachines, leastAvailable } = planned!.bounds;
     expect(samples.filter(({ total, available }) => total > mostMachines || available < leastAvailable)).toEqual([]);
+    expect(Math.max(...samples.map(({ total }) => total))).toBe(mostMachines);
   }, 300_000);
 
   it('is shown as nothing to do once it is complete, and refused where the manifest has no deployment', async () => {
