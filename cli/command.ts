@@ -4,6 +4,9 @@ import type { Options } from './options.ts';
 /** The flags of a command line as they were written: nothing from the environment, no defaults. */
 export type RawFlags = Readonly<Partial<Record<FlagName, string>>>;
 
+/** A command has done its work, and the answer is no: the exit code is 3. */
+export class NegativeAnswer extends Error {}
+
 /** A command of `millwright`. The help and docs/reference are made from it as well. */
 export interface Command<N extends FlagName = FlagName> {
   readonly name: string;
@@ -11,7 +14,7 @@ export interface Command<N extends FlagName = FlagName> {
   /** In order. Names in brackets are optional; the last one may end with `...`. */
   readonly arguments?: readonly (readonly [name: string, description: string])[];
   readonly flags: readonly N[];
-  /** Throws UsageError for input that it cannot use, and an Error whose message is meant for people. */
+  /** Throws UsageError for input that it cannot use, and an Error whose message is meant for people: NegativeAnswer or another. */
   run(options: Options<N>, args: readonly string[], rawFlags: RawFlags): Promise<void>;
 }
 

@@ -409,6 +409,21 @@ export const flags = {
     description: 'Revision that `rollout undo` restores, see `rollout history`. 0: the previous one.',
     schema: wholeNumber(0, 1_000_000_000),
   },
+  filename: {
+    short: 'f',
+    value: 'path',
+    description:
+      'Manifest with a changed MachineDeployment, for `rollout plan`: a file in YAML or JSON, or - for standard input.',
+    schema: z.string().transform((path, context) => {
+      const read = tryTo(() => readFileSync(path === '-' ? 0 : path, 'utf8'));
+      return read ?? refuse(context, 'give the path of a file that can be read, or -');
+    }),
+  },
+  export: {
+    value: 'path',
+    description: 'File that `replay` writes the history to, in JSON as Temporal has it: the retention of a run ends.',
+    schema: text,
+  },
   output: {
     short: 'o',
     value: 'format',

@@ -1,52 +1,6 @@
 #!/usr/bin/env node
-/** The command `millwright`. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 1 for a failure. */
-import { CommanderError, Command as Program } from 'commander';
-import { type Command, spellingOf } from './command.ts';
+/** The command `millwright`. */
 import { commands } from './commands.ts';
-import { toOption } from './flag-option.ts';
-import { type Flag, type FlagName, flags } from './flags.ts';
-import { envOf, parseOptions, UsageError } from './options.ts';
-import { version } from './version.ts';
+import { runProgram } from './program.ts';
 
-process.exit(await main());
-
-async function main(): Promise<number> {
-  const program = new Program('millwright')
-    .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
-    .version(version)
-    .showHelpAfterError('(see --help)')
-    .exitOverride();
-  for (const command of commands) register(program, command);
-  try {
-    await program.parseAsync();
-    return 0;
-  } catch (error) {
-    if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
-    console.error(error instanceof Error ? error.message : error);
-    return error instanceof UsageError ? 2 : 1;
-  }
-}
-
-function register<N extends FlagName>(program: Program, command: Command<N>): void {
-  const [summary = ''] = command.description.split(/[:.] |\n/);
-  const subcommand = program.command(command.name).summary(summary).description(command.description);
-  for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
-  for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
-  const variables = command.flags
-    .filter(isEnvOnly)
-    .map((name) => `  ${envOf(name).join(', ')}: ${flags[name].description}`);
-  if (variables.length > 0) subcommand.addHelpText('after', `\nEnvironment only:\n${variables.join('\n')}`);
-  subcommand.action(async (...args: unknown[]) => {
-    // A switch without a value is `true`.
-    const values = Object.entries(subcommand.opts<Record<string, unknown>>());
-    const rawFlags = Object.fromEntries(values.map(([name, value]) => [name, String(value)]));
-    const options = parseOptions(command.flags, rawFlags, process.env);
-    const words = args.slice(0, command.arguments?.length ?? 0).flat();
-    await command.run(options, words.filter((word) => word !== undefined).map(String), rawFlags);
-  });
-}
-
-function isEnvOnly(name: FlagName): boolean {
-  const { envOnly }: Flag = flags[name];
-  return envOnly ?? false;
-}
+process.exit(await runProgram('millwright', commands));

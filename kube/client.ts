@@ -60,6 +60,8 @@ export interface Page<T> {
 export interface WriteOptions extends RequestOptions {
   /** What the server does with fields that it does not know. Its default is Warn. */
   readonly fieldValidation?: 'Strict' | 'Warn' | 'Ignore';
+  /** The server answers what it would store, and stores nothing. */
+  readonly dryRun?: 'All';
 }
 
 export interface DeleteOptions extends RequestOptions {
@@ -322,7 +324,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
     pages,
     watch,
     async create(resource, object, options = {}) {
-      const { fieldValidation } = options;
+      const { fieldValidation, dryRun } = options;
       const { namespace } = object.metadata;
       if (resource.namespaced && namespace === undefined) {
         throw new Error(`${resource.plural}: metadata.namespace is missing: give the namespace to create it in`);
@@ -331,18 +333,18 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
         verb: 'create',
         resource: resource.plural,
         method: 'POST',
-        path: pathOf(resource, { namespace }, { fieldValidation }),
+        path: pathOf(resource, { namespace }, { fieldValidation, dryRun }),
         body: { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object },
         options,
       });
     },
     async patch(resource, key, { contentType, body, query }, options = {}) {
-      const { subresource, fieldValidation } = options;
+      const { subresource, fieldValidation, dryRun } = options;
       return callForObject({
         verb: 'patch',
         resource: subresource ? `${resource.plural}/${subresource}` : resource.plural,
         method: 'PATCH',
-        path: pathOf(resource, { ...key, subresource }, { ...query, fieldValidation }),
+        path: pathOf(resource, { ...key, subresource }, { ...query, fieldValidation, dryRun }),
         contentType,
         body,
         options,

@@ -46,11 +46,19 @@ async function hashSources(): Promise<string> {
   return hash.digest('hex').slice(0, 32);
 }
 
-/** Builds a bundle of the workflows that index.ts of a folder exports, with the interceptors of its interceptors.ts. */
-export async function buildWorkflowBundle(workflows: string): Promise<{ code: string }> {
+/** Builds the bundle that `replayRun` takes: the same code, which also reports what it asks for. */
+export async function buildReplayBundle(): Promise<{ code: string }> {
+  return buildWorkflowBundle(join(root, 'workflows'), ['interceptors.ts', 'replay-interceptors.ts']);
+}
+
+/** Builds a bundle of the workflows that index.ts of a folder exports, with the interceptors of files in it. */
+export async function buildWorkflowBundle(
+  workflows: string,
+  interceptors: readonly string[] = ['interceptors.ts'],
+): Promise<{ code: string }> {
   return bundleWorkflowCode({
     workflowsPath: join(workflows, 'index.ts'),
-    workflowInterceptorModules: [join(workflows, 'interceptors.ts')],
+    workflowInterceptorModules: interceptors.map((file) => join(workflows, file)),
     logger: new DefaultLogger('ERROR'),
     // A fifth faster than a development bundle. Minified, workflow types would lose their names.
     webpackConfigHook: (config) => ({

@@ -22,7 +22,7 @@ describe('cliDoc', () => {
       const found = rows.filter((row) => row.includes(variable));
 
       expect(found).toHaveLength(1);
-      expect(found[0]).toMatch(/(run|describe|rollout|sweep)[^|]*\|$/);
+      expect(found[0]).toMatch(/(run|describe|rollout|replay|sweep)[^|]*\|$/);
     },
   );
 

@@ -11,10 +11,13 @@ export function cliDoc(): string {
 # Command line
 
 In a checkout, \`npm run millwright -- run …\` is the same as \`millwright run …\`.
+\`kubectl machine …\` has the commands that are no servers: \`kubectl-machine\`, the second program of the package, is a plugin of
+kubectl. Without a kubeconfig it takes \`~/.kube/config\`, as kubectl does.
 
 Every flag can be set by an environment variable instead. A flag takes precedence over a variable, and the first variable
 of a row over the others. Durations are written as in Go: \`90s\`, \`20m\`, \`1h30m\`. Unknown or malformed flags, arguments
-and \`MILLWRIGHT_\` variables are refused with exit code 2. A command that fails exits with 1. Processes that serve exit
+and \`MILLWRIGHT_\` variables are refused with exit code 2. A command that fails exits with 1, and a replay that
+differs with 3. Processes that serve exit
 with 0 after SIGTERM or SIGINT; a second signal ends them at once.
 ${all.map(section).join('')}
 ## Flags

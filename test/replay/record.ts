@@ -6,8 +6,9 @@ import { expect } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { searchAttributes } from '../../api/names.ts';
+import { isCommand, readable, stepOf } from '../../temporal/history.ts';
 import { recordVariable } from './files.ts';
-import { isCommand, type RecordedHistory, readable, stepOf, toText, workflowTypeOf } from './history.ts';
+import { type RecordedHistory, toText, workflowTypeOf } from './history.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

@@ -4,10 +4,11 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { isCommand, stepOf } from '../../temporal/history.ts';
 import { plainSecret } from '../support/installation.ts';
 import { bundleChanged } from './changed.ts';
 import { filesOf, historiesFolder, scenariosIn } from './files.ts';
-import { isCommand, stepOf, toText } from './history.ts';
+import { toText } from './history.ts';
 import { explain, replay, withOtherEnd } from './replay.ts';
 
 const scenarios = scenariosIn(historiesFolder);

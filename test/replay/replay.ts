@@ -1,29 +1,25 @@
 /** Replaying: whether the workflows, as they are now, do what the recorded ones did. */
-import type { HistoryAndWorkflowId } from '@temporalio/client';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
-import { Worker } from '@temporalio/worker';
-import { sinks } from '../support/sinks.ts';
+import { isCommand, stepOf } from '../../temporal/history.ts';
+import { type Commands, replayHistories } from '../../temporal/replay.ts';
 import type { HistoryFile } from './files.ts';
-import { isCommand, type RecordedHistory, stepOf, toReplay } from './history.ts';
+import { type RecordedHistory, toReplay } from './history.ts';
 
 /** What came of a history: no error when the workflow does again what it did. */
 export interface Replayed extends HistoryFile {
   readonly error?: Error;
+  readonly asked: readonly Commands[];
 }
 
 type Bundle = { readonly code: string };
 
 /** Replays histories against workflow code, one after the other. */
 export async function replay(bundle: Bundle, files: readonly HistoryFile[]): Promise<Replayed[]> {
-  const histories = files.map(({ history }): HistoryAndWorkflowId => {
+  const histories = files.map(({ history }) => {
     return { workflowId: history.workflowId, history: historyFromJSON(toReplay(history)) };
   });
-  const replayed: Replayed[] = [];
-  for await (const { error } of Worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
-    replayed.push({ ...files[replayed.length]!, ...(error !== undefined && { error }) });
-  }
-  if (replayed.length !== files.length) throw new Error(`only ${replayed.length} of ${files.length} were replayed`);
-  return replayed;
+  const outcomes = await replayHistories(bundle, histories);
+  return files.map((file, i) => ({ ...file, ...outcomes[i]! }));
 }
 
 /** What somebody who has changed a workflow has to know when histories of a scenario do not replay any more. */

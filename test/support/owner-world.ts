@@ -18,8 +18,8 @@ import type { KubeObject, Resource } from '../../api/objects.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { isOrphaning } from '../../api/owner/view.ts';
+import { MemoryCluster, type WriteGate } from '../../kube/memory-cluster.ts';
 import { withOwnCreations } from '../../workflows/rollout/state.ts';
-import { MemoryCluster, type WriteGate } from './memory-cluster.ts';
 import { noReplacements } from './owner-deps.ts';
 
 export type World = ReturnType<typeof createWorld>;

@@ -2,7 +2,17 @@
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 
-export const rolloutActions = ['status', 'history', 'retry', 'pause', 'resume', 'undo', 'restart'] as const;
+export const rolloutActions = [
+  'status',
+  'plan',
+  'history',
+  'runs',
+  'retry',
+  'pause',
+  'resume',
+  'undo',
+  'restart',
+] as const;
 export type RolloutAction = (typeof rolloutActions)[number];
 
 /** A command line for people to run next: same servers, same installation as this command. */

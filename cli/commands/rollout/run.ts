@@ -7,6 +7,7 @@ import { controllerOf, groupByController } from '../../../api/owner/ownership.ts
 import { revisionOf } from '../../../api/owner/revision.ts';
 import { templatesEqual, withoutHash } from '../../../api/owner/template.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
+import { listRolloutRuns } from '../../../temporal/rollout-runs.ts';
 import { retryNow } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
@@ -15,6 +16,8 @@ import { readOwned, toDeploymentState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
 import type { RolloutAction } from './actions.ts';
 import { toHistory } from './history.ts';
+import { assumptions, planLive, planManifest, planText } from './plan.ts';
+import { runsText, withRevisions } from './runs.ts';
 import { status } from './status.ts';
 import {
   commandLineOf,
@@ -35,7 +38,7 @@ interface Action {
   run(target: RolloutTarget, deployment: OwnerDeployment): Promise<string>;
 }
 
-const actions: Record<RolloutAction, Action> = {
+const actions: Record<Exclude<RolloutAction, 'runs' | 'plan'>, Action> = {
   status: { isChange: false, run: status },
   history: {
     isChange: false,
@@ -58,6 +61,8 @@ export async function rollout(
   const control = await connectCluster('control', options, 'rollout');
   try {
     const target = { control, key: { namespace: options.namespace, name }, options, rawFlags };
+    if (action === 'runs') return console.log(await runs(target));
+    if (action === 'plan') return console.log(await plan(target));
     const deployment = await readDeployment(target);
     const { isChange, run } = actions[action];
     if (isChange) refuseDeleted(target, deployment);
@@ -70,6 +75,25 @@ export async function rollout(
 async function setsOf({ control, key }: RolloutTarget, deployment: OwnerDeployment): Promise<OwnerSet[]> {
   const { items } = await control.list(kinds.set, { namespace: key.namespace });
   return ownSets(deployment, items);
+}
+
+/** Of deployments that are deleted, too: they have left runs. */
+async function runs({ control, key, options }: RolloutTarget): Promise<string> {
+  const found = await withInstallation(options, (to) => listRolloutRuns(to, key));
+  const { items } = await control.list(kinds.set, { namespace: key.namespace });
+  const listed = withRevisions(found, items);
+  return options.output === 'json' ? JSON.stringify(listed, undefined, 2) : runsText(listed);
+}
+
+async function plan(target: RolloutTarget): Promise<string> {
+  const { control, options } = target;
+  const { filename, namespace, output } = options;
+  const planned =
+    filename === undefined
+      ? [await planLive(control, await readDeployment(target))]
+      : await planManifest(control, filename, namespace);
+  if (output === 'json') return JSON.stringify({ assumptions, deployments: planned }, null, 2);
+  return planned.map(planText).join('\n\n');
 }
 
 /** By revision, the oldest first. */

@@ -10,7 +10,9 @@ import type { Options } from '../../options.ts';
 import { type RolloutAction, rolloutCommandLine } from './actions.ts';
 
 export type RolloutOptions = Options<
-  'watch' | 'toRevision' | 'namespace' | 'installation' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
+  | ('watch' | 'toRevision' | 'filename' | 'output' | 'namespace' | 'installation')
+  | (typeof clusterFlags)[number]
+  | (typeof temporalFlags)[number]
 >;
 
 export interface RolloutTarget {

@@ -1,24 +1,33 @@
 /**
- * An API server in memory, for properties that need thousands of interleavings: objects, preconditions on UID and
+ * An API server in memory, to try what would be written and for properties that need thousands of interleavings: objects, preconditions on UID and
  * resourceVersion, finalizers and deletionTimestamp, merge patches and the subresource status. No schemas, no watches.
  */
-import type { KubeObject, NewObjectMeta, ObjectKey, Resource } from '../../api/objects.ts';
-import type { KubeClient, Preconditions, Selection } from '../../kube/client.ts';
-import { StatusError } from '../../kube/errors.ts';
-import type { Patch } from '../../kube/patch.ts';
+import type { KubeObject, NewObjectMeta, ObjectKey, Resource } from '../api/objects.ts';
+import type { KubeClient, Preconditions, Selection } from './client.ts';
+import { StatusError } from './errors.ts';
+import type { Patch } from './patch.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 type Metadata = KubeObject['metadata'];
 type NewNamed = Json & { readonly metadata: NewObjectMeta & { name: string } };
-
-const time = '2026-08-19T10:00:00Z';
 
 /** Called before every write of a client. Throwing loses the write; a promise that is pending delays it. */
 export type WriteGate = () => Promise<void>;
 
 export class MemoryCluster {
   readonly #objects = new Map<string, KubeObject>();
+  readonly #time: string;
   #version = 0;
+
+  /** @param time of every creation and deletion, RFC 3339 */
+  constructor(time = '2026-08-19T10:00:00Z') {
+    this.#time = time;
+  }
+
+  /** Adds objects as another API server has them. */
+  load<T extends KubeObject>(resource: Resource<T>, objects: readonly T[]): void {
+    for (const object of objects) this.#objects.set(idOf(resource, object.metadata), object);
+  }
 
   /** The objects of a resource, oldest first. They are never changed: a write replaces the object. */
   all<T extends KubeObject>({ plural }: Resource<T>): T[] {
@@ -62,7 +71,7 @@ export class MemoryCluster {
     if (this.#objects.has(id)) throw refusal(409, 'AlreadyExists', id);
     const resourceVersion = String(this.next());
     const metadata = { ...object.metadata, uid: `uid-${this.next()}`, resourceVersion, generation: 1 };
-    const created = { ...object, metadata: { ...metadata, creationTimestamp: time } } as KubeObject as T;
+    const created = { ...object, metadata: { ...metadata, creationTimestamp: this.#time } } as KubeObject as T;
     this.#objects.set(id, created);
     return created;
   }
@@ -87,7 +96,7 @@ export class MemoryCluster {
     this.#check(present, preconditions);
     if (present.metadata.deletionTimestamp !== undefined) return;
     const { generation = 0 } = present.metadata;
-    this.#store(resource, present, { metadata: { deletionTimestamp: time, generation: generation + 1 } });
+    this.#store(resource, present, { metadata: { deletionTimestamp: this.#time, generation: generation + 1 } });
   }
 
   #find<T extends KubeObject>(resource: Resource<T>, key: ObjectKey): T | undefined {

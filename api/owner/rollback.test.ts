@@ -1,0 +1,92 @@
+import { describe, expect, it } from '@jest/globals';
+import { gardener as api } from '../gardener/index.ts';
+import { annotations as keys, labels } from '../gardener/names.ts';
+import { names } from '../names.ts';
+import type { OwnerDeployment, OwnerSet } from './objects.ts';
+import { askedRollback, lateRollback, problemOfRollback } from './rollback.ts';
+import { templateHash } from './template.ts';
+
+const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
+const templateOf = (name: string) => ({ metadata: { labels: { name: 'pool' } }, spec: { class: { name } } });
+
+function setOf(name: string, revision: number, ofSet: Record<string, string> = {}): OwnerSet {
+  const { metadata: meta, spec } = templateOf(name);
+  const hashed = { ...meta.labels, [labels.templateHash]: '1' };
+  return {
+    metadata: { ...metadata, name, annotations: { ...ofSet, [keys.revision]: String(revision) } },
+    spec: { template: { metadata: { labels: hashed }, spec } },
+  };
+}
+
+function deploymentOf(name: string, revision?: number, own: Record<string, string> = {}): OwnerDeployment {
+  const rollbackTo = revision === undefined ? {} : { rollbackTo: { revision } };
+  return {
+    metadata: { ...metadata, name: 'pool', annotations: own },
+    spec: { template: templateOf(name), ...rollbackTo },
+  };
+}
+
+describe('a rollback that is asked for', () => {
+  const sets = [setOf('a', 1, { note: 'first', [names.completed]: 'x' }), setOf('c', 3), setOf('b', 2)];
+
+  it('[mcm 79 partly] takes template and annotations of the revision, and leaves those of our own', () => {
+    const deployment = deploymentOf('c', 1, { added: 'later', [names.rollbackWhenLate]: 'true' });
+    const { kind, note, patch } = askedRollback(api, deployment, sets);
+    expect([kind, note]).toEqual(['done', 'Rolled back deployment "pool" to revision 1']);
+    expect(patch).toEqual({
+      metadata: { annotations: { added: null, note: 'first' } },
+      spec: { rollbackTo: null, template: { spec: { class: { name: 'a' } } } },
+    });
+  });
+
+  it.each([
+    [0, 'done', 'Rolled back deployment "pool" to revision 2'],
+    [9, 'revisionNotFound', 'Unable to find the revision to rollback to.'],
+    [3, 'templateUnchanged', 'The rollback revision contains the same template as current deployment "pool"'],
+  ])('[mcm 79 partly] to revision %d is %s', (revision, kind, note) => {
+    const found = askedRollback(api, deploymentOf('c', revision), sets);
+    expect(found).toMatchObject({ kind, note, patch: { spec: { rollbackTo: null } } });
+  });
+
+  it('finds no last revision where there is one template', () => {
+    const { kind, note } = askedRollback(api, deploymentOf('a', 0), [setOf('a', 1)]);
+    expect([kind, note]).toEqual(['revisionNotFound', 'Unable to find last revision.']);
+  });
+});
+
+describe('a rollout that is late', () => {
+  const completed = (time: string) => ({ [names.completed]: `2030-01-0${time}T00:00:00Z` });
+  const sets = [setOf('a', 1, completed('2')), setOf('b', 2, completed('1')), setOf('d', 3), setOf('c', 4)];
+  const wanted = { [names.rollbackWhenLate]: 'true' };
+
+  it('goes back to the revision that was complete last', () => {
+    const hash = templateHash(api, templateOf('c'));
+    expect(lateRollback(api, deploymentOf('c', undefined, wanted), sets)).toMatchObject({
+      kind: 'done',
+      patch: {
+        metadata: { annotations: { [names.rolledBack]: hash } },
+        spec: { template: { spec: { class: { name: 'a' } } } },
+      },
+    });
+  });
+
+  it.each<[string, OwnerDeployment, OwnerSet[]]>([
+    ['nobody wants that', deploymentOf('c'), sets],
+    ['no revision was complete', deploymentOf('c', undefined, wanted), [setOf('c', 4), setOf('d', 3)]],
+    ['its own was', deploymentOf('b', undefined, wanted), sets],
+    [
+      'its template was rolled back before',
+      deploymentOf('c', undefined, { ...wanted, [names.rolledBack]: templateHash(api, templateOf('c')) }),
+      sets,
+    ],
+  ])('stays when %s', (_, deployment, own) => {
+    expect(lateRollback(api, deployment, own)).toBeUndefined();
+  });
+
+  it('is refused with another value than true', () => {
+    expect(problemOfRollback(deploymentOf('c', undefined, { [names.rollbackWhenLate]: 'yes' }))).toBe(
+      "metadata.annotations['millwright.dev/rollback-when-late'] is 'yes': set it to true, or remove it",
+    );
+    expect(problemOfRollback(deploymentOf('c', undefined, wanted))).toBeUndefined();
+  });
+});

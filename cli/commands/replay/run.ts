@@ -1,0 +1,31 @@
+/** `millwright replay`: replays a run from the Temporal server or a file, and reports the first decision that differs. */
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { fetchHistory, replayRun } from '../../../temporal/replay.ts';
+import { NegativeAnswer } from '../../command.ts';
+import type { temporalFlags } from '../../flag-groups.ts';
+import { withInstallation } from '../../installation.ts';
+import { type Options, UsageError } from '../../options.ts';
+import { replayText } from './report.ts';
+
+type ReplayOptions = Options<'export' | 'output' | 'namespace' | 'installation' | (typeof temporalFlags)[number]>;
+
+/**
+ * Replays a run and prints the report. Throws NegativeAnswer when a decision differs, and another Error when the run cannot
+ * be read or replayed.
+ * @param given id of a workflow, or the path of a file that exists
+ */
+export async function replay(given: string, runId: string | undefined, options: ReplayOptions): Promise<void> {
+  const isFile = existsSync(given);
+  if (isFile && runId !== undefined) throw new UsageError(`run is '${runId}': leave it out, a file has one run`);
+  const text = isFile
+    ? await readFile(given, 'utf8')
+    : await withInstallation(options, ({ client }) => fetchHistory(client, given, runId));
+  if (options.export !== undefined) {
+    await writeFile(options.export, text);
+    console.error(`wrote the history to ${options.export}`);
+  }
+  const report = await replayRun(text, given);
+  console.log(options.output === 'json' ? JSON.stringify(report, null, 2) : replayText(report));
+  if (!report.same) throw new NegativeAnswer('this version decides otherwise: see above');
+}

@@ -1,0 +1,99 @@
+import { describe, expect, it } from '@jest/globals';
+import { machines } from '../../../api/gardener/resources.ts';
+import { createWorld, template, type WorldOptions } from '../../../test/support/owner-world.ts';
+import { planText, removals } from './plan.ts';
+import { simulate } from './simulation.ts';
+
+/** Simulates the rollout of another template of a deployment whose machines all run. */
+async function simulateRollout(options: Omit<WorldOptions, 'limit'>) {
+  const world = createWorld({ ...options, limit: 100 });
+  world.addSet('a', options.replicas, true);
+  for (const machine of world.machines) {
+    world.edit(machines, machine, {
+      metadata: { finalizers: ['machine.sapcloud.io/machine-controller'] },
+      status: { currentStatus: { phase: 'Running' } },
+    });
+  }
+  world.editSpec({ template: template('b') });
+  const { deployment, sets, machines: owned } = world;
+  return { world, simulation: await simulate(deployment!, { sets, machines: owned }) };
+}
+
+describe('rollout plan', () => {
+  it('shows machines and bounds of each step', async () => {
+    const { world, simulation } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+
+    const [a, b] = world.machines.map(({ metadata }) => metadata.name).toSorted();
+    const lines = planText({ namespace: 'n', name: 'pool', ...simulation }).split('\n');
+    const set = simulation.steps[0]?.createSet ?? '';
+    expect(lines.map((line) => line.replaceAll(/ {2,}/g, '  '))).toEqual([
+      'MachineDeployment n/pool: 5 steps, RollingUpdate, 2 replicas',
+      'STEP  ACTION  OLD  NEW  MACHINES (<=3)  AVAILABLE (>=2)',
+      '  now  2  0  2  2',
+      `1  create machine set ${set}  2  0  2  2`,
+      `2  create 1 in ${set}  2  1  3  2`,
+      `3  delete ${a}  2  1  3  2`,
+      `4  create 1 in ${set}  1  2  3  2`,
+      `5  delete ${b}  1  2  3  2`,
+      'assumed: each new machine becomes ready, and each deletion ends, before the next step',
+      'assumed: nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
+    ]);
+  });
+
+  it('leaves the objects that it was given as they are', async () => {
+    const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+
+    expect(world.sets.map(({ spec }) => spec?.replicas)).toEqual([2]);
+    expect(world.machines.map(({ metadata }) => metadata.deletionTimestamp)).toEqual([undefined, undefined]);
+  });
+
+  it.each([
+    [6, 1, 0],
+    [6, 0, 1],
+    [6, 3, 2],
+    [250, 25, 10],
+  ])(
+    'ends with the new machines alone, within the bounds: %i replicas, maxSurge %i, maxUnavailable %i',
+    async (replicas, maxSurge, maxUnavailable) => {
+      const { simulation } = await simulateRollout({ replicas, maxSurge, maxUnavailable });
+
+      for (const { total, available } of simulation.steps) {
+        expect(total).toBeLessThanOrEqual(replicas + maxSurge);
+        expect(available).toBeGreaterThanOrEqual(replicas - maxUnavailable);
+      }
+      expect(simulation.bounds).toEqual({
+        mostMachines: replicas + maxSurge,
+        leastAvailable: replicas - maxUnavailable,
+      });
+      expect(simulation.steps.flatMap(({ remove }) => remove)).toHaveLength(replicas);
+      expect(simulation.waitsFor).toBeUndefined();
+    },
+  );
+
+  it('deletes all before it creates any, to recreate', async () => {
+    const options = { replicas: 3, strategy: 'Recreate' as const, maxSurge: 0, maxUnavailable: 0 };
+    const { simulation } = await simulateRollout(options);
+
+    expect(simulation.steps.map(({ create, remove }) => [create.length > 0, remove.length])).toEqual([
+      [false, 3],
+      [false, 0],
+      [true, 0],
+    ]);
+    expect(simulation.bounds.leastAvailable).toBe(0);
+  });
+});
+
+describe('removals', () => {
+  it('names what was applied and is not given any more, as kubectl apply does', () => {
+    const before = {
+      kind: 'MachineDeployment',
+      metadata: { labels: { a: '1', b: '2' } },
+      spec: { replicas: 3, paused: true },
+    };
+
+    expect(removals(before, { metadata: { labels: { a: '1' } }, spec: { replicas: 3 } })).toEqual({
+      metadata: { labels: { b: null } },
+      spec: { paused: null },
+    });
+  });
+});

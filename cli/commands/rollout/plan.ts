@@ -1,0 +1,138 @@
+/** `millwright rollout plan`: what a change of a deployment would do, step by step. Nothing is written. */
+import { isDeepStrictEqual } from 'node:util';
+import { parseAllDocuments } from 'yaml';
+import { z } from 'zod';
+import { apiVersionOf, type ObjectKey } from '../../../api/objects.ts';
+import type { OwnerDeployment } from '../../../api/owner/objects.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import { mergePatch } from '../../../kube/patch.ts';
+import { columns } from '../../columns.ts';
+import { dialect } from '../../dialect.ts';
+import { readOwned } from '../../owner-state.ts';
+import { type SimulatedStep, type Simulation, simulate } from './simulation.ts';
+
+const { deployment: resource } = dialect.kinds;
+/** In which kubectl keeps what was applied last. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
+
+const Manifest = z.looseObject({
+  apiVersion: z.string(),
+  kind: z.string(),
+  metadata: z.looseObject({
+    name: z.string(),
+    namespace: z.string().optional(),
+    annotations: z.record(z.string(), z.string()).optional(),
+  }),
+});
+type Manifest = z.output<typeof Manifest>;
+
+/** The steps of a deployment. */
+export interface PlannedRollout extends Simulation {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Plans what is still ahead of a deployment as it is. */
+export async function planLive(control: KubeClient, deployment: OwnerDeployment): Promise<PlannedRollout> {
+  const { name, namespace = '' } = deployment.metadata;
+  return { namespace, name, ...(await simulate(deployment, await readOwned(control, namespace))) };
+}
+
+/**
+ * Plans what `kubectl apply -f` of a manifest would do: the API server answers, in a dry run, what it would store. Throws an
+ * Error where the manifest has no deployment, and what the API server refuses.
+ * @param text YAML or JSON, one object or several; those of other kinds are left out
+ * @param namespace of objects that name none
+ */
+export async function planManifest(control: KubeClient, text: string, namespace: string): Promise<PlannedRollout[]> {
+  const planned: PlannedRollout[] = [];
+  for (const manifest of deploymentsOf(text)) {
+    const key = { namespace: manifest.metadata.namespace ?? namespace, name: manifest.metadata.name };
+    planned.push(await planLive(control, await applied(control, key, manifest)));
+  }
+  return planned;
+}
+
+function deploymentsOf(text: string): Manifest[] {
+  const manifests = parseAllDocuments(text).flatMap((document) => {
+    if (document.errors?.[0] !== undefined) throw new Error(`--filename is no YAML: ${document.errors[0].message}`);
+    const value: unknown = document.toJS();
+    return value === null ? [] : [Manifest.safeParse(value)];
+  });
+  const wanted = apiVersionOf(resource);
+  const found = manifests.flatMap(({ data }) =>
+    data?.kind === resource.kind && data.apiVersion === wanted ? [data] : [],
+  );
+  if (found.length === 0) throw new Error(`--filename has no ${resource.kind} of ${wanted}: give a manifest with one`);
+  return found;
+}
+
+async function applied(control: KubeClient, key: ObjectKey, manifest: Manifest): Promise<OwnerDeployment> {
+  const live = await control.find(resource, key);
+  const { apiVersion: _, kind: _kind, status: _status, ...given } = manifest;
+  const { annotations = {}, ...named } = given.metadata;
+  const metadata = { ...named, annotations, namespace: key.namespace ?? '' };
+  if (live === undefined) return control.create(resource, { ...given, metadata }, { dryRun: 'All' });
+  const before = live.metadata.annotations?.[lastApplied];
+  const removed = before === undefined ? {} : removals(JSON.parse(before), given);
+  return control.patch(resource, key, mergePatch(merged(removed, given)), { dryRun: 'All' });
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Fields that were applied and are not given any more, as null: a merge patch removes them. */
+export function removals(before: Fields, given: Fields): Fields {
+  const entries = Object.entries(before).flatMap(([key, was]): [string, unknown][] => {
+    if (['apiVersion', 'kind', 'status'].includes(key)) return [];
+    if (!(key in given)) return [[key, null]];
+    const is = given[key];
+    const inside = isFields(was) && isFields(is) ? removals(was, is) : {};
+    return isDeepStrictEqual(inside, {}) ? [] : [[key, inside]];
+  });
+  return Object.fromEntries(entries);
+}
+
+function merged(a: Fields, b: Fields): Fields {
+  const both = Object.entries(b).map(([key, value]) => {
+    const other = a[key];
+    return [key, isFields(other) && isFields(value) ? merged(other, value) : value];
+  });
+  return { ...a, ...Object.fromEntries(both) };
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** What every plan assumes. */
+export const assumptions = [
+  'each new machine becomes ready, and each deletion ends, before the next step',
+  'nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
+] as const;
+
+/** The steps as a table, with the bounds in its header. */
+export function planText({ namespace, name, steps, before, bounds, problem, ...rest }: PlannedRollout): string {
+  const title = `MachineDeployment ${namespace}/${name}`;
+  if (problem !== undefined) return `${title} would be invalid, and no machine would change: ${problem}`;
+  const waits = rest.waitsFor === undefined ? [] : [`in the end it waits: ${rest.waitsFor}`];
+  if (steps.length === 0) return [`${title}: no machine would change`, ...waits].join('\n');
+  const cells = (counts: SimulatedStep | Simulation['before']) =>
+    [counts.old, counts.new, counts.total, counts.available].map(String);
+  const { mostMachines, leastAvailable } = bounds;
+  const header = ['STEP', 'ACTION', 'OLD', 'NEW', `MACHINES (<=${mostMachines})`, `AVAILABLE (>=${leastAvailable})`];
+  const rows = steps.map((step, i) => [String(i + 1), actionText(step), ...cells(step)]);
+  return [
+    `${title}: ${steps.length} steps, ${rest.strategy}, ${rest.replicas} replicas`,
+    ...columns([header, ['', 'now', ...cells(before)], ...rows]),
+    ...waits,
+    ...assumptions.map((assumption) => `assumed: ${assumption}`),
+  ].join('\n');
+}
+
+function actionText({ createSet, create, remove }: SimulatedStep): string {
+  return [
+    ...(createSet === undefined ? [] : [`create machine set ${createSet}`]),
+    ...create.map(({ set, count }) => `create ${count} in ${set}`),
+    ...(remove.length === 0 ? [] : [`delete ${remove.join(', ')}`]),
+  ].join('; ');
+}

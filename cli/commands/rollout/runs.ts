@@ -1,0 +1,42 @@
+/** `millwright rollout runs`: the runs of a deployment's workflow with their outcome. */
+import type { OwnerSet } from '../../../api/owner/objects.ts';
+import { revisionOf } from '../../../api/owner/revision.ts';
+import { maxRuns, type RolloutRun } from '../../../temporal/rollout-runs.ts';
+import { columns } from '../../columns.ts';
+import { dialect } from '../../dialect.ts';
+
+/** A run with the revision of its template; left out where the MachineSet does not exist any more. */
+export interface ListedRun extends RolloutRun {
+  readonly revision?: number;
+}
+
+/** Runs with the revisions of their templates. @param sets those of the namespace */
+export function withRevisions(runs: readonly RolloutRun[], sets: readonly OwnerSet[]): ListedRun[] {
+  return runs.map((run) => {
+    const set = sets.find(({ metadata }) => metadata.name === run.set);
+    return set === undefined ? run : { ...run, revision: revisionOf(dialect, set) };
+  });
+}
+
+/** Runs as a table, each failure on the lines below its run. */
+export function runsText(runs: readonly ListedRun[]): string {
+  if (runs.length === 0) {
+    return 'there are no runs: nothing was rolled out, or the retention of the Temporal namespace has ended';
+  }
+  const rows = runs.map(({ start, end = '', outcome, revision = '', set = '', runId }) => [
+    ...[start, end, outcomeText(outcome), String(revision), set, runId],
+  ]);
+  const [header = '', ...lines] = columns([['START', 'END', 'OUTCOME', 'REVISION', 'SET', 'RUN ID'], ...rows]);
+  const failures = runs.map(({ failure }) => failure?.split('\n').map((line) => `  ${line}`) ?? []);
+  const ids = [...new Set(runs.map(({ workflowId }) => workflowId))];
+  return [
+    header,
+    ...lines.flatMap((line, i) => [line, ...failures[i]!]),
+    ...(runs.length === maxRuns ? [`only the newest ${maxRuns} are listed`] : []),
+    ...ids.map((id) => `to replay one: millwright replay ${id} <run id>`),
+  ].join('\n');
+}
+
+function outcomeText(outcome: ListedRun['outcome']): string {
+  return outcome === 'running' ? 'open' : outcome.replaceAll('_', ' ');
+}

@@ -1,0 +1,176 @@
+/**
+ * What the workflow of a deployment would do, step by step: its own snapshot, plan and writes, on a copy of the cluster in
+ * memory. Nothing is written to a cluster.
+ */
+import { applyPlan } from '../../../activities/owner/apply.ts';
+import { snapshotOwner } from '../../../activities/owner/index.ts';
+import { createOwnedReader } from '../../../activities/owner/owned.ts';
+import type { OwnerContext } from '../../../activities/owner/step.ts';
+import type { Dialect } from '../../../api/dialect.ts';
+import type { OwnerPlan, OwnerView } from '../../../api/model/owner.ts';
+import type { OwnerDeployment } from '../../../api/owner/objects.ts';
+import { hasOldMachines, minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
+import { waitsOf } from '../../../api/owner/waits.ts';
+import { MemoryCluster } from '../../../kube/memory-cluster.ts';
+import { isEmpty, planOwner } from '../../../workflows/rollout/plan.ts';
+import { withOwnCreations } from '../../../workflows/rollout/state.ts';
+import { dialect, dialectName } from '../../dialect.ts';
+import type { OwnedObjects } from '../../owner-state.ts';
+
+/** Machines that exist, those being deleted included, and those that are available. */
+export interface StepCounts {
+  readonly old: number;
+  readonly new: number;
+  readonly total: number;
+  readonly available: number;
+}
+
+/** A step, with the counts right after it: no new machine is ready yet, and what it deletes still exists. */
+export interface SimulatedStep extends StepCounts {
+  readonly createSet?: string;
+  /** New machines by set. Their names are made when they are created. */
+  readonly create: readonly { readonly set: string; readonly count: number }[];
+  /** Names of machines. */
+  readonly remove: readonly string[];
+}
+
+export interface Simulation {
+  readonly before: StepCounts;
+  readonly steps: readonly SimulatedStep[];
+  readonly strategy: OwnerView['strategy'];
+  readonly replicas: number;
+  /** Most machines that may exist, and fewest that have to be available, at any time. */
+  readonly bounds: { readonly mostMachines: number; readonly leastAvailable: number };
+  /** Why nothing at all is done: what is wrong with the spec. */
+  readonly problem?: string;
+  /** What it would wait for in the end; left out where it is complete. */
+  readonly waitsFor?: string;
+}
+
+/** More steps than a rollout of any size takes: it has not ended. */
+const maxRounds = 100_000;
+
+/**
+ * Simulates a deployment until nothing is left to do. Each new machine becomes ready and each deletion ends before the next
+ * step, and nothing else happens. Machines that ask to be replaced for their health stay.
+ * @param owned sets and machines of its namespace, as they are
+ */
+export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects): Promise<Simulation> {
+  const cluster = new MemoryCluster(new Date().toISOString());
+  const { kinds } = dialect;
+  cluster.load(kinds.deployment, [deployment]);
+  cluster.load(kinds.set, owned.sets);
+  cluster.load(kinds.machine, owned.machines);
+  const ready = new Set<string>();
+  const context = contextOf(cluster, deployment, ready);
+  const reader = createOwnedReader(context.deps.control);
+  const created = new Map<string, string>();
+  const observe = async () => {
+    const reading = await snapshotOwner(context, reader, 100);
+    if (reading === null) throw new Error('the deployment is gone');
+    return withOwnCreations({ created, planned: created, refused: new Map() }, reading);
+  };
+  const newName = (prefix: string) => `${prefix}-new${cluster.next()}`;
+
+  const { view: first } = await observe();
+  if (first.strategy === 'InPlace' && hasOldMachines(first)) {
+    const { name } = deployment.metadata;
+    throw new Error(`${name} updates its machines in place: plan shows the strategies RollingUpdate and Recreate`);
+  }
+  const steps: SimulatedStep[] = [];
+  for (let round = 0; round < maxRounds; round++) {
+    const reading = await observe();
+    const plan = planOwner(reading, newName);
+    if (!isEmpty(plan)) {
+      await applyPlan({ ...context, plan, signal: new AbortController().signal });
+      for (const { set, id } of plan.create) created.set(set, id);
+      const { view } = await observe();
+      if (changesMachines(plan)) steps.push(toStep(plan, view));
+      continue;
+    }
+    if (!settle(cluster, context, ready)) return toSimulation(first, reading.view, steps);
+  }
+  throw new Error(`the rollout does not end within ${maxRounds} steps`);
+}
+
+function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready: ReadonlySet<string>): OwnerContext {
+  const control = cluster.client();
+  const { stageOf } = dialect.owner.machines;
+  const api: Dialect = {
+    ...dialect,
+    owner: {
+      ...dialect.owner,
+      machines: {
+        ...dialect.owner.machines,
+        stageOf: (machine) => (ready.has(machine.metadata.uid) ? 'running' : stageOf(machine)),
+      },
+    },
+  };
+  const { name, uid, namespace = '' } = metadata;
+  return {
+    api,
+    sets: api.kinds.set,
+    deployments: api.kinds.deployment,
+    ref: { dialect: dialectName, namespace, name, uid },
+    kind: 'MachineDeployment',
+    deps: {
+      control,
+      target: control,
+      events: { record: () => undefined, flush: async () => undefined },
+      mostReplacing: { count: 0 },
+      findOutage: async () => undefined,
+      claimMachines: async (_scope, { names }) => ({ granted: names }),
+      defaults: { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] },
+    },
+  };
+}
+
+/** Ends deletions and makes machines ready. Returns whether there was any of that to do. */
+function settle(cluster: MemoryCluster, { api }: OwnerContext, ready: Set<string>): boolean {
+  let isChanged = false;
+  for (const machine of cluster.all(api.kinds.machine)) {
+    const { uid, deletionTimestamp, finalizers = [] } = machine.metadata;
+    if (deletionTimestamp !== undefined) {
+      cluster.edit(api.kinds.machine, machine, { metadata: { finalizers: [] } });
+      isChanged = true;
+    } else if (!ready.has(uid) && !['failed', 'deleting'].includes(api.owner.machines.stageOf(machine))) {
+      ready.add(uid);
+      // As its workflow does: from now on its deletion takes time.
+      const { finalizer } = api.marks;
+      const isOurs = finalizers.includes(finalizer);
+      if (!isOurs) cluster.edit(api.kinds.machine, machine, { metadata: { finalizers: [...finalizers, finalizer] } });
+      isChanged = true;
+    }
+  }
+  return isChanged;
+}
+
+function changesMachines({ createSet, create, remove }: OwnerPlan): boolean {
+  return createSet !== undefined || create.length + remove.length > 0;
+}
+
+function toStep({ createSet, create, remove }: OwnerPlan, view: OwnerView): SimulatedStep {
+  return {
+    ...(createSet !== undefined && { createSet: createSet.name }),
+    create: create.map(({ set, names }) => ({ set, count: names.length })),
+    remove: remove.map(({ name }) => name),
+    ...countsOf(view),
+  };
+}
+
+function countsOf({ sets }: OwnerView): StepCounts {
+  const total = sumOf(sets, (set) => set.total);
+  const fresh = sumOf(sets, (set) => (set.isNew ? set.total : 0));
+  return { old: total - fresh, new: fresh, total, available: sumOf(sets, ({ available }) => available) };
+}
+
+function toSimulation(first: OwnerView, last: OwnerView, steps: readonly SimulatedStep[]): Simulation {
+  const { strategy, replicas, maxSurge, problem } = last;
+  const waitsFor = waitsOf(last);
+  return {
+    ...{ before: countsOf(first), steps, strategy, replicas },
+    bounds: { mostMachines: replicas + maxSurge, leastAvailable: Math.max(0, minAvailable(last, newSetOf(last))) },
+    ...(problem !== undefined && { problem }),
+    ...(waitsFor !== undefined && { waitsFor }),
+  };
+}

@@ -1,0 +1,53 @@
+/** The program that runs a command. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a replay that differs, 1 for a failure. */
+import { CommanderError, Command as Program } from 'commander';
+import { type Command, NegativeAnswer, spellingOf } from './command.ts';
+import { toOption } from './flag-option.ts';
+import { type Flag, type FlagName, flags } from './flags.ts';
+import { envOf, parseOptions, UsageError } from './options.ts';
+import { version } from './version.ts';
+
+/**
+ * Runs the command that the arguments of the process name, and returns the exit code.
+ * @param name as people call it
+ */
+export async function runProgram(name: string, commands: readonly Command[]): Promise<number> {
+  const program = new Program(name)
+    .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
+    .version(version)
+    .showHelpAfterError('(see --help)')
+    .exitOverride();
+  for (const command of commands) register(program, command);
+  try {
+    await program.parseAsync();
+    return 0;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
+    console.error(error instanceof Error ? error.message : error);
+    if (error instanceof NegativeAnswer) return 3;
+    return error instanceof UsageError ? 2 : 1;
+  }
+}
+
+function register<N extends FlagName>(program: Program, command: Command<N>): void {
+  const [summary = ''] = command.description.split(/[:.] |\n/);
+  const subcommand = program.command(command.name).summary(summary).description(command.description);
+  for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
+  for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
+  const variables = command.flags
+    .filter(isEnvOnly)
+    .map((name) => `  ${envOf(name).join(', ')}: ${flags[name].description}`);
+  if (variables.length > 0) subcommand.addHelpText('after', `\nEnvironment only:\n${variables.join('\n')}`);
+  subcommand.action(async (...args: unknown[]) => {
+    // A switch without a value is `true`.
+    const values = Object.entries(subcommand.opts<Record<string, unknown>>());
+    const rawFlags = Object.fromEntries(values.map(([name, value]) => [name, String(value)]));
+    const options = parseOptions(command.flags, rawFlags, process.env);
+    const words = args.slice(0, command.arguments?.length ?? 0).flat();
+    await command.run(options, words.filter((word) => word !== undefined).map(String), rawFlags);
+  });
+}
+
+function isEnvOnly(name: FlagName): boolean {
+  const { envOnly }: Flag = flags[name];
+  return envOnly ?? false;
+}

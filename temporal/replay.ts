@@ -1,0 +1,132 @@
+/** Replaying: whether workflow code, as it is now, does what the recorded runs did. */
+import type { Client, HistoryAndWorkflowId } from '@temporalio/client';
+import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { DefaultLogger, type InjectedSinks, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker';
+import type { ProgressSinks } from '../workflows/interceptors.ts';
+import type { Commands, ReplaySinks } from '../workflows/replay-interceptors.ts';
+import { buildReplayBundle } from './bundle.ts';
+import { grpcCodeOf, grpcCodes } from './connection.ts';
+import { countDecisions, type Difference, firstDifference } from './decisions.ts';
+import { attributesOf, type HistoryEvent, isObject, readable, textOf } from './history.ts';
+
+export type { Commands };
+
+/** What came of a replay: no error when Temporal finds that the workflow does again what it did. */
+export interface Outcome {
+  readonly error?: Error;
+  /** The commands of each activation, if the bundle is that of `buildReplayBundle`; else none. */
+  readonly asked: readonly Commands[];
+}
+
+/** Replays histories against a bundle of workflow code, one after the other. Throws when one cannot be read. */
+export async function replayHistories(
+  bundle: { readonly code: string },
+  histories: readonly HistoryAndWorkflowId[],
+): Promise<Outcome[]> {
+  let asked: Commands[] = [];
+  const sinks: InjectedSinks<ProgressSinks & ReplaySinks> = {
+    progress: { seen: { fn: () => undefined } },
+    replay: { asked: { fn: (_, commands) => void asked.push(commands), callDuringReplay: true } },
+  };
+  const outcomes: Outcome[] = [];
+  for await (const { error } of Worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
+    outcomes.push({ asked, ...(error !== undefined && { error }) });
+    asked = [];
+  }
+  if (outcomes.length !== histories.length) {
+    throw new Error(`only ${outcomes.length} of ${histories.length} histories were replayed`);
+  }
+  return outcomes;
+}
+
+/** What a replay of one run says. */
+export interface ReplayReport {
+  readonly workflowId: string;
+  readonly workflowType: string;
+  readonly events: number;
+  readonly decisions: number;
+  readonly same: boolean;
+  readonly difference?: Difference;
+  /** What Temporal says of it; left out where it would not notice, because it compares kinds and ids alone. */
+  readonly error?: string;
+}
+
+/**
+ * Replays a run against the workflow code of this checkout. Throws an Error when it cannot: the text is no history, or the
+ * code has no such workflow.
+ * @param text history as Temporal writes it in JSON
+ * @param source where the text is from, for messages
+ */
+export async function replayRun(text: string, source: string): Promise<ReplayReport> {
+  const { events, history } = parseHistory(text, source);
+  const started = events[0]?.workflowExecutionStartedEventAttributes;
+  const workflowType = started?.workflowType.name ?? '';
+  const workflowId = textOf(started?.['workflowId']) || source;
+  silenceSdk();
+  const [outcome] = await replayHistories(await buildReplayBundle(), [{ workflowId, history }]);
+  const { error, asked = [] } = outcome ?? {};
+  if (error !== undefined && /no such function is exported/.test(error.message)) {
+    throw new Error(`${source} is of a workflow '${workflowType}', which this version of Millwright does not have`);
+  }
+  const difference = firstDifference(events, asked, error !== undefined);
+  return {
+    ...{ workflowId, workflowType, events: events.length, decisions: countDecisions(events) },
+    same: difference === undefined,
+    ...(difference !== undefined && { difference }),
+    ...(error !== undefined && { error: reasonOf(error) }),
+  };
+}
+
+function parseHistory(text: string, source: string) {
+  try {
+    const all = readable(text);
+    const events = all.slice(0, ownEnd(all));
+    const { events: raw } = JSON.parse(text) as { events: unknown[] };
+    return { events, history: historyFromJSON({ events: raw.slice(0, events.length) }) };
+  } catch (cause) {
+    const fix = 'give a file as `temporal workflow show -o json` or `--export` writes it';
+    throw new Error(`${source} is no history of a run: ${fix}`, { cause });
+  }
+}
+
+/** Index of the end that Temporal has given a run which could not be replayed: no code of ours has decided that. */
+function ownEnd(events: readonly HistoryEvent[]): number {
+  const last = events.at(-1);
+  if (last === undefined) return 0;
+  const { failure, workflowTaskCompletedEventId } = attributesOf(last);
+  const message = isObject(failure) ? textOf(failure['message']) : '';
+  if (!message.startsWith('[TMPRL1100]')) return events.length;
+  return events.findIndex(({ eventId }) => eventId === workflowTaskCompletedEventId);
+}
+
+/** The words of the SDK's core, without what it wraps them in. */
+function reasonOf({ message }: Error): string {
+  return /message: "((?:[^"\\]|\\.)*)"/.exec(message)?.[1] ?? message;
+}
+
+/** What it logs is in the report. */
+function silenceSdk(): void {
+  const filter = makeTelemetryFilterString({ core: 'ERROR', other: 'ERROR' });
+  Runtime.install({
+    logger: new DefaultLogger('ERROR', () => undefined),
+    telemetryOptions: { logging: { filter, forward: {} } },
+  });
+}
+
+/** How long reading a history may take, ms. */
+const timeoutMs = 60_000;
+
+/** The history of a run in JSON, as other tools of Temporal read it. @param runId default: the newest run */
+export async function fetchHistory(client: Client, workflowId: string, runId?: string): Promise<string> {
+  try {
+    const handle = client.workflow.getHandle(workflowId, runId);
+    return historyToJSON(await client.withDeadline(Date.now() + timeoutMs, () => handle.fetchHistory()));
+  } catch (cause) {
+    const code = grpcCodeOf(cause);
+    // An id of a run that no run can have is an invalid argument.
+    if (code !== grpcCodes.notFound && code !== grpcCodes.invalidArgument) throw cause;
+    const run = runId === undefined ? '' : ` with run '${runId}'`;
+    const why = 'the retention of the Temporal namespace may have ended';
+    throw new Error(`Temporal knows no workflow '${workflowId}'${run}: ${why}, or correct the ids`, { cause });
+  }
+}
