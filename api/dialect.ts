@@ -222,6 +222,8 @@ export interface OwnerDialect {
   ): ProgressCondition | undefined;
   /** What the reason of a condition Progressing says. */
   toProgress(reason: string): RolloutProgress;
+  /** Left out: a rollout puts nothing on Nodes. */
+  toRolloutPatch?(node: TemplatedNode, marks: RolloutMarks): NodePatch | undefined;
   /** Left out: no machine is updated in place. */
   readonly inPlaceUpdate?: InPlaceDialect;
   /** Left out: the autoscaler of the API marks machines by nothing but what `isMarked` reads. */
@@ -286,6 +288,17 @@ export interface TemplateDialect {
   problemOf(spec: object | undefined): string | undefined;
   /** Annotations and spec of a new machine of a set. */
   toMachine(set: OwnerSet): { readonly annotations: Readonly<Record<string, string>>; readonly spec: object };
+}
+
+/** What the Node of a machine has to show of the rollout of its deployment. */
+export interface RolloutMarks {
+  /** Machines of old sets are left. */
+  readonly isRolling: boolean;
+  /** The machine is one of them, and its pods should go elsewhere. */
+  readonly isOld: boolean;
+  readonly isPreserved: boolean;
+  /** Whether rollouts keep the autoscaler from removing Nodes. */
+  readonly isKeptFromAutoscaler: boolean;
 }
 
 /** In-place updates as the owner of the machines sees them. */

@@ -51,6 +51,7 @@ export const leaderFlags = [
   'safetyUp',
   'safetyDown',
   'machineSafetyOvershootingPeriod',
+  'autoscalerScaledownAnnotationDuringRollout',
 ] as const;
 
 /** Workers. */

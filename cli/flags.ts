@@ -342,6 +342,13 @@ export const flags = {
       'A sweep deletes at most this percentage of the listed VMs without approval, or --orphan-brake-count if that is more. 0: every deletion needs approval, whatever the count.',
     schema: wholeNumber(0, 100),
   },
+  autoscalerScaledownAnnotationDuringRollout: {
+    value: 'true|false',
+    default: 'true',
+    description:
+      'Whether the Nodes of a MachineDeployment have the annotation that keeps the cluster autoscaler from removing them while it rolls out. What others have annotated stays.',
+    schema: trueOrFalse,
+  },
   leaderElect: {
     value: 'true|false',
     default: 'true',

@@ -52,6 +52,8 @@ export interface ControllerContext {
   readonly freezeLimits: FreezeLimits;
   /** How long a set that a person has thawed is not frozen again unless a machine is added, ms. */
   readonly thawedMs: number;
+  /** Whether the cluster autoscaler leaves the Nodes of a deployment alone while it rolls out. */
+  readonly keepsAutoscalerAway: boolean;
   /** Time between two resyncs, ms. */
   readonly resyncMs: number;
   readonly events: EventRecorder;

@@ -15,6 +15,7 @@ import { createMachineController } from './machines.ts';
 import { createNodeController } from './nodes.ts';
 import { createOwnerController } from './owners.ts';
 import { createQueue } from './queue.ts';
+import { createRolloutMarkController } from './rollout-marks.ts';
 import { createInterruptionScheduleController, createSweepScheduleController } from './schedules.ts';
 import { createSecretController } from './secrets.ts';
 import { createSourceCheckController } from './source-checks.ts';
@@ -29,6 +30,7 @@ const controllers = [
   createLimitController,
   createCountsController,
   createFreezeController,
+  createRolloutMarkController,
   createSourceController,
   createSecretController,
   createNodeController,
@@ -55,6 +57,8 @@ export interface ControllersOptions {
   readonly freezeLimits?: FreezeLimits;
   /** How long a set that a person has thawed is not frozen again unless a machine is added, ms. Default: 60 000. */
   readonly thawedMs?: number;
+  /** Whether the cluster autoscaler leaves the Nodes of a deployment alone while it rolls out. Default: true. */
+  readonly keepsAutoscalerAway?: boolean;
   /** How long the API server of the Nodes may not answer until that is an outage, ms. Default: 30 000. */
   readonly outageMs?: number;
   /** Resolves when this process is the one that acts. Until then caches are filled, and nothing is written or sent. */
@@ -103,6 +107,7 @@ export function startControllers(options: ControllersOptions): Controllers {
   });
   const context: ControllerContext = {
     freezeLimits: { safetyUp: 2, safetyDown: 1 },
+    keepsAutoscalerAway: true,
     thawedMs: 60_000,
     ...options,
     dialect,

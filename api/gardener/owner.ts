@@ -24,6 +24,7 @@ import {
   priorities,
   updateResults,
 } from './names.ts';
+import { toRolloutPatch } from './rollout-marks.ts';
 import { markedMsOf, priorityOf, scaleDown } from './scale-down.ts';
 import { type LastOperation, machineConfiguration } from './schema/common.ts';
 import type { Machine, MachineSpec } from './schema/machine.ts';
@@ -243,6 +244,7 @@ export const ownerDialect: OwnerDialect = {
   },
   toProgressCondition,
   toProgress,
+  toRolloutPatch,
   inPlaceUpdate: {
     selectsManually: ({ spec }: MachineDeployment) => spec?.strategy?.inPlaceUpdate?.orchestrationType === 'Manual',
     handedOver: { [labels.updateResult]: updateResults.successful },

@@ -41,6 +41,7 @@ export async function startControllersComponent(
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
     interruptionPeriodSeconds: options.interruptionCheckPeriod,
     freezeLimits: { safetyUp: options.safetyUp, safetyDown: options.safetyDown },
+    keepsAutoscalerAway: options.autoscalerScaledownAnnotationDuringRollout,
     thawedMs: options.machineSafetyOvershootingPeriod * 1_000,
     outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,

