@@ -37,6 +37,7 @@ export const gardener: Dialect = {
     startupTaints: [taints.criticalComponentsNotReady.key],
     terminating: { type: terminating, unhealthy, otherwise },
     preservedCondition: preserved,
+    preservedTaint: taints.preserved.key,
   },
   machine: {
     creationPhase,
