@@ -51,8 +51,8 @@ export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise
 /** Steps start this far apart, so that one step handles all changes in between. */
 const stepPauseMs = 300;
 
-/** How often an owner looks whether an outage is over that keeps unhealthy machines from being replaced, ms. */
-const outagePauseMs = 10_000;
+/** How often an owner looks again at unhealthy machines that an outage keeps, or whose Nodes are well by now, ms. */
+const heldPauseMs = 10_000;
 
 /** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
 const maxReadingAgeMs = 60_000;
@@ -76,7 +76,7 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
-    if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), outagePauseMs);
+    if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), heldPauseMs);
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       await condition(() => run.refreshNow || asksForStep(run) || isLong());
@@ -114,7 +114,10 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. */
+/**
+ * gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or
+ * until machines have seen what was decided.
+ */
 type StepOutcome = 'gone' | 'done' | 'replaced' | 'outdated' | 'acted' | 'held' | 'requestFailed' | 'waiting';
 
 /** One round of observe, plan and act. Throws the failure of the run when its deadline has passed. */
@@ -149,7 +152,9 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     }
     for (const name of replaced) run.unfilled.add(name);
     showOutage(run, outage);
-    return outage === undefined ? 'acted' : 'held';
+    // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
+    const hasOnlyReplaced = isEmpty({ ...plan, replace: [] });
+    return outage === undefined && !hasOnlyReplaced ? 'acted' : 'held';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);
