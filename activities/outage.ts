@@ -1,5 +1,6 @@
 /** Tells an outage of many Nodes from broken machines, by the Nodes as they are. */
 import { isHealthy } from '../api/attention.ts';
+import { allDialects } from '../api/dialects.ts';
 import { toStatuses } from '../api/node.ts';
 import { findOutageAmong, type NodeHealth } from '../api/outage.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -27,6 +28,7 @@ export function createOutageFinder({ target, nodeConditions, percent }: OutageOp
     const found: NodeHealth[] = [];
     for await (const { items } of target.pages(nodes)) {
       for (const node of items) {
+        if (isKept(node)) continue; // it is known to be broken, and stays for days
         const zone = zoneOf(node);
         const conditions = toStatuses(node.status?.conditions);
         found.push({ ...(zone !== undefined && { zone }), isHealthy: isHealthy({ conditions }, nodeConditions) });
@@ -45,6 +47,12 @@ export function createOutageFinder({ target, nodeConditions, percent }: OutageOp
     }
     return findOutageAmong(await listed.found, node && zoneOf(node), percent);
   };
+}
+
+/** Whether a Node is that of a Failed machine that is preserved. */
+function isKept({ spec }: Node): boolean {
+  const keys = allDialects().map(({ marks }) => marks.preservedTaint);
+  return spec?.taints?.some(({ key }) => keys.includes(key)) === true;
 }
 
 function zoneOf({ metadata: { labels } }: Node): string | undefined {

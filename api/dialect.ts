@@ -58,6 +58,8 @@ export interface Marks {
   readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
   /** Conditions on Nodes whose reason and message plans read, see `planPreservation`. Left out: none. */
   readonly ownConditions?: readonly string[];
+  /** Key of the taint on the Node of a Machine that has failed and is preserved. */
+  readonly preservedTaint?: string;
 }
 
 /** A Machine object in the engine's model, and back. */

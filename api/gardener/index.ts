@@ -39,6 +39,7 @@ export const gardener: Dialect = {
     startupTaints: [taints.criticalComponentsNotReady.key],
     terminating: { type: terminating, unhealthy, otherwise },
     ownConditions: [preserved, updated],
+    preservedTaint: taints.preserved.key,
   },
   machine: {
     creationPhase,

@@ -116,7 +116,8 @@ const autoPreserved = 'auto-preserved';
 /** MCM annotates the Machine, whose Node must not have decided otherwise. */
 const autoPreservation: AutoPreservationDialect = {
   most: ({ spec }: MachineSet) => spec?.autoPreserveFailedMachineMax ?? 0,
-  isKept: (machine) => preserveValueOf(machine) === autoPreserved,
+  /** Only the Machine's own annotation counts: the set cannot remove that of a Node. */
+  isKept: ({ metadata }) => metadata.annotations?.[annotations.preserve] === autoPreserved,
   isUndecided({ metadata, status }: Machine) {
     const { [annotations.lastAppliedNodePreserveValue]: noted, [annotations.preserve]: own } =
       metadata.annotations ?? {};

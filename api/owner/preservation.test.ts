@@ -67,6 +67,7 @@ describe('the Failed machines that a set keeps by itself', () => {
     ],
     ['one with a value that nobody knows', 1, [machine('a', { value: 'maybe' })], ['a']],
     ['none whose preservation is over', 9, [machine('a', { isOver: true })], []],
+    ['none any less that the Node of a machine keeps', undefined, [machine('a', { noted: 'auto-preserved' })], []],
     ['none whose Node says something', 9, ['false', '', 'maybe'].map((noted) => machine('a', { noted })), []],
   ])('are %s', (_, most, own, expected) => {
     const changed = changedPreservations(api, set(most), own);

@@ -254,6 +254,23 @@ describe('the workflow of an owner', () => {
     expect(plans.map(({ replace }) => replace)).toEqual([asking, asking, asking]);
   }, 60_000);
 
+  it('pauses after each step for an unhealthy machine whose Node is well by now, until its workflow has seen that', async () => {
+    const asking = [{ name: 'well', uid: 'well', resourceVersion: '1', set: 'pool-1', askedAt: '' }];
+    const seen = { ...atRest, health: { asking: 1, replacing: 0 } };
+    health = { most: 1, asking, unfilled: [] };
+    await start(seen);
+    await eventually(async () => {
+      const { events } = await handle.fetchHistory();
+      return events?.some((event) => event.timerStartedEventAttributes) === true;
+    });
+    expect(plans).toHaveLength(1);
+    view = atRest;
+    health = undefined;
+    await handle.signal(refreshSignal);
+    await handle.result();
+    expect(plans).toHaveLength(1);
+  });
+
   it('[invariant 5 partly] plans again what a step has left undone, and never does it later', async () => {
     act = () => {
       view = atRest;

@@ -51,8 +51,8 @@ export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise
 /** Steps start this far apart, so that one step handles all changes in between. */
 const stepPauseMs = 300;
 
-/** How often an owner looks whether an outage is over that keeps unhealthy machines from being replaced, ms. */
-const outagePauseMs = 10_000;
+/** How often an owner looks again at unhealthy machines that an outage keeps, or whose Nodes are well by now, ms. */
+const heldPauseMs = 10_000;
 
 /** How often an owner claims machines again that a limit of its namespace keeps from being created, if nobody tells it, ms. */
 const limitPauseMs = 60_000;
@@ -79,7 +79,7 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
-    if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), outagePauseMs);
+    if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), heldPauseMs);
     if (outcome === 'limited' || outcome === 'queued')
       await condition(() => run.refreshNow || asksForStep(run), limitPauseMs);
     // Who waits for others is not late because of that.
@@ -121,7 +121,7 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage. limited: by the namespace. queued: the same, and only others use the limit. */
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. limited: by the namespace. queued: the same, and only others use the limit. */
 type StepOutcome =
   | 'gone'
   | 'done'
@@ -172,8 +172,9 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     for (const name of replaced) run.unfilled.add(name);
     showHolds(run, outage, limited);
     if (outage !== undefined) return 'held';
-    if (limited === undefined) return 'acted';
-    return limited.isOwn ? 'limited' : 'queued';
+    if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
+    // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
+    return isEmpty({ ...plan, replace: [] }) ? 'held' : 'acted';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);

@@ -195,6 +195,15 @@ describe('a Machine with the annotation', () => {
     expect(machine.metadata.annotations).toEqual({ [names.preservedUntil]: timeIn(96) });
   });
 
+  it('may be kept by its set again when it has recovered since its time was over', () => {
+    const { machine, settle, become } = world('Failed', { [keys.preserve]: 'auto-preserved' });
+    settle(hours(0));
+    settle(hours(96));
+    become('Running');
+    settle(hours(97));
+    expect(machine.metadata.annotations).toEqual({});
+  });
+
   it.each(['sometimes', 'toString'])('%j, which nobody knows, stays as it is: preserved or not', (value) => {
     const idle = world('Failed', { [keys.preserve]: value });
     expect(idle.plan(hours(0))).toBeUndefined();

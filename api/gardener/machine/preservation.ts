@@ -87,10 +87,10 @@ function endReason({ value, by }: Decision): string {
 
 /**
  * Annotations of the Machine. What the Node says is noted there, so that its owner knows it without the Node; the note says
- * that the Node decides, and goes with the Node's annotation.
+ * that the Node decides, and goes with the Node's annotation. A Machine that has recovered may be preserved by its set again.
  */
 function noteChanges(
-  { metadata }: Machine,
+  { metadata, status }: Machine,
   node: PreservedNode | undefined,
   { by, isKnown }: Decision,
   isReleased: boolean,
@@ -98,7 +98,10 @@ function noteChanges(
   const { [annotations.preserve]: own, [annotations.lastAppliedNodePreserveValue]: noted } = metadata.annotations ?? {};
   const onNode = isReleased ? undefined : node?.metadata.annotations?.[annotations.preserve];
   const isOverruled = by === 'Node' && isKnown;
+  const wasOver = metadata.annotations?.[names.preservedUntil] !== undefined;
+  const hasRecovered = status?.currentStatus?.phase === 'Running';
   return {
+    ...(wasOver && hasRecovered && { [names.preservedUntil]: null }),
     ...(noted !== onNode && { [annotations.lastAppliedNodePreserveValue]: onNode ?? null }),
     ...(own !== undefined && (isOverruled || isReleased) && { [annotations.preserve]: null }),
   };
