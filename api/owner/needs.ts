@@ -5,7 +5,7 @@
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { surplusSets } from './history.ts';
 import { desiredReplicas } from './replicas.ts';
-import { hasOwnerChanges } from './set-counts.ts';
+import { hasOldMachines, hasOwnerChanges, newSetOf } from './set-counts.ts';
 
 /** What has to be done for an owner, in words for people. */
 const needTexts = {
@@ -75,9 +75,15 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
   return (Object.keys(found) as OwnerNeed[]).filter((need) => found[need]);
 }
 
-/** Whether the rollout of the current template is complete and nothing says so on its set. */
-export function isToBeRecorded({ lacksCompletion, progress, paused }: OwnerView): boolean {
-  return lacksCompletion === true && progress === 'complete' && !paused;
+/**
+ * Whether the rollout of the current template is complete and nothing says so on its set. The status may still be about
+ * another template, and without machines nobody knows whether the template works.
+ */
+export function isToBeRecorded(view: OwnerView): boolean {
+  const { lacksCompletion, progress, paused, replicas } = view;
+  const { available = 0 } = newSetOf(view) ?? {};
+  const isReached = replicas > 0 && available >= replicas && !hasOldMachines(view);
+  return lacksCompletion === true && progress === 'complete' && !paused && isReached;
 }
 
 function isRolling({ paused, progress, sets }: OwnerView): boolean {

@@ -68,7 +68,7 @@ export function toDeploymentView(
     ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
     ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
     ...limitsIn(deployment),
-    ...rollbacksOf(deployment, newSet),
+    ...rollbacksOf(api, deployment, newSet),
     ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
