@@ -4,7 +4,7 @@ import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { ownerChangesOf, type SelectingSet } from './adoption.ts';
-import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
+import { boundsOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
@@ -51,7 +51,6 @@ export function toDeploymentView(
   const machinesOf = ({ metadata: { uid } }: OwnerSet) => bySet.get(uid) ?? [];
   const strategy = strategyOf(api, deployment);
   const isInPlace = strategy === 'InPlace';
-  const selectsManually = isInPlace && api.owner.inPlaceUpdate?.selectsManually(deployment) === true;
   const updatesOf = (set: OwnerSet) => countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace });
   const ownerless = bySet.get('') ?? [];
   const view: OwnerView = {
@@ -61,7 +60,7 @@ export function toDeploymentView(
     ...(problem !== undefined && { problem }),
     replicas: spec?.replicas ?? 0,
     strategy,
-    ...(selectsManually && { selectsManually: true as const }),
+    ...(selectsManually(api, deployment) && { selectsManually: true as const }),
     ...boundsOf(api, deployment),
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
@@ -189,6 +188,8 @@ export function toLoneSetView(
     sets: [
       {
         ...toSetView(api, set, { set, own, ownerless, sets }),
+        // In the middle of an update its deployment may have been deleted without it.
+        ...withUpdates(countUpdates(api, own, { isNew: true, isInPlace: false })),
         isNew: true,
         closed: api.owner.isClosed(set),
         outdated: withAnnotations(traits.outdated, !isCompleted(set, own)),

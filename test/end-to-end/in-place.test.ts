@@ -252,7 +252,7 @@ describe('a deployment that updates its machines in place', () => {
     expect(after.filter(({ metadata }) => isOld.has(metadata.uid))).toHaveLength(2);
   }, 180_000);
 
-  it('leaves alone again those that have not been drained when its template goes back', async () => {
+  it('leaves alone again those that are not drained when its template goes back, and the others when their agents succeed', async () => {
     const all = await pool('back', 2);
     for (const { metadata } of all) agents.set(metadata.name, () => undefined);
     await change('back');
@@ -269,5 +269,16 @@ describe('a deployment that updates its machines in place', () => {
       return !isMarked && !isOfUpdate(node) && reasonOf(node) === undefined;
     });
     expect((await nodeOf(other)).spec?.unschedulable).toBeUndefined();
+
+    const { name } = turn.metadata;
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+    agents.set(name, () => updateResults.successful);
+    await playAgent(await nodeOf(name));
+    await wait('the drained one takes pods again', async () => {
+      const [machine, node] = [await millwright.control.get(machines, keyOf(name)), await nodeOf(name)];
+      const isMarked = machine.metadata.labels?.[labels.updateResult] !== undefined;
+      const isBack = !isMarked && !isOfUpdate(node) && !node.spec?.unschedulable && phaseOf(machine) === 'Running';
+      return isBack && (await isComplete('back'));
+    });
   }, 180_000);
 });
