@@ -157,7 +157,9 @@ describe('a deployment that updates its machines in place', () => {
     const after = await untilUpdated('auto', 5);
     samplers.delete(sample);
 
-    expect(seen).toEqual({ selected: 2, available: 3, total: 5 });
+    const { available, ...most } = seen;
+    expect(most).toEqual({ selected: 2, total: 5 });
+    expect(available).toBeGreaterThanOrEqual(3);
     const identity = ({ metadata, spec }: Machine) => [metadata.uid, spec?.providerID];
     expect(after.map(identity).sort()).toEqual(before.map(identity).sort());
     for (const { metadata } of before) {
