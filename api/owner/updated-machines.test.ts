@@ -7,7 +7,7 @@ import { countUpdates } from './updated-machines.ts';
 
 const { candidate, selected, updated } = inPlaceOrders;
 
-function machine(phase: string, order?: string, isReturning = false): Machine {
+function machine(phase: string, order?: string, isReturning = false, reason?: string): Machine {
   const made = { name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
   return {
     metadata: {
@@ -15,7 +15,10 @@ function machine(phase: string, order?: string, isReturning = false): Machine {
       ...(order !== undefined && { annotations: { [names.inPlaceUpdate]: order } }),
       ...(isReturning && { labels: { [labels.updateResult]: updateResults.successful } }),
     },
-    status: { currentStatus: { phase } },
+    status: {
+      currentStatus: { phase },
+      ...(reason !== undefined && { conditions: [{ type: 'InPlaceUpdate', status: 'True', reason }] }),
+    },
   };
 }
 
@@ -27,6 +30,18 @@ describe('the machines of a set in an in-place update', () => {
     ['learn it only when their Nodes take pods again', ofOld, machine('Running', undefined, true), { returning: 1 }],
     ['wait for their turn', ofOld, machine('Running', candidate), { selectable: 1 }],
     ['are selected', ofOld, machine('Running', selected), { selected: 1, selectedAvailable: 1 }],
+    [
+      'count as selected where machine-controller-manager has selected them before',
+      ofOld,
+      machine('Running', candidate, false, 'SelectedForUpdate'),
+      { selected: 1, selectedAvailable: 1 },
+    ],
+    [
+      'wait for their turn after an update before',
+      ofOld,
+      machine('Running', candidate, false, 'UpdateSuccessful'),
+      { selectable: 1 },
+    ],
     ['are handed over', ofOld, machine('InPlaceUpdateSuccessful', updated), { selected: 1, updated: 1 }],
     ['are none without that strategy', { ...ofOld, isInPlace: false }, machine('Running', candidate), undefined],
     ['are released when the template goes back', ofNew, machine('Running', candidate), { unreleased: 1 }],

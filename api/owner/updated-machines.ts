@@ -13,7 +13,16 @@ export function orderOf({ metadata }: KubeObject): string | undefined {
 
 const isCandidate = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.candidate;
 const isUpdated = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.updated;
-const isTurn = (machine: KubeObject) => isUpdated(machine) || orderOf(machine) === inPlaceOrders.selected;
+
+/** Whether it is the turn of a machine: its owner has said so, or whoever was at it before this owner. */
+function isTurn({ owner }: OwnerApi, machine: KubeObject): boolean {
+  const isAlready = orderOf(machine) !== inPlaceOrders.released && owner.inPlaceUpdate?.isUnderWay(machine) === true;
+  return isUpdated(machine) || orderOf(machine) === inPlaceOrders.selected || isAlready;
+}
+
+function isSelectable(api: OwnerApi, machine: KubeObject): boolean {
+  return isCandidate(machine) && !isTurn(api, machine) && isAvailable(api, machine);
+}
 
 /** Whether a machine may go back to what it was: it is not drained yet, or else its agent may be at it. */
 export function isReleasable({ owner }: OwnerApi, machine: KubeObject): boolean {
@@ -43,13 +52,13 @@ export function countUpdates(
   const isOld = isInPlace && !isNew;
   const counts = {
     unmarked: isOld ? count((machine) => isUnmarked(api, machine)) : 0,
-    selectable: isOld ? count((machine) => isCandidate(machine) && isThere(machine)) : 0,
-    selected: isOld ? count(isTurn) : 0,
-    selectedAvailable: isOld || isNew ? count((machine) => isTurn(machine) && isThere(machine)) : 0,
+    selectable: isOld ? count((machine) => isSelectable(api, machine)) : 0,
+    selected: isOld ? count((machine) => isTurn(api, machine)) : 0,
+    selectedAvailable: isOld || isNew ? count((machine) => isTurn(api, machine) && isThere(machine)) : 0,
     updated: isOld || isNew ? count(isUpdated) : 0,
     unreleased: isNew ? count((machine) => isReleasable(api, machine)) : 0,
     returning:
-      isOld || isNew ? count((machine) => isReturning(api, machine) && !isTurn(machine) && isThere(machine)) : 0,
+      isOld || isNew ? count((machine) => isReturning(api, machine) && !isTurn(api, machine) && isThere(machine)) : 0,
   };
   return Object.values(counts).some((number) => number > 0) ? counts : undefined;
 }
@@ -77,7 +86,7 @@ export function readUpdates(
   const isInPlace = view.strategy === 'InPlace';
   return {
     candidates: isInPlace ? listOf(false, (machine) => isUnmarked(api, machine)) : [],
-    selectable: isInPlace ? listOf(false, (machine) => isCandidate(machine) && isAvailable(api, machine)) : [],
+    selectable: isInPlace ? listOf(false, (machine) => isSelectable(api, machine)) : [],
     updated: [...listOf(true, isUpdated), ...(isInPlace ? listOf(false, isUpdated) : [])].slice(0, limit),
     released: listOf(true, (machine) => isReleasable(api, machine)),
   };
