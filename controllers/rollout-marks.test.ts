@@ -13,7 +13,7 @@ const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, 
 const { scaleDownDisabled, scaleDownDisabledByMcm } = annotations;
 
 /** The caches, which the test fills, and what was sent to the cluster of the Nodes. */
-function newWorld() {
+function newWorld({ isSynced = true } = {}) {
   const indexes = indexesOf(gardener, defaults);
   const stores = {
     deployments: createStore<KubeObject>(indexes.deployments),
@@ -22,7 +22,7 @@ function newWorld() {
     nodes: createStore<Node>(indexes.nodes),
   };
   for (const each of Object.values(stores)) {
-    each.setSynced();
+    if (isSynced) each.setSynced();
     each.setReachable(true);
   }
   const patches: object[] = [];
@@ -98,6 +98,15 @@ describe('marks of a rollout', () => {
     change();
     await controller.handle('a');
     expect(patches).toMatchObject([removed]);
+  });
+
+  it('stay while not all is known', async () => {
+    ({ stores, patches, controller } = newWorld({ isSynced: false }));
+    stores.sets.put(setOf('old', 'small', 'pool'));
+    stores.machines.put(machineOf('a', 'old'));
+    stores.nodes.put(nodeOf('a', true));
+    await controller.handle('a');
+    expect(patches).toEqual([]);
   });
 
   it('stay while its set is not known', async () => {

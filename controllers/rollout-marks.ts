@@ -27,7 +27,7 @@ export function createRolloutMarkController({
   async function handle(name: string): Promise<void> {
     const node = watches.nodes.get({ name });
     const { nodes: nodeWatch, machines, sets, deployments } = watches;
-    const areSeen = [nodeWatch, machines, sets, deployments].every(({ reachable }) => reachable);
+    const areSeen = [nodeWatch, machines, sets, deployments].every(({ synced, reachable }) => synced && reachable);
     if (toRolloutPatch === undefined || node === undefined || !areSeen) return;
     const [machine] = indexes.nodes[byNode](node).flatMap((key) => machines.byIndex(byNode, key));
     if (machine === undefined || [machine, node].some(({ metadata }) => metadata.deletionTimestamp !== undefined))
