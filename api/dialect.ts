@@ -352,6 +352,8 @@ export interface OwnedMachineDialect {
   /** The API's own word for where the machine is, a deletion included, for people; empty for a new machine. */
   phaseOf(machine: KubeObject): string;
   hasVm(machine: KubeObject): boolean;
+  /** Since when a machine that works has done so without a break, ms since the epoch. */
+  readySinceMs(machine: KubeObject): number;
   /** What the machine says of its last operation, on one line, and the code if it was refused. */
   operationOf(machine: KubeObject): { readonly code?: string; readonly text: string };
   /** What an unhealthy machine asks of its owner; undefined: nothing. */

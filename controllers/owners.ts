@@ -3,6 +3,7 @@ import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { selects } from '../api/owner/adoption.ts';
+import { msUntilAvailable } from '../api/owner/availability.ts';
 import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
@@ -72,6 +73,7 @@ export function createOwnerController(context: OwnerControllerContext) {
     delayMs: 300,
     keys: () => ownerKeys(watches),
     handle,
+    againInMs: (uid) => msUntilNextAvailable(context, uid),
     resync,
     onRestored() {
       seen.clear();
@@ -106,6 +108,19 @@ function selectingOwnersOf(watches: Watches, machine: KubeObject): string[] {
   if (controllerOf(machine) !== undefined) return [];
   const selecting = watches.sets.list().filter((set) => selects(set, machine.metadata.labels));
   return selecting.map(({ metadata }) => ownerOf(watches, metadata.uid));
+}
+
+/** When the next machine of a deployment or a set becomes available because time passes, ms from now; undefined: none does. */
+export function msUntilNextAvailable(
+  { watches: { sets, machines }, dialect }: Pick<ControllerContext, 'watches' | 'dialect'>,
+  uid: string,
+): number | undefined {
+  const own = [...sets.byIndex(byUid, uid), ...sets.byIndex(byController, uid)];
+  return msUntilAvailable(
+    dialect,
+    own,
+    own.flatMap((set) => machines.byIndex(byController, set.metadata.uid)),
+  );
 }
 
 /** UIDs of all deployments and sets. */

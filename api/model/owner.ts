@@ -34,8 +34,13 @@ export interface SetView {
   readonly total: number;
   /** Machines that are not being deleted. */
   readonly active: number;
-  /** Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled down. */
+  /**
+   * Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled down;
+   * where `minReadySeconds` is set only those that are so for as long.
+   */
   readonly available: number;
+  /** Left out where it does not count. */
+  readonly minReadySeconds?: number;
   /** Active machines that have not been available yet, and that the autoscaler has not scaled down. */
   readonly starting: number;
   /** Active machines that are Failed and will be replaced. */

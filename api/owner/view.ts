@@ -4,6 +4,7 @@ import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { ownerChangesOf, type SelectingSet } from './adoption.ts';
+import { isAvailable, minReadySecondsOf } from './availability.ts';
 import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
@@ -11,7 +12,6 @@ import { healthOf } from './health.ts';
 import { limitsOf } from './limits.ts';
 import {
   isActive,
-  isAvailable,
   isBeingReplaced,
   isKeptFailed,
   isMarked,
@@ -52,7 +52,8 @@ export function toDeploymentView(
   const strategy = strategyOf(api, deployment);
   const isInPlace = strategy === 'InPlace';
   const selectsManually = isInPlace && api.owner.inPlaceUpdate?.selectsManually(deployment) === true;
-  const updatesOf = (set: OwnerSet) => countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace });
+  const updatesOf = (set: OwnerSet) =>
+    countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace, minReadySeconds: minReadySecondsOf(set) });
   const ownerless = bySet.get('') ?? [];
   const view: OwnerView = {
     kind: 'MachineDeployment',
@@ -225,7 +226,8 @@ function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): O
   const unneeded = active.filter((machine) => !failed.includes(machine) && isUnneeded(api, owner, machine));
   const kept = active.filter((machine) => !failed.includes(machine) && !unneeded.includes(machine));
   const marked = kept.filter((machine) => isMarked(api, machine));
-  const available = kept.filter((machine) => isAvailable(api, machine));
+  const minReadySeconds = minReadySecondsOf(set);
+  const available = kept.filter((machine) => isAvailable(api, machine, minReadySeconds));
   const ownerChanges = ownerChangesOf(api, selecting).length;
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
@@ -240,6 +242,7 @@ function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): O
     available: available.length,
     starting: kept.filter((machine) => isStarting(api, machine)).length,
     failed: failed.length,
+    ...(minReadySeconds > 0 && { minReadySeconds }),
     ...(unneeded.length > 0 && { unneeded: unneeded.length }),
     ...(ownerChanges > 0 && { ownerChanges }),
     replacing: own.filter(isBeingReplaced).length,

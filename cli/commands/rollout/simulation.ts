@@ -95,7 +95,7 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
 
 function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready: ReadonlySet<string>): OwnerContext {
   const control = cluster.client();
-  const { stageOf } = dialect.owner.machines;
+  const { stageOf, readySinceMs } = dialect.owner.machines;
   const api: Dialect = {
     ...dialect,
     owner: {
@@ -103,6 +103,7 @@ function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready:
       machines: {
         ...dialect.owner.machines,
         stageOf: (machine) => (ready.has(machine.metadata.uid) ? 'running' : stageOf(machine)),
+        readySinceMs: (machine) => (ready.has(machine.metadata.uid) ? 0 : readySinceMs(machine)),
       },
     },
   };
