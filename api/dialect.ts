@@ -99,7 +99,7 @@ export interface MachineDialect {
     moment: MaintenanceMoment,
   ): MaintenancePlan | undefined;
   /** The same of an in-place update. Left out: the API knows none. */
-  planInPlaceUpdate?(
+  planUpdateInPlace?(
     machine: KubeObject,
     node: MaintainedNode | undefined,
     moment: MaintenanceMoment,

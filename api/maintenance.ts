@@ -27,7 +27,7 @@ export function planMaintenance(
     isDrained !== undefined && purpose === drained ? { ...moment, isDrained } : moment;
   const kept = of.planPreservation?.(machine, own, momentOf('preservation'));
   if (kept !== undefined) return { ...kept, of: 'preservation' };
-  const update = of.planInPlaceUpdate?.(machine, own, momentOf('inPlaceUpdate'));
+  const update = of.planUpdateInPlace?.(machine, own, momentOf('inPlaceUpdate'));
   return update && { ...update, of: 'inPlaceUpdate' };
 }
 

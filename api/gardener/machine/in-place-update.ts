@@ -11,7 +11,6 @@ import {
   type InPlaceReason,
   inPlaceMessages,
   labels,
-  type MachinePhase,
   type nodeConditionTypes,
   type OperationState,
   type OperationType,
@@ -43,7 +42,7 @@ interface Update {
  * Plans the next writes. The condition goes one step at a time, as Gardener's controllers watch the steps. A Machine that
  * was handed over to another set, or released, gets its Node back as it was.
  */
-export function planInPlaceUpdate(
+export function planUpdateInPlace(
   machine: Machine,
   node: MaintainedNode | undefined,
   moment: MaintenanceMoment,
@@ -153,21 +152,27 @@ function nextPhase(update: Update): PhaseChange | undefined {
   return to(moment, 'Running', 'HealthCheck', 'Successful', `Machine ${name} successfully re-joined the cluster`);
 }
 
+const eventReasons = {
+  InPlaceUpdating: 'UpdatingInPlace',
+  InPlaceUpdateSuccessful: 'UpdatedInPlace',
+  InPlaceUpdateFailed: 'UpdateInPlaceFailed',
+  Running: 'NodeHealthy',
+} as const;
+
 function to(
   { nowMs }: MaintenanceMoment,
-  phase: MachinePhase,
+  phase: keyof typeof eventReasons,
   type: OperationType,
   state: OperationState,
   description: string,
 ): PhaseChange {
   const lastUpdateTime = toKubernetesTime(new Date(nowMs));
-  const reason = phase === 'Running' ? 'NodeHealthy' : (phase as 'InPlaceUpdating');
   return {
     status: {
       currentStatus: { phase, timeoutActive: phase === 'InPlaceUpdating', lastUpdateTime },
       lastOperation: { type, state, description, lastUpdateTime, errorCode: null },
     },
-    event: { reason, note: description },
+    event: { reason: eventReasons[phase], note: description },
   };
 }
 
