@@ -222,7 +222,10 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
         const running = await allRunning('pool', 4);
         return running?.some(({ metadata }) => metadata.name === lost[0]) === false ? running : undefined;
       },
-      { timeoutMs: 90_000, describe: () => millwright.story() },
+      {
+        timeoutMs: 90_000,
+        describe: async () => `${await millwright.story()}\n${JSON.stringify(await handle.query('describe'))}`,
+      },
     );
     expect(after.filter(({ metadata }) => all.some((each) => each.metadata.uid === metadata.uid))).toHaveLength(3);
     expect((await millwright.cloud.stats()).vmsEver).toBe(5);
