@@ -94,13 +94,20 @@ export function hearOwners(watches: Watches): Controller['hears'] {
   };
   return {
     machines: (change) => [...ownersOfChange(change), ...selectingOwnersOf(watches, change.object)],
-    sets: ownersOfChange,
+    sets: (change) => [...ownersOfChange(change), ...selectingDeploymentsOf(watches, change.object)],
     deployments(change) {
       // When it is gone, its sets become owners.
       const sets = watches.sets.byIndex(byController, change.object.metadata.uid);
       return [...ownersOfChange(change), ...sets.flatMap((set) => ownersOf(watches, set))];
     },
   };
+}
+
+/** UIDs of the deployments that may adopt a set. */
+function selectingDeploymentsOf({ deployments }: Watches, set: KubeObject): string[] {
+  if (controllerOf(set) !== undefined) return [];
+  const selecting = deployments.list().filter((each) => selects(each, set.metadata.labels));
+  return selecting.map(({ metadata }) => metadata.uid);
 }
 
 /** UIDs of the owners that may adopt a machine. */
@@ -151,10 +158,8 @@ function viewOwner(
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    const view = toDeploymentView(dialect, deployment, ownerless.length === 0 ? own : sets.list(), [
-      ...theirs,
-      ...ownerless,
-    ]);
+    const known = ownerless.length === 0 ? [...own, ...sets.byIndex(byController, '')] : sets.list();
+    const view = toDeploymentView(dialect, deployment, known, [...theirs, ...ownerless], deployments.list());
     return { ref: refOf(dialect, deployment), view };
   }
   const [set] = sets.byIndex(byUid, uid);

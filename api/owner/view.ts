@@ -3,7 +3,7 @@ import type { OwnerApi } from '../dialect.ts';
 import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.ts';
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
-import { ownerChangesOf, type SelectingSet } from './adoption.ts';
+import { adoptableSets, ownerChangesOf, type SelectingSet } from './adoption.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
 import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
@@ -34,14 +34,17 @@ import { countUpdates } from './updated-machines.ts';
 /**
  * A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners, and should where
  * machines have none: who else selects such a machine decides who adopts it.
+ * @param deployments those of the namespace: who else selects a set that nobody controls; without them no set is adopted
  */
 export function toDeploymentView(
   api: OwnerApi,
   deployment: OwnerDeployment,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
+  deployments?: readonly OwnerDeployment[],
 ): OwnerView {
   const { metadata, spec, status } = deployment;
+  const adoptable = deployments === undefined ? [] : adoptableSets(deployment, sets, deployments);
   const own = sets.filter((set) => controllerOf(set) === metadata.uid).toSorted(byAge);
   const newSet = newSetAmong(api, deployment, own);
   const hash = templateHash(api, spec?.template, status?.collisionCount);
@@ -68,6 +71,7 @@ export function toDeploymentView(
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
     ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
     ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
+    ...(adoptable.length > 0 && { adoptable: adoptable.map(({ metadata: { name, uid } }) => ({ name, uid })) }),
     ...limitsIn(deployment),
     ...rollbacksOf(deployment, newSet),
     ...healthIn(api, own.flatMap(machinesOf)),
