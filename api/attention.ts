@@ -2,7 +2,7 @@
  * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close. While
  * they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
  */
-import type { MachineSnapshot, MachineStage, PreservationDue } from './model/machine.ts';
+import type { MachineSnapshot, MachineStage, MaintenanceDue } from './model/machine.ts';
 import type { ConditionStatuses, NodeView } from './model/node.ts';
 
 /** Why a machine needs its workflow to act or to wait for something. */
@@ -15,7 +15,7 @@ export type Attention =
   | 'nodeDeleting' // somebody deleted the Node
   | 'nodeUnmanaged' // our finalizer or the back reference is not on the Node
   | 'nodeOutdated' // the Node does not have what the Machine wants it to have
-  | 'preservation' // its preservation begins, ends, or waits for a drain
+  | 'maintenance' // its preservation or in-place update begins, ends, or waits for a drain
   | 'nodeConditions' // the Node's conditions are not those in the Machine's status
   | 'nodeHealth'; // the Node's health says another stage
 
@@ -25,14 +25,14 @@ const restingStages: readonly MachineStage[] = ['running', 'available', 'failed'
 /**
  * Why a machine is not at rest. A Node whose state is unknown gives no reason: an outage is no reason to act.
  */
-export function attention(machine: MachineSnapshot, node: NodeView, preservation?: PreservationDue): Attention[] {
+export function attention(machine: MachineSnapshot, node: NodeView, maintenance?: MaintenanceDue): Attention[] {
   if (machine.deletingSince !== undefined) return machine.managed ? ['deletion'] : [];
 
   const found: Attention[] = [];
   if (!machine.managed) found.push('finalizer');
   if (!restingStages.includes(machine.stage)) found.push('stage');
   if (isBetweenVms(machine)) found.push('vmMissing');
-  if (preservation !== undefined) found.push('preservation');
+  if (maintenance !== undefined) found.push('maintenance');
   if (node.state === 'unknown' || machine.limits.hasNoNode) return found;
   if (node.state === 'absent') return machine.stage === 'running' ? [...found, 'nodeMissing'] : found;
 

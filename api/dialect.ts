@@ -95,19 +95,19 @@ export interface MachineDialect {
    */
   planPreservation?(
     machine: KubeObject,
-    node: PreservedNode | undefined,
-    moment: PreservationMoment,
-  ): PreservationPlan | undefined;
+    node: MaintainedNode | undefined,
+    moment: MaintenanceMoment,
+  ): MaintenancePlan | undefined;
   /** The same of an in-place update. Left out: the API knows none. */
-  planInPlaceUpdate?(
+  planUpdateInPlace?(
     machine: KubeObject,
-    node: PreservedNode | undefined,
-    moment: PreservationMoment,
-  ): PreservationPlan | undefined;
+    node: MaintainedNode | undefined,
+    moment: MaintenanceMoment,
+  ): MaintenancePlan | undefined;
 }
 
 /** The parts of a Node that preservation and in-place updates read. */
-export interface PreservedNode {
+export interface MaintainedNode {
   readonly metadata: Pick<KubeObject['metadata'], 'deletionTimestamp' | 'labels' | 'annotations'>;
   readonly spec?: { readonly taints?: readonly Taint[] };
   readonly status?: {
@@ -122,7 +122,7 @@ export interface PreservedNode {
 }
 
 /** When a preservation is planned, and what is known besides the objects. */
-export interface PreservationMoment {
+export interface MaintenanceMoment {
   /** ms since the epoch. */
   readonly nowMs: number;
   /** How long a Machine is preserved whose spec says nothing, s. Left out: as the API has it. */
@@ -134,7 +134,7 @@ export interface PreservationMoment {
 }
 
 /** Merge patches and what follows them. What has to stay as it is is left out. */
-export interface PreservationPlan {
+export interface MaintenancePlan {
   /** The Node is written before the Machine, so that a step that was interrupted is known to be unfinished. */
   readonly isEnd: boolean;
   readonly machine?: { readonly metadata: { readonly annotations: Change; readonly labels?: Change } };
@@ -354,6 +354,8 @@ export interface OwnedMachineDialect {
   /** The API's own word for where the machine is, a deletion included, for people; empty for a new machine. */
   phaseOf(machine: KubeObject): string;
   hasVm(machine: KubeObject): boolean;
+  /** Since when a machine that works has done so without a break, ms since the epoch. */
+  readySinceMs(machine: KubeObject): number;
   /** What the machine says of its last operation, on one line, and the code if it was refused. */
   operationOf(machine: KubeObject): { readonly code?: string; readonly text: string };
   /** What an unhealthy machine asks of its owner; undefined: nothing. */

@@ -58,9 +58,9 @@ export const machineEvents = {
     type: 'Normal',
     when: 'The Machine is not preserved any more; the note says why. A Failed one is replaced.',
   },
-  InPlaceUpdating: { type: 'Normal', when: 'The Node is drained, and its agent may update it in place.' },
-  InPlaceUpdateSuccessful: { type: 'Normal', when: 'The agent on the Node says that it has updated it.' },
-  InPlaceUpdateFailed: {
+  UpdatingInPlace: { type: 'Normal', when: 'The Node is drained, and its agent may update it in place.' },
+  UpdatedInPlace: { type: 'Normal', when: 'The agent on the Node says that it has updated it.' },
+  UpdateInPlaceFailed: {
     type: 'Warning',
     when: 'The agent on the Node says that it could not update it, or has said nothing in time.',
   },

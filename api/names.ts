@@ -28,6 +28,8 @@ export const names = {
   preservedUntil: `${prefix}preserved-until`,
   /** Annotation on a Machine whose deployment updates its machines in place: one of `inPlaceOrders`. */
   inPlaceUpdate: `${prefix}in-place-update`,
+  /** Annotation on a MachineDeployment or a MachineSet: `true` lets `spec.minReadySeconds` count. */
+  enforceMinReadySeconds: `${prefix}enforce-min-ready-seconds`,
   /** Annotation on a MachineDeployment: `true` takes a rollout that is late back to the last revision that was complete. */
   rollbackWhenLate: `${prefix}rollback-when-late`,
   /** Annotation on a MachineDeployment: hash of the template that was rolled back last because it was late. */

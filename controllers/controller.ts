@@ -26,6 +26,8 @@ export interface Controller {
   /** The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default: 0. */
   readonly restMs?: number;
   handle(key: string): Promise<void>;
+  /** Asked after a key was handled: when time alone will change something, ms from now. The key is handled again then. */
+  againInMs?(key: string): number | undefined;
   /** Keys of everything. All are handled when the controllers start to act, and after a restore from a backup. */
   keys(): Keys;
   /** Called for each of `keys` at every resync, for what no event reports. */
@@ -69,8 +71,8 @@ export type RunningController = ReturnType<typeof runController>;
 
 /** Gives a controller its queues. */
 export function runController(controller: Controller, logger: Logger) {
-  const { hears, hearsLists, delayMs, restMs, handle, resync } = controller;
-  const changes = createQueue({ handle, concurrency, delayMs, restMs, logger });
+  const { hears, hearsLists, delayMs, restMs, handle, againInMs, resync } = controller;
+  const changes = createQueue({ handle, againInMs, concurrency, delayMs, restMs, logger });
   const resyncs = resync && createQueue({ handle: resync, concurrency: resyncConcurrency, delayMs: 0, logger });
 
   function addAll(keys: Keys = []): void {

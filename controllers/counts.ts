@@ -5,15 +5,14 @@ import { toDeploymentCounts, toSetCounts } from '../api/owner/counts.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../kube/update.ts';
 import type { Controller, ControllerContext } from './controller.ts';
-import { hearOwners, ownerKeys } from './owners.ts';
+import { hearOwners, msUntilNextAvailable, ownerKeys } from './owners.ts';
 import { byController, byUid } from './watches.ts';
 
 /** Keys are UIDs of sets and deployments. Where a count is right already nothing is written. */
-export function createCountsController({
-  control,
-  watches,
-  dialect,
-}: Pick<ControllerContext, 'control' | 'watches' | 'dialect'>): Controller {
+export function createCountsController(
+  context: Pick<ControllerContext, 'control' | 'watches' | 'dialect'>,
+): Controller {
+  const { control, watches, dialect } = context;
   const { kinds } = dialect;
 
   /** Conflicts with the other writer of the status are left to the next event. */
@@ -35,5 +34,12 @@ export function createCountsController({
     await write(kinds.deployment, deployment, toDeploymentCounts(dialect, deployment, own, theirs, new Date()));
   }
 
-  return { hears: hearOwners(watches), delayMs: 250, restMs: 1_000, keys: () => ownerKeys(watches), handle };
+  return {
+    hears: hearOwners(watches),
+    delayMs: 250,
+    restMs: 1_000,
+    keys: () => ownerKeys(watches),
+    handle,
+    againInMs: (uid) => msUntilNextAvailable(context, uid),
+  };
 }

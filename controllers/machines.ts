@@ -1,12 +1,12 @@
 /** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
 import { attention } from '../api/attention.ts';
-import type { MachineObservation, MachineSnapshot, PreservationDue } from '../api/model/machine.ts';
+import { maintenanceDue, planMaintenance } from '../api/maintenance.ts';
+import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../api/model/machine.ts';
 import { desiredState } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
 import { toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
-import { preservationDue, preservationPlan } from '../api/preservation.ts';
 import { workflowId } from '../api/workflow-id.ts';
 import type { Node } from '../kube/core.ts';
 import { signalMachine, startWorkflow } from '../temporal/workflows.ts';
@@ -24,8 +24,8 @@ interface Signalled {
   /** Text that differs for another spec of the Machine or another version of a Node that is outdated; undefined: it is not. */
   readonly outdated: string | undefined;
   readonly sourceVersion: string | undefined;
-  /** What its preservation needs, and where something is to be written the versions of the objects; undefined: nothing. */
-  readonly preservation: string | undefined;
+  /** What its preservation or in-place update needs, and where something is to be written the versions of the objects; undefined: nothing. */
+  readonly maintenance: string | undefined;
   /** When it asked to be replaced; undefined where it does not, or its Node cannot be seen. */
   readonly asks: string | undefined;
   /** When it was signalled or started, ms since the epoch. */
@@ -54,13 +54,13 @@ export function createMachineController(context: MachineControllerContext) {
       ...(deployment !== undefined && { deployment }),
     };
     const node = viewNode(context, machine, snapshot);
-    const preservation = viewPreservation(context, machine, snapshot, node);
+    const maintenance = viewMaintenance(context, machine, snapshot, node);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
     const isAsking = snapshot.request !== undefined && node.state !== 'unknown';
     return {
       machine: snapshot,
       node,
-      ...(preservation !== undefined && { preservation }),
+      ...(maintenance !== undefined && { maintenance }),
       ...(version !== undefined && { sourceVersion: version }),
       ...(isAsking && { watchedMs: Math.round(watches.nodes.answersForMs) }),
     };
@@ -78,7 +78,7 @@ export function createMachineController(context: MachineControllerContext) {
     const ref = refOf(dialect, machine);
     const last = signalled.get(key);
     const before = last?.uid === ref.uid ? last : undefined;
-    if (attention(seen.machine, seen.node, seen.preservation).length === 0) {
+    if (attention(seen.machine, seen.node, seen.maintenance).length === 0) {
       forget(key); // a later return to what was signalled last is a change again
       // Its workflow has ended, unless somebody else removed the finalizer: then it must read the Machine.
       if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
@@ -99,7 +99,7 @@ export function createMachineController(context: MachineControllerContext) {
     const machine = watches.machines.get(toObjectKey(key));
     if (machine === undefined) return;
     const seen = observe(machine);
-    if (attention(seen.machine, seen.node, seen.preservation).length === 0) return;
+    if (attention(seen.machine, seen.node, seen.maintenance).length === 0) return;
     const text = textOf(seen);
     const isDue = backoff.isDue(key, text);
     const last = signalled.get(key);
@@ -151,18 +151,18 @@ function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node |
   return key === undefined ? undefined : watches.nodes.byIndex(byNode, key)[0];
 }
 
-function viewPreservation(
+function viewMaintenance(
   caches: Caches & Pick<MachineControllerContext, 'defaults'>,
   machine: KubeObject,
   snapshot: MachineSnapshot,
   { state }: NodeView,
-): PreservationDue | undefined {
+): MaintenanceDue | undefined {
   const { providerID, limits } = snapshot;
   if (state === 'unknown' && !limits.hasNoNode) return undefined;
   const node = limits.hasNoNode ? undefined : nodeOf(caches, snapshot);
   const { updateSeconds } = caches.defaults;
   const moment = { nowMs: Date.now(), ...(updateSeconds !== undefined && { updateSeconds }) };
-  return preservationDue(preservationPlan(caches.dialect, machine, node, providerID, moment));
+  return maintenanceDue(planMaintenance(caches.dialect, machine, node, providerID, moment));
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */
@@ -187,7 +187,7 @@ function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machin
 
 function toSignalled(
   { metadata }: KubeObject,
-  { machine, node, preservation, sourceVersion: version, watchedMs }: MachineObservation,
+  { machine, node, maintenance, sourceVersion: version, watchedMs }: MachineObservation,
   before: Signalled | undefined,
 ): Signalled {
   return {
@@ -197,7 +197,7 @@ function toSignalled(
     // What becomes of the Node of a deleted machine is mostly the workflow's own work, and its drain watches the Node.
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
     outdated: node.state === 'present' && node.outdated ? `${metadata.generation} ${node.resourceVersion}` : undefined,
-    preservation: preservation === 'write' ? versionsOf(machine, node) : preservation,
+    maintenance: maintenance === 'write' ? versionsOf(machine, node) : maintenance,
     sourceVersion: version ?? before?.sourceVersion,
     asks: watchedMs === undefined ? undefined : machine.request?.askedAt,
     sentAtMs: Date.now(),
@@ -220,9 +220,9 @@ function isChanged(before: Signalled, now: Signalled): boolean {
     before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
   const isAsking = now.asks !== undefined && now.asks !== before.asks;
   const isOutdatedAnew = now.outdated !== undefined && now.outdated !== before.outdated;
-  const isPreservationDue = now.preservation !== undefined && now.preservation !== before.preservation;
+  const isMaintenanceDue = now.maintenance !== undefined && now.maintenance !== before.maintenance;
   // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody else's.
-  return !isEqual || (before.managed && !now.managed) || isAsking || isOutdatedAnew || isPreservationDue;
+  return !isEqual || (before.managed && !now.managed) || isAsking || isOutdatedAnew || isMaintenanceDue;
 }
 
 /** Nothing was done for it yet: its workflow is started with what was seen, and needs no signal. */

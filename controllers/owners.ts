@@ -3,6 +3,7 @@ import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { selects } from '../api/owner/adoption.ts';
+import { msUntilAvailable } from '../api/owner/availability.ts';
 import { ownerNeeds } from '../api/owner/needs.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { isLone, toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
@@ -72,6 +73,7 @@ export function createOwnerController(context: OwnerControllerContext) {
     delayMs: 300,
     keys: () => ownerKeys(watches),
     handle,
+    againInMs: (uid) => msUntilNextAvailable(context, uid),
     resync,
     onRestored() {
       seen.clear();
@@ -92,7 +94,7 @@ export function hearOwners(watches: Watches): Controller['hears'] {
   };
   return {
     machines: (change) => [...ownersOfChange(change), ...selectingOwnersOf(watches, change.object)],
-    sets: ownersOfChange,
+    sets: (change) => [...ownersOfChange(change), ...selectingDeploymentsOf(watches, change.object)],
     deployments(change) {
       // When it is gone, its sets become owners.
       const sets = watches.sets.byIndex(byController, change.object.metadata.uid);
@@ -101,11 +103,31 @@ export function hearOwners(watches: Watches): Controller['hears'] {
   };
 }
 
+/** UIDs of the deployments that may adopt a set. */
+function selectingDeploymentsOf({ deployments }: Watches, set: KubeObject): string[] {
+  if (controllerOf(set) !== undefined) return [];
+  const selecting = deployments.list().filter((each) => selects(each, set.metadata.labels));
+  return selecting.map(({ metadata }) => metadata.uid);
+}
+
 /** UIDs of the owners that may adopt a machine. */
 function selectingOwnersOf(watches: Watches, machine: KubeObject): string[] {
   if (controllerOf(machine) !== undefined) return [];
   const selecting = watches.sets.list().filter((set) => selects(set, machine.metadata.labels));
   return selecting.map(({ metadata }) => ownerOf(watches, metadata.uid));
+}
+
+/** When the next machine of a deployment or a set becomes available because time passes, ms from now; undefined: none does. */
+export function msUntilNextAvailable(
+  { watches: { sets, machines }, dialect }: Pick<ControllerContext, 'watches' | 'dialect'>,
+  uid: string,
+): number | undefined {
+  const own = [...sets.byIndex(byUid, uid), ...sets.byIndex(byController, uid)];
+  return msUntilAvailable(
+    dialect,
+    own,
+    own.flatMap((set) => machines.byIndex(byController, set.metadata.uid)),
+  );
 }
 
 /** UIDs of all deployments and sets. */
@@ -136,10 +158,8 @@ function viewOwner(
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
-    const view = toDeploymentView(dialect, deployment, ownerless.length === 0 ? own : sets.list(), [
-      ...theirs,
-      ...ownerless,
-    ]);
+    const known = ownerless.length === 0 ? [...own, ...sets.byIndex(byController, '')] : sets.list();
+    const view = toDeploymentView(dialect, deployment, known, [...theirs, ...ownerless], deployments.list());
     return { ref: refOf(dialect, deployment), view };
   }
   const [set] = sets.byIndex(byUid, uid);

@@ -69,3 +69,22 @@ it('handles a key at once, and then all that comes while it rests in one go', as
   const [first = 0, second = 0] = handledAt;
   expect(second - first).toBeGreaterThan(295);
 });
+
+it('handles a key again when it is time, and earlier where it was added', async () => {
+  const handled: string[] = [];
+  const queue = createQueue({
+    concurrency: 20,
+    delayMs: 0,
+    logger,
+    handle: async (key) => void handled.push(key),
+    againInMs: (key) => (key === 'never' ? undefined : key === 'soon' && handled.length < 4 ? 10 : 3_600_000),
+  });
+  queue.add('never');
+  queue.add('soon');
+  await eventually(() => handled.length >= 4);
+  queue.add('soon');
+  await eventually(() => handled.length === 5);
+  await queue.stop();
+
+  expect(handled).toEqual(['never', 'soon', 'soon', 'soon', 'soon']);
+});

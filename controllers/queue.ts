@@ -13,6 +13,8 @@ export interface Queue {
 export interface QueueOptions {
   /** Handles a key by the state of that moment. An error is logged, and the key is handled again later. */
   readonly handle: (key: string) => Promise<void>;
+  /** When a key that was handled has to be handled again although nobody adds it, ms from now; undefined: never. */
+  readonly againInMs?: ((key: string) => number | undefined) | undefined;
   /** Keys that are handled at once; a key never runs twice at once. */
   readonly concurrency: number;
   /** How long a key waits before it is handled, ms. */
@@ -24,14 +26,18 @@ export interface QueueOptions {
 
 const firstRetryMs = 500;
 const maxRetryMs = 30_000;
+/** Node fires a timer of more ms at once. */
+const maxTimerMs = 2 ** 31 - 1;
 /** Longest turn of the event loop, ms: all objects of a fleet can be queued at once. */
 const turnMs = 10;
 /** Longest pause while a server does not answer, ms: everything waits for it. */
 const maxOutageRetryMs = 5_000;
 
 /** Stores only that a key is dirty: however often it is added while it is handled, it is handled once more. */
-export function createQueue({ handle, concurrency, delayMs, restMs = 0, logger }: QueueOptions): Queue {
+export function createQueue({ handle, againInMs, concurrency, delayMs, restMs = 0, logger }: QueueOptions): Queue {
   const timers = new Map<string, NodeJS.Timeout>();
+  /** Of the keys that were handled and have to be again; a change of one does not wait for them. */
+  const laterTimers = new Map<string, NodeJS.Timeout>();
   const ready = new Set<string>();
   const running = new Map<string, Promise<void>>();
   const failures = new Map<string, number>();
@@ -74,9 +80,12 @@ export function createQueue({ handle, concurrency, delayMs, restMs = 0, logger }
 
   async function run(key: string): Promise<void> {
     if (restMs > 0) rest(key);
+    clearTimeout(laterTimers.get(key));
+    laterTimers.delete(key);
     try {
       await handle(key);
       failures.delete(key);
+      handleLater(key, againInMs?.(key));
     } catch (err) {
       const count = (failures.get(key) ?? 0) + 1;
       failures.set(key, count);
@@ -91,6 +100,16 @@ export function createQueue({ handle, concurrency, delayMs, restMs = 0, logger }
     }
   }
 
+  function handleLater(key: string, ms: number | undefined): void {
+    if (isStopped || ms === undefined) return;
+    const timer = setTimeout(() => add(key), Math.min(ms, maxTimerMs));
+    laterTimers.set(key, timer);
+  }
+
+  function add(key: string): void {
+    schedule(key, Math.max(delayMs, (restedAt.get(key) ?? 0) - performance.now()));
+  }
+
   function rest(key: string): void {
     const untilMs = performance.now() + restMs;
     restedAt.set(key, untilMs);
@@ -100,10 +119,10 @@ export function createQueue({ handle, concurrency, delayMs, restMs = 0, logger }
   }
 
   return {
-    add: (key) => schedule(key, Math.max(delayMs, (restedAt.get(key) ?? 0) - performance.now())),
+    add,
     async stop() {
       isStopped = true;
-      for (const timer of timers.values()) clearTimeout(timer);
+      for (const timer of [...timers.values(), ...laterTimers.values()]) clearTimeout(timer);
       ready.clear();
       await Promise.all(running.values());
     },

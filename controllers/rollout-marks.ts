@@ -72,7 +72,10 @@ export function createRolloutMarkController({
   const namesOfSet = (uid: string) => watches.machines.byIndex(byController, uid).flatMap(namesOf);
   const namesOfDeployment = (uid: string) =>
     watches.sets.byIndex(byController, uid).flatMap(({ metadata }) => namesOfSet(metadata.uid));
-  const namesBeside = (set: KubeObject) => namesOfDeployment(controllerOf(set) ?? '');
+  const namesBeside = (set: KubeObject) => {
+    const uid = controllerOf(set);
+    return uid === undefined ? [] : namesOfDeployment(uid);
+  };
   const all = () => watches.machines.list().flatMap(namesOf);
 
   return {

@@ -39,7 +39,7 @@ export const byNode = 'node';
 export const bySource = 'source';
 /** Index of what refers to Secrets, by their names: sources, or Machines where these are their own source. */
 export const bySecret = 'secret';
-/** Index by the UID of the controller that metadata.ownerReferences names; Machines without one are under ''. */
+/** Index by the UID of the controller that metadata.ownerReferences names; Machines and sets without one are under ''. */
 export const byController = 'controller';
 export const byUid = 'uid';
 
@@ -47,7 +47,7 @@ export const byUid = 'uid';
 export function indexesOf(dialect: Dialect, defaults: MachineLimits) {
   const { source, kinds, machine } = dialect;
   const uid = ({ metadata }: KubeObject) => [metadata.uid];
-  const controller = (object: KubeObject) => listOf(controllerOf(object));
+  const controller = (object: KubeObject) => [controllerOf(object) ?? ''];
   const sourceName = (object: KubeObject) => listOf(source.nameOf(object));
   const secretNames = (object: KubeObject) => source.secretsOf(object).map(({ name }) => name);
   return {
@@ -55,7 +55,7 @@ export function indexesOf(dialect: Dialect, defaults: MachineLimits) {
       [byNode]: (object: KubeObject) => listOf(nodeKeyOf(dialect, machine.toSnapshot(object, defaults))),
       [bySource]: sourceName,
       [bySecret]: kinds.source === undefined ? secretNames : () => [],
-      [byController]: (object: KubeObject) => [controllerOf(object) ?? ''],
+      [byController]: controller,
     },
     sets: { [byUid]: uid, [byController]: controller, [bySource]: sourceName },
     deployments: { [byUid]: uid, [bySource]: sourceName },

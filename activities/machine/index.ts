@@ -32,9 +32,9 @@ import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { withoutFinalizer } from '../finalizer.ts';
 import { localRequest } from '../local-request.ts';
 import type { FindOutage } from '../outage.ts';
+import { createMaintenanceActivities } from './maintenance.ts';
 import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
-import { createPreservationActivities } from './preservation.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 
@@ -49,7 +49,7 @@ export interface MachineDeps extends UserDataDeps {
 export type MachineActivities = ReturnType<typeof createMachineActivities>;
 
 /** A machine and its node as just read. */
-export type MachineReading = Pick<MachineObservation, 'machine' | 'node' | 'preservation'>;
+export type MachineReading = Pick<MachineObservation, 'machine' | 'node' | 'maintenance'>;
 
 /** The same after a write. */
 export interface SyncedNode extends Pick<MachineReading, 'machine' | 'node'> {
@@ -186,7 +186,7 @@ export function createMachineActivities(deps: MachineDeps) {
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
   const { findNode, viewNode, markNode, markAndUpdateNode, ...nodeActivities } = createNodeActivities(deps);
   const { markInterrupted, viewOutage, isNodeTaken, removeNode, uncordonNode } = nodeActivities;
-  const { preserve, notePreservation } = createPreservationActivities({ ...deps, findMachine, findNode, recordEvent });
+  const { maintain, notePreservation } = createMaintenanceActivities({ ...deps, findMachine, findNode, recordEvent });
 
   return {
     readSource,
@@ -197,7 +197,7 @@ export function createMachineActivities(deps: MachineDeps) {
     isNodeTaken,
     removeNode,
     uncordonNode,
-    preserve,
+    maintain,
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {

@@ -1,12 +1,12 @@
 /** What is done with the Node of a Machine. */
 import { dialectOf } from '../../api/dialects.ts';
+import { maintenanceDue, planMaintenance } from '../../api/maintenance.ts';
 import type { MachineObservation, MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
-import { preservationDue, preservationPlan } from '../../api/preservation.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -26,17 +26,17 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
   return {
     findNode,
 
-    /** A Node, and what its Machine's preservation needs. A Node that cannot be read is unknown. */
+    /** A Node, and what its Machine's preservation or in-place update needs. A Node that cannot be read is unknown. */
     async viewNode(
       ref: ObjectRef,
       machine: KubeObject,
       snapshot: MachineSnapshot,
-    ): Promise<Pick<MachineObservation, 'node' | 'preservation'>> {
+    ): Promise<Pick<MachineObservation, 'node' | 'maintenance'>> {
       const dialect = dialectOf(ref.dialect);
       const { providerID, limits } = snapshot;
       const withDue = (view: NodeView, node: Node | undefined) => {
-        const due = preservationDue(preservationPlan(dialect, machine, node, providerID, { nowMs: Date.now() }));
-        return { node: view, ...(due !== undefined && { preservation: due }) };
+        const due = maintenanceDue(planMaintenance(dialect, machine, node, providerID, { nowMs: Date.now() }));
+        return { node: view, ...(due !== undefined && { maintenance: due }) };
       };
       if (limits.hasNoNode) return withDue({ state: 'unknown' }, undefined);
       try {

@@ -1,5 +1,5 @@
 /** Who owns a machine, and which machines go first, before anything is counted. */
-import { toOwnerPatch } from '../../api/owner/adoption.ts';
+import { toAdoptionPatch, toOwnerPatch } from '../../api/owner/adoption.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { update } from '../../kube/update.ts';
@@ -16,6 +16,16 @@ export async function changeOwners(step: Step): Promise<void> {
     const key = { namespace: ref.namespace, name, uid };
     await update(deps.control, api.kinds.machine, key, (machine) => toOwnerPatch(api, set, machine, isAdopted));
   });
+}
+
+/** Adopts the sets that the plan names, where nobody controls them still. */
+export async function adoptSets(step: Step, deployment: OwnerDeployment): Promise<void> {
+  const { deps, api, sets, ref, plan } = step;
+  for (const { name, uid } of plan.adopt ?? []) {
+    await update(deps.control, sets, { namespace: ref.namespace, name, uid }, (set) =>
+      toAdoptionPatch(api, deployment, set),
+    );
+  }
 }
 
 /**

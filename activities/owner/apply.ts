@@ -19,7 +19,7 @@ import { templateHash, templatesEqual } from '../../api/owner/template.ts';
 import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
-import { changeOwners, markMachines } from './adoption.ts';
+import { adoptSets, changeOwners, markMachines } from './adoption.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { beginReplacements } from './replacements.ts';
@@ -54,6 +54,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   }
   if (owner === undefined) return {};
 
+  if (owner.deployment !== undefined) await adoptSets(step, owner.deployment);
   await changeOwners(step);
   if (plan.mark && owner.deployment !== undefined) await markMachines(step, owner.deployment);
   const replaced: string[] = [];

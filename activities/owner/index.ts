@@ -4,7 +4,7 @@ import type { OwnerApi } from '../../api/dialect.ts';
 import type { LastSeen, OwnerPlan, OwnerReading, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { KubeObject } from '../../api/objects.ts';
-import { readOwnerChanges, selects } from '../../api/owner/adoption.ts';
+import { adoptableSets, readOwnerChanges, selects } from '../../api/owner/adoption.ts';
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { machinesBehind, toCandidates } from '../../api/owner/candidates.ts';
 import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
@@ -117,9 +117,12 @@ export async function snapshotOwner(
   const rivals = machines.some(isSelected) ? (await context.deps.control.list(context.sets, { namespace })).items : [];
   const others = rivals.filter(({ metadata }) => !own.some((set) => set.metadata.uid === metadata.uid));
   const known = [...own, ...others];
+  const free = owner.set ? [] : adoptableSets(owner.deployment, sets, []);
+  const { items: deployments } =
+    free.length === 0 ? { items: [] } : await context.deps.control.list(context.deployments, { namespace });
   const view =
     owner.set === undefined
-      ? toDeploymentView(api, owner.deployment, known, machines)
+      ? toDeploymentView(api, owner.deployment, [...known, ...free], machines, deployments)
       : toLoneSetView(api, owner.set, machines, known);
   const ownerChanges = readOwnerChanges(api, view, known, machines, maxCandidates);
   const behind = machinesBehind(api, view, own, machines, maxCandidates);

@@ -2,7 +2,7 @@
 import type { Dialect } from '../dialect.ts';
 import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
-import { planInPlaceUpdate } from './machine/in-place-update.ts';
+import { planUpdateInPlace } from './machine/in-place-update.ts';
 import { toNodePatch } from './machine/node-template.ts';
 import { planPreservation } from './machine/preservation.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
@@ -49,7 +49,7 @@ export const gardener: Dialect = {
     toIdentityPatch,
     toNodePatch,
     planPreservation,
-    planInPlaceUpdate,
+    planUpdateInPlace,
   },
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
   owner: ownerDialect,

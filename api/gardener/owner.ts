@@ -74,6 +74,12 @@ const ofMachines: OwnedMachineDialect = {
   phaseOf: ({ metadata, status }: Machine) =>
     metadata.deletionTimestamp === undefined ? (status?.currentStatus?.phase ?? '') : 'Terminating',
   hasVm: ({ spec }: Machine) => spec?.providerID !== undefined,
+  /** By the condition of its Node, or without one since it is in its phase. */
+  readySinceMs({ metadata, status }: Machine) {
+    const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+    const since = ready?.lastTransitionTime ?? status?.currentStatus?.lastUpdateTime;
+    return Date.parse(since ?? metadata.creationTimestamp);
+  },
   operationOf: ({ status }: Machine) => {
     const operation = status?.lastOperation ?? {};
     const code = codeOf(operation);

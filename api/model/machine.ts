@@ -94,7 +94,7 @@ export interface MachineObservation {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
   /** What its preservation or in-place update needs; left out where that is nothing, or the Node is unknown. */
-  readonly preservation?: PreservationDue;
+  readonly maintenance?: MaintenanceDue;
   /**
    * Version of the source and its Secrets, see SourceSnapshot. Only while a machine may wait for them, so that a
    * change of a source wakes no machine at rest.
@@ -108,10 +108,10 @@ export interface MachineObservation {
 }
 
 /** What a Node is drained for whose machine stays. */
-export type PreservationDrainPurpose = 'preservation' | 'inPlaceUpdate';
+export type MaintenancePurpose = 'preservation' | 'inPlaceUpdate';
 
 /** What the preservation or the in-place update of a machine needs next: a write, or a drain for the one or the other. */
-export type PreservationDue = 'write' | 'drain' | 'drainForUpdate';
+export type MaintenanceDue = 'write' | 'drain' | 'drainForUpdate';
 
 /**
  * What others ask of a Machine, as text to compare. What only its workflow writes is left out: a workflow is not woken by

@@ -34,8 +34,13 @@ export interface SetView {
   readonly total: number;
   /** Machines that are not being deleted. */
   readonly active: number;
-  /** Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled down. */
+  /**
+   * Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled down;
+   * where `minReadySeconds` is set only those that are so for as long.
+   */
   readonly available: number;
+  /** Left out where it does not count. */
+  readonly minReadySeconds?: number;
   /** Active machines that have not been available yet, and that the autoscaler has not scaled down. */
   readonly starting: number;
   /** Active machines that are Failed and will be replaced. */
@@ -129,6 +134,8 @@ export interface OwnerView {
   readonly progressDeadlineSeconds?: number;
   /** Old sets without machines that it keeps; left out: all. */
   readonly historyLimit?: number;
+  /** Sets that it adopts; left out where there are none. */
+  readonly adoptable?: readonly { readonly name: string; readonly uid: string }[];
   /** The machines that it lists to be deleted are not marked yet, or its list has others; left out otherwise. */
   readonly isMarking?: true;
   /** The limits of its namespace that it takes part in; left out where there are none. */
@@ -331,6 +338,8 @@ export interface OwnerPlan {
   readonly update?: InPlacePlan;
   /** Machines that sets adopt or release; left out where there are none. */
   readonly ownerChanges?: readonly OwnerChange[];
+  /** Sets that the deployment adopts; left out where there are none. */
+  readonly adopt?: readonly { readonly name: string; readonly uid: string }[];
   /** Mark the machines that the owner lists to be deleted. */
   readonly mark?: true;
   /** Old sets without machines that are deleted, in this order; left out where there are none. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { gardener as api } from '../gardener/index.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
-import { ownerChangesOf, selects, toOwnerPatch } from './adoption.ts';
+import { adoptableSets, ownerChangesOf, selects, toAdoptionPatch, toOwnerPatch } from './adoption.ts';
 import type { LabelSelector, OwnerSet } from './objects.ts';
 
 const created = { resourceVersion: '1', creationTimestamp: '2026-08-19T10:00:00Z' };
@@ -115,5 +115,35 @@ describe('[mcm 62 partly] toOwnerPatch', () => {
     ['has its labels again', machine('m', { name: 'pool' }, 'pool'), false],
   ])('changes no machine that %s', (_, one, isAdopted) => {
     expect(toOwnerPatch(api, pool, one, isAdopted)).toBeUndefined();
+  });
+});
+
+describe('adoptableSets', () => {
+  const labels = { name: 'pool' };
+  const pool = set('pool', labels);
+  const controlled = { ownerReferences: [{ apiVersion: 'v1', kind: 'x', name: 'x', uid: 'x', controller: true }] };
+
+  it.each<[string, OwnerSet, readonly OwnerSet[], boolean]>([
+    ['one that it selects and nobody controls', set('old', labels, { labels }), [pool], true],
+    ['none with other labels', set('old', labels, { labels: { name: 'other' } }), [pool], false],
+    ['none that another owner controls', set('old', labels, { labels, ...controlled }), [pool], false],
+    ['none that is being deleted', set('old', labels, { labels, ...deleted }), [pool], false],
+    ['none that another deployment selects', set('old', labels, { labels }), [pool, set('other', labels)], false],
+    ['one that a deleted deployment selects', set('old', labels, { labels }), [set('other', labels, deleted)], true],
+  ])('has %s', (_title, one, deployments, expected) => {
+    expect(adoptableSets(pool, [one], deployments)).toEqual(expected ? [one] : []);
+  });
+
+  it('has none for a deployment that is being deleted', () => {
+    expect(adoptableSets(set('pool', labels, deleted), [set('old', labels, { labels })], [])).toEqual([]);
+  });
+
+  it('become owned, beside owners that control nothing', () => {
+    const other = { apiVersion: 'v1', kind: 'x', name: 'x', uid: 'x' };
+    const old = set('old', labels, { labels, ownerReferences: [other] });
+    expect(toAdoptionPatch(api, pool, old)).toMatchObject({
+      metadata: { ownerReferences: [other, { kind: 'MachineDeployment', uid: 'pool', controller: true }] },
+    });
+    expect(toAdoptionPatch(api, pool, set('old', labels, { labels, ...controlled }))).toBeUndefined();
   });
 });

@@ -1,13 +1,13 @@
 /**
- * Which machines a set adopts and which it releases, as Kubernetes' controllers do: labels say what a set selects, the
- * controller reference says what it owns. Pure.
+ * Which machines a set adopts and which it releases, and which sets a deployment adopts, as Kubernetes' controllers do: labels
+ * say what a set or a deployment selects, the controller reference says what it owns. Pure.
  */
 import type { OwnerApi } from '../dialect.ts';
 import type { OwnerChange, OwnerView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { isActive } from './machines.ts';
 import { ownerReference } from './new-objects.ts';
-import type { LabelSelector, OwnerSet } from './objects.ts';
+import type { LabelSelector, OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController } from './ownership.ts';
 import { hasOwnerChanges } from './set-counts.ts';
 
@@ -22,8 +22,11 @@ export interface SelectingSet {
   readonly sets: readonly OwnerSet[];
 }
 
-/** Whether a set selects an object with these labels. A set that does not select what it makes itself selects nothing. */
-export function selects({ spec }: OwnerSet, labels: Labels | undefined): boolean {
+/**
+ * Whether a set or a deployment selects an object with these labels. One that does not select what it makes itself selects
+ * nothing.
+ */
+export function selects({ spec }: OwnerSet | OwnerDeployment, labels: Labels | undefined): boolean {
   const { selector, template } = spec ?? {};
   return matches(selector, template?.metadata?.labels) && matches(selector, labels);
 }
@@ -84,6 +87,34 @@ export function toOwnerPatch(
   const others = ownerReferences.filter(({ uid }) => uid !== set.metadata.uid);
   const own = isAdopted ? [ownerReference(api.kinds.set, set.metadata)] : [];
   return { metadata: { ownerReferences: [...others, ...own] } };
+}
+
+/**
+ * The sets that a deployment adopts, as nobody controls them and no other deployment selects them. It releases none: those that
+ * it selects no more stay old sets of it, so that their machines are replaced and not forgotten.
+ * @param deployments those of the namespace; may contain the deployment itself
+ */
+export function adoptableSets<S extends OwnerSet>(
+  deployment: OwnerDeployment,
+  sets: readonly S[],
+  deployments: readonly OwnerDeployment[],
+): S[] {
+  if (isLeaving(deployment)) return [];
+  const others = deployments.filter(({ metadata }) => metadata.uid !== deployment.metadata.uid);
+  return sets.filter((set) => {
+    const { labels } = set.metadata;
+    const isFree = controllerOf(set) === undefined && !isLeaving(set);
+    return isFree && selects(deployment, labels) && !others.some((one) => !isLeaving(one) && selects(one, labels));
+  });
+}
+
+/** The same as `toOwnerPatch` for a set that a deployment adopts. */
+export function toAdoptionPatch(api: OwnerApi, deployment: OwnerDeployment, set: OwnerSet): object | undefined {
+  if (adoptableSets(deployment, [set], []).length === 0) return undefined;
+  const { ownerReferences = [] } = set.metadata;
+  return {
+    metadata: { ownerReferences: [...ownerReferences, ownerReference(api.kinds.deployment, deployment.metadata)] },
+  };
 }
 
 type Labels = Readonly<Record<string, string>>;

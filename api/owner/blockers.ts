@@ -4,8 +4,9 @@ import { failures, isFailureCode } from '../failures.ts';
 import type { RolloutBlockers } from '../model/owner.ts';
 import type { Blocker } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
+import { isAvailable, minReadySecondsOf } from './availability.ts';
 import { failureOfSets } from './failure.ts';
-import { isActive, isAvailable } from './machines.ts';
+import { isActive } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController } from './ownership.ts';
 import { newSetAmong } from './view.ts';
@@ -24,25 +25,29 @@ export function findBlockers(
   const own = sets.filter((set) => controllerOf(set) === deployment.metadata.uid);
   const bySet = groupByController(machines);
   const blocking = own
-    .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
-    .filter((machine) => !isActive(api, machine) || !isAvailable(api, machine))
-    .toSorted(byAge);
+    .flatMap((set) => (bySet.get(set.metadata.uid) ?? []).map((machine) => ({ set, machine })))
+    .filter(({ set, machine }) => !isActive(api, machine) || !isAvailable(api, machine, minReadySecondsOf(set)))
+    .toSorted((a, b) => byAge(a.machine, b.machine));
   const problem = problemOf(api, deployment, own);
-  const causes = blocking.map((machine) => blockerOf(api, machine));
+  const causes = blocking.map(({ machine }) => blockerOf(api, machine));
   const blockedOn = mostFrequent(causes) ?? (problem === undefined ? 'Rollout' : 'KubernetesApi');
   return {
     count: blocking.length,
     machines: blocking
       .slice(0, maxNamed)
-      .map((machine) => ({ name: machine.metadata.name, reason: reasonOf(api, machine) })),
+      .map(({ set, machine }) => ({ name: machine.metadata.name, reason: reasonOf(api, set, machine) })),
     ...(problem !== undefined && { problem }),
     blockedOn,
   };
 }
 
-function reasonOf({ owner }: OwnerApi, machine: KubeObject): string {
-  const phase = owner.machines.phaseOf(machine) || 'new';
-  const { code, text } = owner.machines.operationOf(machine);
+function reasonOf(api: OwnerApi, set: OwnerSet, machine: KubeObject): string {
+  const { machines } = api.owner;
+  const phase = machines.phaseOf(machine) || 'new';
+  if (isActive(api, machine) && isAvailable(api, machine)) {
+    return `${phase}, for less than the ${minReadySecondsOf(set)} s of minReadySeconds`;
+  }
+  const { code, text } = machines.operationOf(machine);
   const reason = text === '' ? phase : `${phase}${code === undefined ? ': ' : ', '}${text}`;
   return reason.length > maxReasonLength ? `${reason.slice(0, maxReasonLength - 1)}…` : reason;
 }

@@ -1,9 +1,10 @@
 /** Which machines of an owner a step may delete or change next: pure. */
 import type { OwnerApi } from '../dialect.ts';
-import type { Candidate, MachineBehind, OwnerView } from '../model/owner.ts';
+import type { Candidate, MachineBehind, OwnerView, SetView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
+import { isAvailable } from './availability.ts';
 import { isLeaving } from './health.ts';
-import { byDeletionOrder, isActive, isAvailable, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
+import { byDeletionOrder, isActive, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
 import type { OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 import { excessOf, hasExcess } from './replicas.ts';
@@ -29,7 +30,7 @@ export function toCandidates(
   const excess = excessOf(view);
   const losing = view.sets.filter(({ name }) => excess.has(name));
   const ranked = losing.flatMap((set) => {
-    const inOrder = set.isNew || set.deleting || isRolloutSuspended(view) ? order : byUse(api, order);
+    const inOrder = set.isNew || set.deleting || isRolloutSuspended(view) ? order : byUse(api, set, order);
     const own = (bySet.get(set.uid) ?? [])
       .toSorted(inOrder)
       .map((machine) => toCandidate(api, owner, machine, set.name));
@@ -65,8 +66,9 @@ export function machinesBehind(
 
 type Order = (a: KubeObject, b: KubeObject) => number;
 
-function byUse(api: OwnerApi, order: Order): Order {
-  const rank = (machine: KubeObject) => (isStarting(api, machine) ? 0 : 1 + Number(isAvailable(api, machine)));
+function byUse(api: OwnerApi, { minReadySeconds }: SetView, order: Order): Order {
+  const rank = (machine: KubeObject) =>
+    isStarting(api, machine) ? 0 : 1 + Number(isAvailable(api, machine, minReadySeconds));
   return (a, b) => rank(a) - rank(b) || order(a, b);
 }
 

@@ -2,11 +2,12 @@
 import type { OwnerApi } from '../dialect.ts';
 import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
+import { isAvailable, minReadySecondsOf } from './availability.ts';
 import { boundsOf } from './bounds.ts';
 import { canonical } from './canonical.ts';
-import { isActive, isAvailable, isKeptFailed } from './machines.ts';
+import { isActive, isKeptFailed } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
-import { controllerOf } from './ownership.ts';
+import { controllerOf, groupByController } from './ownership.ts';
 import { newSetAmong } from './view.ts';
 
 /** The fields of a set's status that have to change, for a merge patch; undefined when none has to. */
@@ -19,7 +20,7 @@ export function toSetCounts(api: OwnerApi, set: OwnerSet, own: readonly KubeObje
     replicas: own.length,
     fullyLabeledReplicas: own.filter(isFullyLabeled).length,
     readyReplicas: countReady(api, own),
-    availableReplicas: countAvailable(api, own),
+    availableReplicas: countAvailable(api, set, own),
     ...countPreserved(api, own),
     ...(isKept &&
       preservedCounts && {
@@ -39,7 +40,9 @@ export function toDeploymentCounts(
 ): object | undefined {
   const newSet = newSetAmong(api, deployment, sets);
   const isUpdated = (machine: KubeObject) => newSet !== undefined && controllerOf(machine) === newSet.metadata.uid;
-  const available = countAvailable(api, machines);
+  const bySet = groupByController(machines);
+  const availableOf = (set: OwnerSet) => countAvailable(api, set, bySet.get(set.metadata.uid) ?? []);
+  const available = sets.reduce((sum, set) => sum + availableOf(set), 0);
   const desired = sets.reduce((sum, set) => sum + (set.spec?.replicas ?? 0), 0);
   const setNames = new Map(sets.map(({ metadata }) => [metadata.uid, metadata.name]));
   const counts = changed(deployment.status, {
@@ -64,8 +67,9 @@ function countPreserved(api: OwnerApi, machines: readonly KubeObject[]): Record<
   return preservedCounts === undefined ? {} : { [preservedCounts.failed]: count };
 }
 
-function countAvailable(api: OwnerApi, machines: readonly KubeObject[]): number {
-  return machines.filter((machine) => isActive(api, machine) && isAvailable(api, machine)).length;
+function countAvailable(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): number {
+  const minReadySeconds = minReadySecondsOf(set);
+  return own.filter((machine) => isActive(api, machine) && isAvailable(api, machine, minReadySeconds)).length;
 }
 
 function countReady(api: OwnerApi, machines: readonly KubeObject[]): number {

@@ -54,7 +54,7 @@ export function selectionRoom(view: OwnerView): number {
 }
 
 /** Available machines, without those that are about to be drained and those whose Nodes do not take pods again yet. */
-function countWorking(sets: readonly SetView[]): number {
+export function countWorking(sets: readonly SetView[]): number {
   return sumOf(sets, ({ available, updates: { selectedAvailable = 0, returning = 0 } = {} }) => {
     return available - selectedAvailable - returning;
   });

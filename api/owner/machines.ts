@@ -8,12 +8,6 @@ export function isActive({ owner }: OwnerApi, machine: KubeObject): boolean {
   return machine.metadata.deletionTimestamp === undefined && owner.machines.stageOf(machine) !== 'deleting';
 }
 
-/** Whether a machine does its work: it is Running, or Available without a target cluster. */
-export function isAvailable({ owner }: OwnerApi, machine: KubeObject): boolean {
-  const stage = owner.machines.stageOf(machine);
-  return stage === 'running' || stage === 'available';
-}
-
 /** Whether a machine has not been available yet. */
 export function isStarting({ owner }: OwnerApi, machine: KubeObject): boolean {
   return ['new', 'creating', 'joining'].includes(owner.machines.stageOf(machine));

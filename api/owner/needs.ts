@@ -19,8 +19,8 @@ const needTexts = {
   template: 'create the MachineSet of the current template',
   /** A set, or the number of its machines, differs from the desired replicas. */
   replicas: 'scale to spec.replicas',
-  /** A set has to adopt or to release machines. */
-  ownership: 'adopt or release machines',
+  /** The deployment has to adopt sets, or a set has to adopt or to release machines. */
+  ownership: 'adopt or release sets and machines',
   /** Machines that the deployment lists to be deleted have to be marked, or the autoscaler has scaled them down. */
   marked: 'delete the machines that the autoscaler has marked',
   /** A Failed machine has to be replaced. */

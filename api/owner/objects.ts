@@ -33,6 +33,7 @@ export interface OwnerSet extends KubeObject {
         readonly replicas?: number | undefined;
         readonly selector?: LabelSelector | undefined;
         readonly template?: OwnerTemplate | undefined;
+        readonly minReadySeconds?: number | undefined;
       }
     | undefined;
   readonly status?: { readonly observedGeneration?: number | undefined } | undefined;

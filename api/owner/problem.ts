@@ -1,5 +1,6 @@
 /** Why nothing may be done for an owner of machines: pure. Our CRDs refuse such objects; other CRDs may accept them. */
 import type { OwnerApi } from '../dialect.ts';
+import { problemOfMinReadySeconds } from './availability.ts';
 import { boundsBlockOf, isPercentage } from './bounds.ts';
 import { problemOfLimits } from './limits.ts';
 import type { OwnerCondition, OwnerDeployment, OwnerSet, StrategyBounds } from './objects.ts';
@@ -14,12 +15,12 @@ export function problemOfDeployment(api: OwnerApi, deployment: OwnerDeployment):
 }
 
 function problemOfAnnotations(deployment: OwnerDeployment): string | undefined {
-  return problemOfLimits(deployment) ?? problemOfRollback(deployment);
+  return problemOfLimits(deployment) ?? problemOfRollback(deployment) ?? problemOfMinReadySeconds(deployment);
 }
 
 /** The same for a set. */
 export function problemOfSet(api: OwnerApi, set: OwnerSet): string | undefined {
-  return problemOfSpec(api, set.spec) ?? problemOfLimits(set);
+  return problemOfSpec(api, set.spec) ?? problemOfLimits(set) ?? problemOfMinReadySeconds(set);
 }
 
 /** The problem that the conditions report; undefined when they report none. */

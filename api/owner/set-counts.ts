@@ -5,9 +5,9 @@ export function sumOf(sets: readonly SetView[], count: (set: SetView) => number)
   return sets.reduce((sum, set) => sum + count(set), 0);
 }
 
-/** Whether sets of an owner have machines to adopt or to release. */
-export function hasOwnerChanges({ sets }: OwnerView): boolean {
-  return sets.some(({ ownerChanges = 0 }) => ownerChanges > 0);
+/** Whether an owner has sets to adopt, or its sets have machines to adopt or to release. */
+export function hasOwnerChanges({ sets, adoptable }: OwnerView): boolean {
+  return adoptable !== undefined || sets.some(({ ownerChanges = 0 }) => ownerChanges > 0);
 }
 
 /** The set of the current template, unless it is being deleted. */

@@ -23,8 +23,8 @@ function machine(phase: string, order?: string, isReturning = false, reason?: st
 }
 
 describe('the machines of a set in an in-place update', () => {
-  const ofOld = { isNew: false, isInPlace: true };
-  const ofNew = { isNew: true, isInPlace: true };
+  const ofOld = { isNew: false, isInPlace: true, minReadySeconds: 0 };
+  const ofNew = { isNew: true, isInPlace: true, minReadySeconds: 0 };
   it.each<[string, typeof ofOld, Machine, object | undefined]>([
     ['learn that they have an old template', ofOld, machine('Running'), { unmarked: 1 }],
     ['learn it only when their Nodes take pods again', ofOld, machine('Running', undefined, true), { returning: 1 }],

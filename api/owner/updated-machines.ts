@@ -1,9 +1,10 @@
 /** Machines that are updated in place, as their owner reads them: pure. */
 import type { OwnerApi } from '../dialect.ts';
-import type { InPlaceReading, OwnerView, UpdateCounts, UpdatedMachine } from '../model/owner.ts';
+import type { InPlaceReading, OwnerView, SetView, UpdateCounts, UpdatedMachine } from '../model/owner.ts';
 import { inPlaceOrders, names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
-import { byDeletionOrder, isActive, isAvailable } from './machines.ts';
+import { isAvailable } from './availability.ts';
+import { byDeletionOrder, isActive } from './machines.ts';
 import { groupByController } from './ownership.ts';
 
 /** One of `inPlaceOrders`; undefined: it takes no part in an update. */
@@ -20,8 +21,8 @@ function isTurn({ owner }: OwnerApi, machine: KubeObject): boolean {
   return isUpdated(machine) || orderOf(machine) === inPlaceOrders.selected || isAlready;
 }
 
-function isSelectable(api: OwnerApi, machine: KubeObject): boolean {
-  return isCandidate(machine) && !isTurn(api, machine) && isAvailable(api, machine);
+function isWaiting(api: OwnerApi, machine: KubeObject): boolean {
+  return isCandidate(machine) && !isTurn(api, machine);
 }
 
 /** Whether a machine may go back to what it was: it is not drained yet, or else its agent may be at it. */
@@ -40,19 +41,25 @@ function isUnmarked(api: OwnerApi, machine: KubeObject): boolean {
   return orderOf(machine) === undefined && !isReturning(api, machine);
 }
 
+interface SetTraits {
+  readonly isNew: boolean;
+  readonly isInPlace: boolean;
+  readonly minReadySeconds: number;
+}
+
 /** Counts of the machines of a set; undefined where none is or has to be updated. */
 export function countUpdates(
   api: OwnerApi,
   own: readonly KubeObject[],
-  { isNew, isInPlace }: { readonly isNew: boolean; readonly isInPlace: boolean },
+  { isNew, isInPlace, minReadySeconds }: SetTraits,
 ): UpdateCounts | undefined {
   const active = own.filter((machine) => isActive(api, machine));
   const count = (is: (machine: KubeObject) => boolean) => active.filter(is).length;
-  const isThere = (machine: KubeObject) => isAvailable(api, machine);
+  const isThere = (machine: KubeObject) => isAvailable(api, machine, minReadySeconds);
   const isOld = isInPlace && !isNew;
   const counts = {
     unmarked: isOld ? count((machine) => isUnmarked(api, machine)) : 0,
-    selectable: isOld ? count((machine) => isSelectable(api, machine)) : 0,
+    selectable: isOld ? count((machine) => isWaiting(api, machine) && isThere(machine)) : 0,
     selected: isOld ? count((machine) => isTurn(api, machine)) : 0,
     selectedAvailable: isOld || isNew ? count((machine) => isTurn(api, machine) && isThere(machine)) : 0,
     updated: isOld || isNew ? count(isUpdated) : 0,
@@ -73,20 +80,21 @@ export function readUpdates(
   if (!view.sets.some(({ updates }) => updates !== undefined)) return undefined;
   const bySet = groupByController(machines.filter((machine) => isActive(api, machine)));
   const order = byDeletionOrder(api, Date.now());
-  const listOf = (isOfNew: boolean, is: (machine: KubeObject) => boolean): UpdatedMachine[] =>
+  const listOf = (isOfNew: boolean, is: (machine: KubeObject, set: SetView) => boolean): UpdatedMachine[] =>
     view.sets
       .filter(({ isNew, updates }) => isNew === isOfNew && updates !== undefined)
-      .flatMap(({ uid, name }) =>
-        (bySet.get(uid) ?? [])
-          .filter(is)
+      .flatMap((set) =>
+        (bySet.get(set.uid) ?? [])
+          .filter((machine) => is(machine, set))
           .toSorted(order)
-          .map((each) => toUpdated(each, name)),
+          .map((each) => toUpdated(each, set.name)),
       )
       .slice(0, limit);
   const isInPlace = view.strategy === 'InPlace';
+  const isReady = (machine: KubeObject, { minReadySeconds }: SetView) => isAvailable(api, machine, minReadySeconds);
   return {
     candidates: isInPlace ? listOf(false, (machine) => isUnmarked(api, machine)) : [],
-    selectable: isInPlace ? listOf(false, (machine) => isSelectable(api, machine)) : [],
+    selectable: isInPlace ? listOf(false, (each, set) => isWaiting(api, each) && isReady(each, set)) : [],
     updated: [...listOf(true, isUpdated), ...(isInPlace ? listOf(false, isUpdated) : [])].slice(0, limit),
     released: listOf(true, (machine) => isReleasable(api, machine)),
   };

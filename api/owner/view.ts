@@ -3,7 +3,8 @@ import type { OwnerApi } from '../dialect.ts';
 import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.ts';
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
-import { ownerChangesOf, type SelectingSet } from './adoption.ts';
+import { adoptableSets, ownerChangesOf, type SelectingSet } from './adoption.ts';
+import { isAvailable, minReadySecondsOf } from './availability.ts';
 import { boundsOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
@@ -11,7 +12,6 @@ import { healthOf } from './health.ts';
 import { limitsOf } from './limits.ts';
 import {
   isActive,
-  isAvailable,
   isBeingReplaced,
   isKeptFailed,
   isMarked,
@@ -34,14 +34,17 @@ import { countUpdates } from './updated-machines.ts';
 /**
  * A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners, and should where
  * machines have none: who else selects such a machine decides who adopts it.
+ * @param deployments those of the namespace: who else selects a set that nobody controls; without them no set is adopted
  */
 export function toDeploymentView(
   api: OwnerApi,
   deployment: OwnerDeployment,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
+  deployments?: readonly OwnerDeployment[],
 ): OwnerView {
   const { metadata, spec, status } = deployment;
+  const adoptable = deployments === undefined ? [] : adoptableSets(deployment, sets, deployments);
   const own = sets.filter((set) => controllerOf(set) === metadata.uid).toSorted(byAge);
   const newSet = newSetAmong(api, deployment, own);
   const hash = templateHash(api, spec?.template, status?.collisionCount);
@@ -51,7 +54,8 @@ export function toDeploymentView(
   const machinesOf = ({ metadata: { uid } }: OwnerSet) => bySet.get(uid) ?? [];
   const strategy = strategyOf(api, deployment);
   const isInPlace = strategy === 'InPlace';
-  const updatesOf = (set: OwnerSet) => countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace });
+  const updatesOf = (set: OwnerSet) =>
+    countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace, minReadySeconds: minReadySecondsOf(set) });
   const ownerless = bySet.get('') ?? [];
   const view: OwnerView = {
     kind: 'MachineDeployment',
@@ -66,6 +70,7 @@ export function toDeploymentView(
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
     ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
     ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
+    ...(adoptable.length > 0 && { adoptable: adoptable.map(({ metadata: { name, uid } }) => ({ name, uid })) }),
     ...limitsIn(deployment),
     ...rollbacksOf(api, deployment, newSet),
     ...healthIn(api, own.flatMap(machinesOf)),
@@ -189,7 +194,9 @@ export function toLoneSetView(
       {
         ...toSetView(api, set, { set, own, ownerless, sets }),
         // In the middle of an update its deployment may have been deleted without it.
-        ...withUpdates(countUpdates(api, own, { isNew: true, isInPlace: false })),
+        ...withUpdates(
+          countUpdates(api, own, { isNew: true, isInPlace: false, minReadySeconds: minReadySecondsOf(set) }),
+        ),
         isNew: true,
         closed: api.owner.isClosed(set),
         outdated: withAnnotations(traits.outdated, !isCompleted(set, own)),
@@ -226,7 +233,8 @@ function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): O
   const unneeded = active.filter((machine) => !failed.includes(machine) && isUnneeded(api, owner, machine));
   const kept = active.filter((machine) => !failed.includes(machine) && !unneeded.includes(machine));
   const marked = kept.filter((machine) => isMarked(api, machine));
-  const available = kept.filter((machine) => isAvailable(api, machine));
+  const minReadySeconds = minReadySecondsOf(set);
+  const available = kept.filter((machine) => isAvailable(api, machine, minReadySeconds));
   const ownerChanges = ownerChangesOf(api, selecting).length;
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
@@ -241,6 +249,7 @@ function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): O
     available: available.length,
     starting: kept.filter((machine) => isStarting(api, machine)).length,
     failed: failed.length,
+    ...(minReadySeconds > 0 && { minReadySeconds }),
     ...(unneeded.length > 0 && { unneeded: unneeded.length }),
     ...(ownerChanges > 0 && { ownerChanges }),
     replacing: own.filter(isBeingReplaced).length,

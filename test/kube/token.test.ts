@@ -40,12 +40,13 @@ describe('a token of a service account that expires', () => {
       ['deleted', 'changed'].map((name) => direct.create(configMaps, { metadata: { namespace, name } })),
     );
 
-    const token = await issueToken(2);
+    const token = await issueToken(6); // both have to list with it first
     [replaced, kept] = await Promise.all([startBearer('replaced', token), startBearer('kept', token)]);
     await replaced.replaceToken(await issueToken(600));
     const probe = testClient(loadKubeconfig(await writeKubeconfig('probe', { token })));
     // The server keeps what it has found valid for 10 s.
-    await eventually(async () => (await probe.list(configMaps, { namespace }).catch((error) => error)).code === 401);
+    const isRefused = async () => (await probe.list(configMaps, { namespace }).catch((error) => error)).code === 401;
+    await eventually(isRefused, 40_000);
     await probe.close();
   }, 90_000);
   afterAll(async () => {

@@ -7,7 +7,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { DrainActivities, DrainOutcome, DrainRequest } from '../../activities/machine/drain/index.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
-import type { PreservationDrain } from '../../activities/machine/preservation.ts';
+import type { MaintenanceDrain } from '../../activities/machine/maintenance.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type {
@@ -15,7 +15,7 @@ import type {
   MachineReport,
   MachineSnapshot,
   MachineStage,
-  PreservationDue,
+  MaintenanceDue,
 } from '../../api/model/machine.ts';
 import type { NodeSnapshot, NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
@@ -49,10 +49,10 @@ interface Cluster {
   drainNode(request: DrainRequest): DrainOutcome | Promise<DrainOutcome>;
   drains: number;
   drainRequest?: DrainRequest;
-  /** What the preservation of the Machine needs, until a step does it. */
-  preservation: PreservationDue | undefined;
+  /** What the preservation or in-place update of the Machine needs, until a step does it. */
+  maintenance: MaintenanceDue | undefined;
   /** How the drains of the preserved Machine have ended. */
-  preserved: (PreservationDrain | undefined)[];
+  preserved: (MaintenanceDrain | undefined)[];
   /** What happens before a step is done, which it may refuse, and between that and the answer. */
   before(step: keyof MachineActivities): unknown;
   after(step: keyof MachineActivities): unknown;
@@ -147,10 +147,10 @@ export function setUpMachine() {
 
   /** Signals to the workflow what a watcher would. */
   async function observe(sourceVersion?: string, watchedMs?: number): Promise<void> {
-    const { machine, node, preservation } = cluster;
+    const { machine, node, maintenance } = cluster;
     const seen = {
       ...{ machine, node },
-      ...(preservation !== undefined && { preservation }),
+      ...(maintenance !== undefined && { maintenance }),
       ...(sourceVersion !== undefined && { sourceVersion }),
       ...(watchedMs !== undefined && { watchedMs }),
     };
@@ -252,7 +252,7 @@ function newCluster(): Cluster {
     isTemplateRefused: false,
     drainNode: () => ({ kind: 'drained' }),
     drains: 0,
-    preservation: undefined,
+    maintenance: undefined,
     preserved: [],
     before: () => undefined,
     after: () => undefined,
@@ -329,16 +329,16 @@ function playCluster(
   };
   return {
     observeMachine: noted('observeMachine', () => {
-      const { machine, node, preservation } = cluster;
-      return { machine, node, ...(preservation !== undefined && { preservation }) };
+      const { machine, node, maintenance } = cluster;
+      return { machine, node, ...(maintenance !== undefined && { maintenance }) };
     }),
-    preserve: noted('preserve', (_ref, _at, drain) => {
+    maintain: noted('maintain', (_ref, _at, drain) => {
       cluster.preserved.push(drain);
-      if (cluster.preservation === 'write')
-        cluster.preservation = cluster.machine.stage === 'failed' ? 'drain' : undefined;
-      if (drain?.isDrained) cluster.preservation = undefined;
-      const { node, preservation } = cluster;
-      return { machine: touch({}), node, ...(preservation !== undefined && { preservation }) };
+      if (cluster.maintenance === 'write')
+        cluster.maintenance = cluster.machine.stage === 'failed' ? 'drain' : undefined;
+      if (drain?.isDrained) cluster.maintenance = undefined;
+      const { node, maintenance } = cluster;
+      return { machine: touch({}), node, ...(maintenance !== undefined && { maintenance }) };
     }),
     begin: noted('begin', (_ref, seen, mayHaveVm) => {
       const { reading, machine } = cluster;

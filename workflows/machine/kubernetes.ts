@@ -16,5 +16,5 @@ export const kubernetes = proxyLocalActivities<MachineActivities>({
 
 /** The same with several requests in a row: a slow API server can answer all of them within 7 s. */
 export const kubernetesSteps = proxyLocalActivities<
-  Pick<MachineActivities, 'begin' | 'storeIdentity' | 'syncNode' | 'preserve' | 'announceDeletion' | 'tearDown'>
+  Pick<MachineActivities, 'begin' | 'storeIdentity' | 'syncNode' | 'maintain' | 'announceDeletion' | 'tearDown'>
 >({ ...everyCall, startToCloseTimeout: '7 seconds', scheduleToCloseTimeout: '15 seconds' });

@@ -13,7 +13,7 @@ import { deprovision } from './phases/deprovision.ts';
 import { abortDeletion, drain } from './phases/drain.ts';
 import { followNode } from './phases/follow-node.ts';
 import { join } from './phases/join.ts';
-import { preserve } from './phases/preserve.ts';
+import { maintain } from './phases/maintain.ts';
 import { provision } from './phases/provision.ts';
 import { run } from './phases/run.ts';
 import { validate } from './phases/validate.ts';
@@ -23,7 +23,7 @@ import { continueAsNewRun, isHistoryLong, refresh, throwIfCancelled, waitForChan
 
 type Phase = (state: MachineState) => Promise<PhaseOutcome>;
 
-const phases: readonly Phase[] = [validate, followNode, preserve, provision, join, startShortRun, run];
+const phases: readonly Phase[] = [validate, followNode, maintain, provision, join, startShortRun, run];
 const deletionPhases: readonly Phase[] = [drain, deprovision];
 
 /**

@@ -82,7 +82,7 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
     state.outageEndMs = Math.max(state.outageEndMs, Date.now() - seen.watchedMs);
     state.heardAskedAt = seen.machine.request.askedAt;
   }
-  if (seen.preservation !== undefined) state.preservation = seen.preservation; // only a step knows that nothing is due
+  if (seen.maintenance !== undefined) state.maintenance = seen.maintenance; // only a step knows that nothing is due
   if (seen.sourceVersion !== undefined) state.sourceVersion = seen.sourceVersion;
   if (!state.wasRead) state.stale = true; // somebody was faster, perhaps an earlier run
   const isRetry = state.isTemplateRefused === true && state.node.state === 'present' && state.node.outdated === true;
@@ -92,12 +92,12 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
 
 /** What ends a wait when it changes, as text to compare. During the deletion only the Node's existence matters. */
 function relevantState(state: MachineState): string {
-  const { machine, node, sourceVersion, reading, heardAskedAt, preservation } = state;
+  const { machine, node, sourceVersion, reading, heardAskedAt, maintenance } = state;
   const { resourceVersion: _, ...view } = node.state === 'present' ? node : { ...node, resourceVersion: '' };
   const nodePart = machine.stage === 'deleting' ? view.state : view;
   const { stage, phase, managed } = machine;
   const version = sourceVersion ?? reading?.version;
-  return JSON.stringify([desiredState(machine), stage, phase, managed, nodePart, version, heardAskedAt, preservation]);
+  return JSON.stringify([desiredState(machine), stage, phase, managed, nodePart, version, heardAskedAt, maintenance]);
 }
 
 function applyNode(state: MachineState, seen: NodeView): void {

@@ -3,7 +3,7 @@ import type { Refusals } from '../../activities/machine/drain/evictions.ts';
 import type { DrainOutcome } from '../../activities/machine/drain/index.ts';
 import type { KnownVolumes } from '../../activities/machine/drain/volumes.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineObservation, MachineSnapshot, PreservationDue } from '../../api/model/machine.ts';
+import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
@@ -34,8 +34,8 @@ export interface PersistedState {
   nextEvictionMs?: number;
   /** What the provider has said of the volumes on the Node. */
   volumes?: KnownVolumes;
-  /** What the preservation of the machine needs, as it was read or seen last. */
-  preservation?: PreservationDue;
+  /** What the preservation or the in-place update of the machine needs, as it was read or seen last. */
+  maintenance?: MaintenanceDue;
   /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
   leftNodes: readonly string[];
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
@@ -149,11 +149,11 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
 /** A new Machine is what it looks like if our finalizer can be put on the version that was seen. */
 function seenState(seen: MachineObservation | undefined): Partial<PersistedState> | undefined {
   if (seen?.machine?.stage !== 'new') return undefined;
-  const { machine, node, preservation } = seen;
+  const { machine, node, maintenance } = seen;
   if (machine.managed || machine.providerID !== undefined || machine.deletingSince !== undefined) return undefined;
   return {
     ...{ machine, node, creation: notAsked, mayHaveUserData: false, outageEndMs: Date.now(), stale: false },
-    ...(preservation !== undefined && { preservation }),
+    ...(maintenance !== undefined && { maintenance }),
   };
 }
 
@@ -204,7 +204,7 @@ export function toPersisted(state: MachineState): PersistedState {
     stale,
     wasRead,
   } = state;
-  const { failedRun, replacedNodeUid, heardAskedAt, preservation } = state;
+  const { failedRun, replacedNodeUid, heardAskedAt, maintenance } = state;
   return {
     machine,
     node,
@@ -224,7 +224,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(refusals !== undefined && { refusals }),
     ...(nextEvictionMs !== undefined && { nextEvictionMs }),
     ...(volumes !== undefined && { volumes }),
-    ...(preservation !== undefined && { preservation }),
+    ...(maintenance !== undefined && { maintenance }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),

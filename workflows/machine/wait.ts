@@ -109,8 +109,8 @@ export async function refresh(state: MachineState): Promise<void> {
   if (seen.machine.deletingSince === undefined) Object.assign(state, { forceDeletion: false, skipDrain: false });
   putNode(state, seen.node);
   putMachine(state, seen.machine);
-  if (seen.node.state !== 'unknown') delete state.preservation;
-  if (seen.preservation !== undefined) state.preservation = seen.preservation;
+  if (seen.node.state !== 'unknown') delete state.maintenance;
+  if (seen.maintenance !== undefined) state.maintenance = seen.maintenance;
   if (!state.wasRead) await recover(state);
   state.onChange?.();
 }

@@ -58,6 +58,7 @@ export function planOwner(
   if (view.deleting) return planDeletion(view, candidates);
   if (view.problem !== undefined) return planForInvalidOwner(view, view.problem);
   const addFinalizers = ownerNeeds(view).includes('finalizer');
+  if (view.adoptable) return { ...emptyPlan(view, new Map()), addFinalizers, adopt: view.adoptable };
   // Counts are wrong until each machine has its owner, and nothing is deleted before it is known what is marked.
   if (ownerChanges.length > 0) return { ...emptyPlan(view, new Map()), addFinalizers, ownerChanges };
   if (view.isMarking) return { ...emptyPlan(view, new Map()), addFinalizers, mark: true };
@@ -116,8 +117,8 @@ function emptyPlan(view: OwnerView, desired: ReadonlyMap<string, number>): Owner
 /** Whether a plan changes nothing. */
 export function isEmpty(plan: OwnerPlan): boolean {
   const { addFinalizers, createSet, scale, create, remove, replace = [], preserve = [], settings = [] } = plan;
-  const { ownerChanges = [], mark, forget = [], releaseSets, release, report } = plan;
-  const changes = [ownerChanges, scale, create, remove, replace, preserve, settings, forget, releaseSets];
+  const { adopt = [], ownerChanges = [], mark, forget = [], releaseSets, release, report } = plan;
+  const changes = [adopt, ownerChanges, scale, create, remove, replace, preserve, settings, forget, releaseSets];
   const isIdle =
     changes.every(({ length }) => length === 0) &&
     mark === undefined &&

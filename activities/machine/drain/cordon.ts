@@ -1,7 +1,7 @@
 /** Cordons a node, and writes on it if its machine is being deleted. */
 import type { Marks } from '../../../api/dialect.ts';
 import { dialectOf } from '../../../api/dialects.ts';
-import type { PreservationDrainPurpose } from '../../../api/model/machine.ts';
+import type { MaintenancePurpose } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import { isOfAnother } from '../../../api/node.ts';
 import { toKubernetesTime } from '../../../api/time.ts';
@@ -21,7 +21,7 @@ export interface Cordon {
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
   readonly wasUnhealthy?: boolean;
   /** Only a node that goes gets the condition Terminating. That of a preserved machine is not even cordoned. */
-  readonly purpose: 'deletion' | PreservationDrainPurpose;
+  readonly purpose: 'deletion' | MaintenancePurpose;
 }
 
 /** Cordons the node and writes on it why, if its machine is being deleted. Answers the node; undefined when the machine has none. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { inPlaceOrders, names } from '../../names.ts';
 import { annotations, labels, taints, updateResults } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
-import { planInPlaceUpdate } from './in-place-update.ts';
+import { planUpdateInPlace } from './in-place-update.ts';
 
 const start = Date.parse('2030-01-01T00:00:00Z');
 const ready = { type: 'Ready', status: 'True' };
@@ -34,7 +34,7 @@ function plan(given: {
     ...node.map((key) => [key, 'true']),
     ...(result === undefined ? [] : [[labels.updateResult, result]]),
   ];
-  const planned = planInPlaceUpdate(
+  const planned = planUpdateInPlace(
     machine,
     {
       metadata: { labels: Object.fromEntries(onNode), annotations: { [annotations.updateFailedReason]: 'no space' } },

@@ -3,7 +3,7 @@
  * whose turn it is and how it ended. The condition InPlaceUpdate of the Node says how far it is: the agent begins with
  * ReadyForUpdate, when the Node is drained.
  */
-import type { PreservationMoment, PreservationPlan, PreservedNode } from '../../dialect.ts';
+import type { MaintainedNode, MaintenanceMoment, MaintenancePlan } from '../../dialect.ts';
 import { inPlaceOrders, names } from '../../names.ts';
 import { toKubernetesTime } from '../../time.ts';
 import {
@@ -11,7 +11,6 @@ import {
   type InPlaceReason,
   inPlaceMessages,
   labels,
-  type MachinePhase,
   type nodeConditionTypes,
   type OperationState,
   type OperationType,
@@ -26,8 +25,8 @@ const conditionType: keyof typeof nodeConditionTypes = 'InPlaceUpdate';
 /** What a Machine and its Node say of the update. */
 interface Update {
   readonly machine: Machine;
-  readonly node: PreservedNode;
-  readonly moment: PreservationMoment;
+  readonly node: MaintainedNode;
+  readonly moment: MaintenanceMoment;
   /** The annotation of the Machine by which its owner takes part, one of `inPlaceOrders`. */
   readonly order: string | undefined;
   readonly isCandidate: boolean;
@@ -43,11 +42,11 @@ interface Update {
  * Plans the next writes. The condition goes one step at a time, as Gardener's controllers watch the steps. A Machine that
  * was handed over to another set, or released, gets its Node back as it was.
  */
-export function planInPlaceUpdate(
+export function planUpdateInPlace(
   machine: Machine,
-  node: PreservedNode | undefined,
-  moment: PreservationMoment,
-): PreservationPlan | undefined {
+  node: MaintainedNode | undefined,
+  moment: MaintenanceMoment,
+): MaintenancePlan | undefined {
   const { metadata, status } = machine;
   const phase = status?.currentStatus?.phase ?? '';
   const isLeaving = metadata.deletionTimestamp !== undefined || phase === 'Terminating';
@@ -65,7 +64,7 @@ export function planInPlaceUpdate(
   return isHandedOver || update.order === inPlaceOrders.released ? planEnd(update, isHandedOver) : planNext(update);
 }
 
-function planNext(update: Update): PreservationPlan | undefined {
+function planNext(update: Update): MaintenancePlan | undefined {
   const { machine, node, moment, reason } = update;
   const wanted = wantedLabels(update);
   const order = reachedOrder(update);
@@ -125,7 +124,7 @@ function nextCondition(update: Update): ConditionChange | undefined {
 
 interface PhaseChange {
   readonly status: object;
-  readonly event?: PreservationPlan['event'];
+  readonly event?: MaintenancePlan['event'];
 }
 
 function nextPhase(update: Update): PhaseChange | undefined {
@@ -153,21 +152,27 @@ function nextPhase(update: Update): PhaseChange | undefined {
   return to(moment, 'Running', 'HealthCheck', 'Successful', `Machine ${name} successfully re-joined the cluster`);
 }
 
+const eventReasons = {
+  InPlaceUpdating: 'UpdatingInPlace',
+  InPlaceUpdateSuccessful: 'UpdatedInPlace',
+  InPlaceUpdateFailed: 'UpdateInPlaceFailed',
+  Running: 'NodeHealthy',
+} as const;
+
 function to(
-  { nowMs }: PreservationMoment,
-  phase: MachinePhase,
+  { nowMs }: MaintenanceMoment,
+  phase: keyof typeof eventReasons,
   type: OperationType,
   state: OperationState,
   description: string,
 ): PhaseChange {
   const lastUpdateTime = toKubernetesTime(new Date(nowMs));
-  const reason = phase === 'Running' ? 'NodeHealthy' : (phase as 'InPlaceUpdating');
   return {
     status: {
       currentStatus: { phase, timeoutActive: phase === 'InPlaceUpdating', lastUpdateTime },
       lastOperation: { type, state, description, lastUpdateTime, errorCode: null },
     },
-    event: { reason, note: description },
+    event: { reason: eventReasons[phase], note: description },
   };
 }
 
@@ -175,7 +180,7 @@ function to(
  * The Node without what the update has put on it. After an update its critical components have to be ready again before pods
  * may come; until then the Machine keeps its marks, by which its owner knows that this one is not back yet.
  */
-function planEnd(update: Update, isUpdated: boolean): PreservationPlan | undefined {
+function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefined {
   const { node, reason } = update;
   const next = isUpdated ? nextPhase({ ...update, result: updateResults.successful }) : undefined;
   if (next) return { isEnd: true, status: { status: next.status }, ...(next.event && { event: next.event }) };
@@ -201,21 +206,21 @@ function planEnd(update: Update, isUpdated: boolean): PreservationPlan | undefin
   return { isEnd: true, machine: { metadata: marks } };
 }
 
-function taintsAfter({ spec }: PreservedNode) {
+function taintsAfter({ spec }: MaintainedNode) {
   const keys: readonly string[] = [taints.preferNoSchedule.key, taints.criticalComponentsNotReady.key];
   const others = (spec?.taints ?? []).filter(({ key }) => !keys.includes(key));
   return [...others, taints.criticalComponentsNotReady];
 }
 
-function toCondition(change: ConditionChange, { nowMs }: PreservationMoment) {
+function toCondition(change: ConditionChange, { nowMs }: MaintenanceMoment) {
   const time = toKubernetesTime(new Date(nowMs));
   return { type: conditionType, status: 'True', ...change, lastHeartbeatTime: time, lastTransitionTime: time };
 }
 
-function conditionOf({ status }: PreservedNode) {
+function conditionOf({ status }: MaintainedNode) {
   return status?.conditions?.find(({ type }) => type === conditionType);
 }
 
-function failureOf({ metadata }: PreservedNode): string {
+function failureOf({ metadata }: MaintainedNode): string {
   return metadata.annotations?.[annotations.updateFailedReason] ?? 'the agent gives no reason';
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { PreservationPlan } from '../../dialect.ts';
+import type { MaintenancePlan } from '../../dialect.ts';
 import { names } from '../../names.ts';
 import { annotations as keys, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
@@ -67,11 +67,11 @@ function world(phase: string, ofMachine: Record<string, string> = {}, ofNode: Re
   return state;
 }
 
-function writesOf(plan: PreservationPlan | undefined): string[] {
+function writesOf(plan: MaintenancePlan | undefined): string[] {
   return Object.keys(plan ?? {}).filter((key) => key !== 'isEnd' && key !== 'mustDrain');
 }
 
-function apply(machine: Machine, node: FakeNode | undefined, plan: PreservationPlan): void {
+function apply(machine: Machine, node: FakeNode | undefined, plan: MaintenancePlan): void {
   merge(machine.metadata.annotations!, plan.machine?.metadata.annotations);
   const status = (plan.status?.status as { currentStatus?: Record<string, string | null> } | undefined)?.currentStatus;
   merge(machine.status!.currentStatus as Record<string, string>, status);

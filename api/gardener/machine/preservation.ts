@@ -1,5 +1,5 @@
 /** Preservation of a Machine, as MCM does it: a Machine that has failed, or any other, is kept for people to look at. */
-import type { PreservationMoment, PreservationPlan, PreservedNode } from '../../dialect.ts';
+import type { MaintainedNode, MaintenanceMoment, MaintenancePlan } from '../../dialect.ts';
 import { names } from '../../names.ts';
 import { toKubernetesTime } from '../../time.ts';
 import {
@@ -38,9 +38,9 @@ export function isPreserveValue(value: string | undefined): value is keyof typeo
  */
 export function planPreservation(
   machine: Machine,
-  node: PreservedNode | undefined,
-  moment: PreservationMoment,
-): PreservationPlan | undefined {
+  node: MaintainedNode | undefined,
+  moment: MaintenanceMoment,
+): MaintenancePlan | undefined {
   const { currentStatus } = machine.status ?? {};
   const isLeaving = machine.metadata.deletionTimestamp !== undefined || currentStatus?.phase === 'Terminating';
   if (isLeaving || node?.metadata.deletionTimestamp !== undefined) return undefined;
@@ -66,7 +66,7 @@ export function planPreservation(
   });
 }
 
-function decide({ metadata }: Machine, node: PreservedNode | undefined): Decision {
+function decide({ metadata }: Machine, node: MaintainedNode | undefined): Decision {
   const { [annotations.preserve]: own = '', [annotations.lastAppliedNodePreserveValue]: noted } =
     metadata.annotations ?? {};
   const onNode = node?.metadata.annotations?.[annotations.preserve];
@@ -91,7 +91,7 @@ function endReason({ value, by }: Decision): string {
  */
 function noteChanges(
   { metadata, status }: Machine,
-  node: PreservedNode | undefined,
+  node: MaintainedNode | undefined,
   { by, isKnown }: Decision,
   isReleased: boolean,
 ): Changes {
@@ -109,10 +109,10 @@ function noteChanges(
 
 function planKeeping(
   machine: Machine,
-  node: PreservedNode | undefined,
+  node: MaintainedNode | undefined,
   decision: Decision,
-  moment: PreservationMoment,
-): PreservationPlan | undefined {
+  moment: MaintenanceMoment,
+): MaintenancePlan | undefined {
   const { currentStatus } = machine.status ?? {};
   const hasFailed = currentStatus?.phase === 'Failed';
   const now = toKubernetesTime(new Date(moment.nowMs));
@@ -144,7 +144,7 @@ function planKeeping(
 }
 
 /** Of the autoscaler's annotation, what somebody else has written stays his. */
-function toKeptNode({ metadata, spec }: PreservedNode, hasFailed: boolean): PreservationPlan['node'] {
+function toKeptNode({ metadata, spec }: MaintainedNode, hasFailed: boolean): MaintenancePlan['node'] {
   const isKept = metadata.annotations?.[annotations.scaleDownDisabled] === 'true';
   const kept = { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' };
   const present = spec?.taints ?? [];
@@ -158,7 +158,7 @@ function toKeptNode({ metadata, spec }: PreservedNode, hasFailed: boolean): Pres
 }
 
 interface KeptCondition {
-  readonly moment: PreservationMoment;
+  readonly moment: MaintenanceMoment;
   readonly decision: Decision;
   readonly hasFailed: boolean;
   readonly isDrained: boolean;
@@ -166,7 +166,7 @@ interface KeptCondition {
 }
 
 /** For a Machine that has failed, what is there stays until the drain has ended. undefined: it is right. */
-function toKeptCondition(node: PreservedNode, kept: KeptCondition): PreservationPlan['condition'] {
+function toKeptCondition(node: MaintainedNode, kept: KeptCondition): MaintenancePlan['condition'] {
   const { decision, hasFailed, isDrained, expiry, moment } = kept;
   if (hasFailed && !isDrained && moment.isDrained === undefined) return undefined;
   const status = hasFailed && !isDrained ? 'False' : 'True';
@@ -183,10 +183,10 @@ function toKeptCondition(node: PreservedNode, kept: KeptCondition): Preservation
 
 /** The Node without what the preservation has put on it. */
 function toEndOnNode(
-  node: PreservedNode,
+  node: MaintainedNode,
   isReleased: boolean,
-  { nowMs }: PreservationMoment,
-): Pick<PreservationPlan, 'node' | 'condition'> {
+  { nowMs }: MaintenanceMoment,
+): Pick<MaintenancePlan, 'node' | 'condition'> {
   const { annotations: present = {} } = node.metadata;
   const others = node.spec?.taints?.filter(({ key }) => key !== taints.preserved.key) ?? [];
   const isTainted = others.length < (node.spec?.taints?.length ?? 0);
@@ -204,7 +204,7 @@ function toEndOnNode(
   };
 }
 
-function toCondition(node: PreservedNode, status: string, reason: string, message: string, nowMs: number) {
+function toCondition(node: MaintainedNode, status: string, reason: string, message: string, nowMs: number) {
   const time = toKubernetesTime(new Date(nowMs));
   const isSame = conditionOf(node)?.status === status;
   return {
@@ -213,17 +213,17 @@ function toCondition(node: PreservedNode, status: string, reason: string, messag
   };
 }
 
-function conditionOf(node: PreservedNode | undefined) {
+function conditionOf(node: MaintainedNode | undefined) {
   return node?.status?.conditions?.find(({ type }) => type === conditionType);
 }
 
-function messageOf(node: PreservedNode | undefined): string {
+function messageOf(node: MaintainedNode | undefined): string {
   return conditionOf(node)?.message ?? '';
 }
 
 const mcmDefaultSeconds = 96 * 3600;
 
-function timeoutSeconds({ spec }: Machine, { defaultSeconds = mcmDefaultSeconds }: PreservationMoment): number {
+function timeoutSeconds({ spec }: Machine, { defaultSeconds = mcmDefaultSeconds }: MaintenanceMoment): number {
   return secondsOr(defaultSeconds, spec?.machinePreserveTimeout ?? undefined);
 }
 
@@ -232,10 +232,10 @@ function toPlan(wanted: {
   readonly isEnd: boolean;
   readonly machine: Changes;
   readonly status?: object;
-  readonly node?: PreservationPlan['node'];
-  readonly condition?: PreservationPlan['condition'];
-  readonly event?: PreservationPlan['event'];
-}): PreservationPlan | undefined {
+  readonly node?: MaintenancePlan['node'];
+  readonly condition?: MaintenancePlan['condition'];
+  readonly event?: MaintenancePlan['event'];
+}): MaintenancePlan | undefined {
   const { isEnd, machine, status, node, condition, event } = wanted;
   const { metadata, spec } = node ?? {};
   const isNodeMoved = Object.keys(metadata?.annotations ?? {}).length > 0 || spec !== undefined;

@@ -129,7 +129,12 @@ export const ownerSpec = {
   selector: LabelSelector.optional().describe(
     'Selects the machines. Mandatory; matchLabels must be among the labels of the template.',
   ),
-  minReadySeconds: z.int32().optional().describe('Kept, and never enforced.'),
+  minReadySeconds: z
+    .int32()
+    .optional()
+    .describe(
+      'How long a machine has to be ready before it is available. Kept, and not enforced unless the annotation millwright.dev/enforce-min-ready-seconds asks for it.',
+    ),
   autoPreserveFailedMachineMax: z
     .int32()
     .optional()

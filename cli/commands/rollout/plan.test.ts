@@ -5,7 +5,7 @@ import { planText, removals } from './plan.ts';
 import { simulate } from './simulation.ts';
 
 /** Simulates the rollout of another template of a deployment whose machines all run. */
-async function simulateRollout(options: Omit<WorldOptions, 'limit'>) {
+async function simulateRollout(options: Omit<WorldOptions, 'limit'>, changes: object = {}) {
   const world = createWorld({ ...options, limit: 100 });
   world.addSet('a', options.replicas, true);
   for (const machine of world.machines) {
@@ -14,7 +14,7 @@ async function simulateRollout(options: Omit<WorldOptions, 'limit'>) {
       status: { currentStatus: { phase: 'Running' } },
     });
   }
-  world.editSpec({ template: template('b') });
+  world.editSpec({ template: template('b'), ...changes });
   const { deployment, sets, machines: owned } = world;
   return { world, simulation: await simulate(deployment!, { sets, machines: owned }) };
 }
@@ -35,9 +35,41 @@ describe('rollout plan', () => {
       `3  delete ${a}  2  1  3  2`,
       `4  create 1 in ${set}  1  2  3  2`,
       `5  delete ${b}  1  2  3  2`,
-      'assumed: each new machine becomes ready, and each deletion ends, before the next step',
+      'assumed: each new machine becomes ready, and each deletion and update in place ends, before the next step',
       'assumed: nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
     ]);
+  });
+
+  it('shows whose turn it is in an in-place update, and who is handed over', async () => {
+    const strategy = {
+      type: 'InPlaceUpdate',
+      inPlaceUpdate: { maxSurge: 0, maxUnavailable: 1, orchestrationType: 'Auto' },
+    };
+    const { world, simulation } = await simulateRollout({ replicas: 2, maxSurge: 0, maxUnavailable: 1 }, { strategy });
+
+    const [a, b] = world.machines.map(({ metadata }) => metadata.name).toSorted();
+    const set = simulation.steps[0]?.createSet ?? '';
+    const lines = planText({ namespace: 'n', name: 'pool', ...simulation }).split('\n');
+    expect(lines.slice(0, -2).map((line) => line.replaceAll(/ {2,}/g, '  '))).toEqual([
+      'MachineDeployment n/pool: 5 steps, InPlace, 2 replicas',
+      'STEP  ACTION  OLD  NEW  MACHINES (<=2)  AVAILABLE (>=1)',
+      '  now  2  0  2  2',
+      `1  create machine set ${set}  2  0  2  2`,
+      `2  update ${a} in place  2  0  2  1`,
+      `3  hand over ${a} to the new set  1  1  2  1`,
+      `4  update ${b} in place  1  1  2  1`,
+      `5  hand over ${b} to the new set  0  2  2  1`,
+    ]);
+    expect(simulation.waitsFor).toBeUndefined();
+  });
+
+  it('says that people have to select the machines where they do', async () => {
+    const inPlaceUpdate = { maxSurge: 0, maxUnavailable: 1, orchestrationType: 'Manual' };
+    const strategy = { type: 'InPlaceUpdate', inPlaceUpdate };
+    const { simulation } = await simulateRollout({ replicas: 2, maxSurge: 0, maxUnavailable: 1 }, { strategy });
+
+    expect(simulation.steps.map(({ createSet }) => createSet !== undefined)).toEqual([true]);
+    expect(simulation.waitsFor).toBe('2 old machines wait to be selected by people');
   });
 
   it('leaves the objects that it was given as they are', async () => {

@@ -106,7 +106,7 @@ function isFields(value: unknown): value is Fields {
 
 /** What every plan assumes. */
 export const assumptions = [
-  'each new machine becomes ready, and each deletion ends, before the next step',
+  'each new machine becomes ready, and each deletion and update in place ends, before the next step',
   'nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
 ] as const;
 
@@ -129,10 +129,12 @@ export function planText({ namespace, name, steps, before, bounds, problem, ...r
   ].join('\n');
 }
 
-function actionText({ createSet, create, remove }: SimulatedStep): string {
+function actionText({ createSet, create, remove, select = [], handOver = [] }: SimulatedStep): string {
   return [
     ...(createSet === undefined ? [] : [`create machine set ${createSet}`]),
     ...create.map(({ set, count }) => `create ${count} in ${set}`),
     ...(remove.length === 0 ? [] : [`delete ${remove.join(', ')}`]),
+    ...(select.length === 0 ? [] : [`update ${select.join(', ')} in place`]),
+    ...(handOver.length === 0 ? [] : [`hand over ${handOver.join(', ')} to the new set`]),
   ].join('; ');
 }

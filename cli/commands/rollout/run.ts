@@ -1,6 +1,7 @@
 /** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
 import { names } from '../../../api/names.ts';
-import { isActive, isAvailable } from '../../../api/owner/machines.ts';
+import { isAvailable } from '../../../api/owner/availability.ts';
+import { isActive } from '../../../api/owner/machines.ts';
 import { toTasks } from '../../../api/owner/needs.ts';
 import type { OwnerDeployment, OwnerSet, OwnerTemplate } from '../../../api/owner/objects.ts';
 import { controllerOf, groupByController } from '../../../api/owner/ownership.ts';

@@ -8,8 +8,11 @@ import { createOwnedReader } from '../../../activities/owner/owned.ts';
 import type { OwnerContext } from '../../../activities/owner/step.ts';
 import type { Dialect } from '../../../api/dialect.ts';
 import type { OwnerPlan, OwnerView } from '../../../api/model/owner.ts';
+import { inPlaceOrders, names } from '../../../api/names.ts';
+import type { KubeObject } from '../../../api/objects.ts';
+import { countWorking } from '../../../api/owner/in-place.ts';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
-import { hasOldMachines, minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
+import { minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
 import { waitsOf } from '../../../api/owner/waits.ts';
 import { MemoryCluster } from '../../../kube/memory-cluster.ts';
 import { isEmpty, planOwner } from '../../../workflows/rollout/plan.ts';
@@ -17,7 +20,7 @@ import { withOwnCreations } from '../../../workflows/rollout/state.ts';
 import { dialect, dialectName } from '../../dialect.ts';
 import type { OwnedObjects } from '../../owner-state.ts';
 
-/** Machines that exist, those being deleted included, and those that are available. */
+/** Machines that exist, those being deleted included, and those that are available and not about to be drained. */
 export interface StepCounts {
   readonly old: number;
   readonly new: number;
@@ -25,13 +28,17 @@ export interface StepCounts {
   readonly available: number;
 }
 
-/** A step, with the counts right after it: no new machine is ready yet, and what it deletes still exists. */
+/** A step, with the counts right after it: no new machine is ready yet, what it deletes still exists, and no agent has begun. */
 export interface SimulatedStep extends StepCounts {
   readonly createSet?: string;
   /** New machines by set. Their names are made when they are created. */
   readonly create: readonly { readonly set: string; readonly count: number }[];
   /** Names of machines. */
   readonly remove: readonly string[];
+  /** Names of machines whose turn it is to be updated in place; left out where there are none. */
+  readonly select?: readonly string[];
+  /** Names of machines that were updated in place and belong to the set of the current template now; left out likewise. */
+  readonly handOver?: readonly string[];
 }
 
 export interface Simulation {
@@ -51,8 +58,8 @@ export interface Simulation {
 const maxRounds = 100_000;
 
 /**
- * Simulates a deployment until nothing is left to do. Each new machine becomes ready and each deletion ends before the next
- * step, and nothing else happens. Machines that ask to be replaced for their health stay.
+ * Simulates a deployment until nothing is left to do. Each new machine becomes ready, each deletion ends and each selected
+ * Node is updated before the next step, and nothing else happens. Machines that ask to be replaced for their health stay.
  * @param owned sets and machines of its namespace, as they are
  */
 export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects): Promise<Simulation> {
@@ -73,10 +80,6 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
   const newName = (prefix: string) => `${prefix}-new${cluster.next()}`;
 
   const { view: first } = await observe();
-  if (first.strategy === 'InPlace' && hasOldMachines(first)) {
-    const { name } = deployment.metadata;
-    throw new Error(`${name} updates its machines in place: plan shows the strategies RollingUpdate and Recreate`);
-  }
   const steps: SimulatedStep[] = [];
   for (let round = 0; round < maxRounds; round++) {
     const reading = await observe();
@@ -95,7 +98,7 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
 
 function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready: ReadonlySet<string>): OwnerContext {
   const control = cluster.client();
-  const { stageOf } = dialect.owner.machines;
+  const { stageOf, readySinceMs } = dialect.owner.machines;
   const api: Dialect = {
     ...dialect,
     owner: {
@@ -103,6 +106,7 @@ function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready:
       machines: {
         ...dialect.owner.machines,
         stageOf: (machine) => (ready.has(machine.metadata.uid) ? 'running' : stageOf(machine)),
+        readySinceMs: (machine) => (ready.has(machine.metadata.uid) ? 0 : readySinceMs(machine)),
       },
     },
   };
@@ -125,7 +129,7 @@ function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready:
   };
 }
 
-/** Ends deletions and makes machines ready. Returns whether there was any of that to do. */
+/** Ends deletions and updates in place, and makes machines ready. Returns whether there was any of that to do. */
 function settle(cluster: MemoryCluster, { api }: OwnerContext, ready: Set<string>): boolean {
   let isChanged = false;
   for (const machine of cluster.all(api.kinds.machine)) {
@@ -140,17 +144,37 @@ function settle(cluster: MemoryCluster, { api }: OwnerContext, ready: Set<string
       const isOurs = finalizers.includes(finalizer);
       if (!isOurs) cluster.edit(api.kinds.machine, machine, { metadata: { finalizers: [...finalizers, finalizer] } });
       isChanged = true;
+    } else {
+      const next = afterAgent(api, machine);
+      if (next !== undefined) cluster.edit(api.kinds.machine, machine, next);
+      isChanged ||= next !== undefined;
     }
   }
   return isChanged;
 }
 
-function changesMachines({ createSet, create, remove }: OwnerPlan): boolean {
-  return createSet !== undefined || create.length + remove.length > 0;
+/** What the workflow of a machine writes there after its agent has succeeded, and after its Node takes pods again. */
+function afterAgent({ owner }: OwnerContext['api'], { metadata }: KubeObject): object | undefined {
+  const { annotations = {}, labels = {} } = metadata;
+  const { inPlaceUpdate: key } = names;
+  if (annotations[key] === inPlaceOrders.selected) {
+    return { metadata: { annotations: { [key]: inPlaceOrders.updated } } };
+  }
+  const marks = Object.keys(owner.inPlaceUpdate?.handedOver ?? {}).filter((mark) => mark in labels);
+  if (marks.length === 0) return undefined;
+  return { metadata: { labels: Object.fromEntries(marks.map((mark) => [mark, null])) } };
 }
 
-function toStep({ createSet, create, remove }: OwnerPlan, view: OwnerView): SimulatedStep {
+function changesMachines({ createSet, create, remove, update }: OwnerPlan): boolean {
+  const updated = [...(update?.select ?? []), ...(update?.handOver ?? [])];
+  return createSet !== undefined || create.length + remove.length + updated.length > 0;
+}
+
+function toStep({ createSet, create, remove, update }: OwnerPlan, view: OwnerView): SimulatedStep {
+  const { select = [], handOver = [] } = update ?? {};
   return {
+    ...(select.length > 0 && { select: select.map(({ name }) => name) }),
+    ...(handOver.length > 0 && { handOver: handOver.map(({ name }) => name) }),
     ...(createSet !== undefined && { createSet: createSet.name }),
     create: create.map(({ set, names }) => ({ set, count: names.length })),
     remove: remove.map(({ name }) => name),
@@ -161,7 +185,7 @@ function toStep({ createSet, create, remove }: OwnerPlan, view: OwnerView): Simu
 function countsOf({ sets }: OwnerView): StepCounts {
   const total = sumOf(sets, (set) => set.total);
   const fresh = sumOf(sets, (set) => (set.isNew ? set.total : 0));
-  return { old: total - fresh, new: fresh, total, available: sumOf(sets, ({ available }) => available) };
+  return { old: total - fresh, new: fresh, total, available: countWorking(sets) };
 }
 
 function toSimulation(first: OwnerView, last: OwnerView, steps: readonly SimulatedStep[]): Simulation {

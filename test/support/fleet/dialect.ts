@@ -147,6 +147,7 @@ const owner: OwnerDialect = {
     stageOf,
     phaseOf: stageOf,
     hasVm: ({ spec }: FleetMachine) => spec?.providerID !== undefined,
+    readySinceMs: ({ metadata }: FleetMachine) => Date.parse(metadata.creationTimestamp),
     operationOf: ({ status }: FleetMachine) => {
       const { code, message = '' } = status?.error ?? {};
       return { ...(code !== undefined && { code }), text: message };

@@ -130,8 +130,9 @@ describe('a creation', () => {
     for (let count = 0; count < 500; count++) await observe();
     await workflow().signal(retryNowSignal);
     await eventually(async () => (await workflow().describe()).runId !== first);
-    await untilRefused(5);
     // Each new run asks once, and how many there are depends on how the signals came in.
+    await untilRefused(4);
+    if (cloud.asked.length < 5) await tryAgain();
     const asked = cloud.asked.slice(0, 5);
     expect(asked.map(({ token }) => token)).toEqual(
       [0, 1, 2, 2, 2].map((ordinal) => `${cluster.machine.uid}-${ordinal}`),

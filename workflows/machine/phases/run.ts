@@ -62,7 +62,7 @@ function updating({ machine: { phase, updateDueBy: until } }: MachineState): Act
   return { doing: 'its in-place update', waitingFor: 'the agent on its node to say how it went', until };
 }
 
-/** The same wait, which also ends with the preservation or when the in-place update is late, and when a run with a short history is to start. */
+/** The same wait, which also ends when a preservation or an in-place update is over, and when a short run is to start. */
 function orEarlier({ shortRunAtMs, machine }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
   const { preservedUntil = '', updateDueBy = '' } = machine;
   const dueMs = [preservedUntil, updateDueBy].map((time) => Date.parse(time)).filter((ms) => ms > Date.now());

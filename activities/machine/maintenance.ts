@@ -1,24 +1,19 @@
 /** Preservation and in-place update of a Machine: what their plans say is written to the Machine and its Node. */
 import { dialectOf } from '../../api/dialects.ts';
 import type { MachineEvent } from '../../api/events.ts';
-import type {
-  MachineLimits,
-  MachineSnapshot,
-  PreservationDrainPurpose,
-  PreservationDue,
-} from '../../api/model/machine.ts';
+import { type DuePlan, maintenanceDue, planMaintenance } from '../../api/maintenance.ts';
+import type { MachineLimits, MachineSnapshot, MaintenanceDue, MaintenancePurpose } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { isOfAnother, toNodeViewOf } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
-import { type DuePlan, preservationDue, preservationPlan } from '../../api/preservation.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { strategicMergePatch } from '../../kube/patch.ts';
 import { orNull, update } from '../../kube/update.ts';
 import { localRequest } from '../local-request.ts';
 
-export interface PreservationDeps {
+export interface MaintenanceDeps {
   readonly control: KubeClient;
   readonly target: KubeClient;
   readonly defaults: MachineLimits;
@@ -28,19 +23,19 @@ export interface PreservationDeps {
 }
 
 /** How the drain of a Machine that stays has ended. */
-export interface PreservationDrain {
-  readonly purpose: PreservationDrainPurpose;
+export interface MaintenanceDrain {
+  readonly purpose: MaintenancePurpose;
   readonly isDrained: boolean;
   /** Why not, for people. */
   readonly message?: string;
 }
 
 /** A Machine and its Node after what was due is written. */
-export interface PreservedMachine {
+export interface MaintainedMachine {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
   /** What is left; left out where nothing is. */
-  readonly preservation?: PreservationDue;
+  readonly maintenance?: MaintenanceDue;
   /** From when on the timeout of the drain counts, RFC 3339; left out: since the Machine is in its stage. */
   readonly drainSince?: string;
 }
@@ -60,23 +55,23 @@ interface Seen {
 /** The steps of an in-place update that may follow each other at once are fewer. */
 const mostPasses = 8;
 
-export function createPreservationActivities(deps: PreservationDeps) {
+export function createMaintenanceActivities(deps: MaintenanceDeps) {
   const { control, target, defaults, findMachine, findNode, recordEvent } = deps;
 
   return {
     /**
-     * Writes what the preservation of the Machine needs, or its in-place update, until nothing is due. A step that was interrupted is completed by the next one: the
-     * expiry in the status of the Machine is written first and removed last.
+     * Writes what the preservation of the Machine needs, or its in-place update, until nothing is due. A step that was
+     * interrupted is completed by the next one: the expiry in the status of the Machine is written first and removed last.
      * @param at the time on Temporal's clock, RFC 3339
      * @param drain left out unless a drain has just ended
      */
-    async preserve(ref: ObjectRef, at: string, drain?: PreservationDrain): Promise<PreservedMachine | null> {
+    async maintain(ref: ObjectRef, at: string, drain?: MaintenanceDrain): Promise<MaintainedMachine | null> {
       const machine = await findMachine(ref);
       if (machine === null) return null;
       const moment = { ref, nowMs: Date.parse(at) };
       let seen: Seen = { machine, node: await findOwnNode(ref, machine) };
       let plan = planOf(moment, seen, drain);
-      for (let pass = 0; pass < mostPasses && plan !== undefined && preservationDue(plan) === 'write'; pass += 1) {
+      for (let pass = 0; pass < mostPasses && plan !== undefined && maintenanceDue(plan) === 'write'; pass += 1) {
         const written = await write(moment, seen, plan, pass === 0 ? drain : undefined);
         if (written === null) return null;
         seen = written;
@@ -84,11 +79,11 @@ export function createPreservationActivities(deps: PreservationDeps) {
       }
       if (drain?.message !== undefined) recordEvent(ref, 'FailedDrain', drain.message);
       const snapshot = toSnapshot(ref, seen.machine);
-      const preservation = preservationDue(plan);
+      const maintenance = maintenanceDue(plan);
       return {
         machine: snapshot,
         node: toNodeViewOf(dialectOf(ref.dialect), seen.node, seen.machine, snapshot.providerID),
-        ...(preservation !== undefined && { preservation }),
+        ...(maintenance !== undefined && { maintenance }),
         ...(plan?.drainSince !== undefined && { drainSince: plan.drainSince }),
       };
     },
@@ -120,7 +115,7 @@ export function createPreservationActivities(deps: PreservationDeps) {
   }
 
   /** @param drain one that has just ended */
-  function planOf({ ref, nowMs }: Moment, { machine, node }: Seen, drain?: PreservationDrain) {
+  function planOf({ ref, nowMs }: Moment, { machine, node }: Seen, drain?: MaintenanceDrain) {
     const { preserveSeconds, updateSeconds } = defaults;
     const moment = {
       nowMs,
@@ -129,7 +124,7 @@ export function createPreservationActivities(deps: PreservationDeps) {
       ...(drain && { isDrained: drain.isDrained }),
     };
     const { providerID } = toSnapshot(ref, machine);
-    return preservationPlan(dialectOf(ref.dialect), machine, node, providerID, moment, drain?.purpose);
+    return planMaintenance(dialectOf(ref.dialect), machine, node, providerID, moment, drain?.purpose);
   }
 
   /** Writes what a plan for the objects as they were `seen` says. Each write is planned anew for the object as it is. */
@@ -137,7 +132,7 @@ export function createPreservationActivities(deps: PreservationDeps) {
     moment: Moment,
     seen: Seen,
     plan: DuePlan,
-    drain: PreservationDrain | undefined,
+    drain: MaintenanceDrain | undefined,
   ): Promise<Seen | null> {
     const { ref } = moment;
     const { kinds } = dialectOf(ref.dialect);
@@ -160,7 +155,7 @@ export function createPreservationActivities(deps: PreservationDeps) {
   /** Writes the part of the Node. Answers it as it is then; undefined: it does not exist any more. */
   async function writeNode(
     seen: Node | undefined,
-    plan: (live: Node) => ReturnType<typeof preservationPlan>,
+    plan: (live: Node) => ReturnType<typeof planMaintenance>,
   ): Promise<Node | undefined> {
     if (seen === undefined) return undefined;
     const { name, uid } = seen.metadata;

@@ -86,9 +86,9 @@ describe('what a preservation writes', () => {
   };
 
   it('is all there after a failure, then the Node is drained, and that is shown', async () => {
-    const { preserve } = activitiesOf(client);
+    const { maintain } = activitiesOf(client);
     const ref = await newMachine('Failed', { [key]: 'now' }, { [key]: 'when-failed' });
-    expect(await preserve(ref, at)).toMatchObject({ preservation: 'drain', machine: { preservedUntil: expiry } });
+    expect(await maintain(ref, at)).toMatchObject({ maintenance: 'drain', machine: { preservedUntil: expiry } });
     expect(await seen(ref)).toEqual({ ...kept, condition: undefined });
     expect(events.filter(({ regarding }) => regarding.name === ref.name)).toMatchObject([
       {
@@ -98,14 +98,14 @@ describe('what a preservation writes', () => {
     ]);
 
     const message = 'Unavailable: nobody answers';
-    expect(await preserve(ref, at, { purpose: 'preservation', isDrained: false, message })).toMatchObject({
-      preservation: 'drain',
+    expect(await maintain(ref, at, { purpose: 'preservation', isDrained: false, message })).toMatchObject({
+      maintenance: 'drain',
     });
     expect((await seen(ref)).condition).toEqual([
       'False',
       `Preserved node could not be drained. Machine preserved until ${expiry}.`,
     ]);
-    expect(await preserve(ref, at, { purpose: 'preservation', isDrained: true })).not.toHaveProperty('preservation');
+    expect(await maintain(ref, at, { purpose: 'preservation', isDrained: true })).not.toHaveProperty('maintenance');
     expect((await seen(ref)).condition).toEqual([
       'True',
       `Preserved node drained successfully. Machine preserved until ${expiry}.`,
@@ -113,7 +113,7 @@ describe('what a preservation writes', () => {
     const reasons = events.filter(({ regarding }) => regarding.name === ref.name).map(({ reason }) => reason);
     expect(reasons).toEqual(['Preserved', 'FailedDrain', 'PreservedDrained']);
     const before = (await client.get(nodes, { name: ref.name })).metadata.resourceVersion;
-    await preserve(ref, at);
+    await maintain(ref, at);
     expect((await client.get(nodes, { name: ref.name })).metadata.resourceVersion).toBe(before);
   });
 
@@ -122,12 +122,12 @@ describe('what a preservation writes', () => {
       for (let writes = 1; ; writes++) {
         const ref = await newMachine('Failed', { [key]: 'false' }, { [key]: 'when-failed' });
         const wasLost = await preserveUntilLost(ref, at, writes, isAnswered);
-        await activitiesOf(client).preserve(ref, at);
+        await activitiesOf(client).maintain(ref, at);
         expect(await seen(ref)).toEqual({ ...kept, condition: undefined });
-        await activitiesOf(client).preserve(ref, at, { purpose: 'preservation', isDrained: true });
+        await activitiesOf(client).maintain(ref, at, { purpose: 'preservation', isDrained: true });
 
         const wasLostAtEnd = await preserveUntilLost(ref, expiry, writes, isAnswered);
-        await activitiesOf(client).preserve(ref, expiry);
+        await activitiesOf(client).maintain(ref, expiry);
         expect(await seen(ref)).toMatchObject({ taints: [], condition: ['False', 'Preservation stopped.'] });
         const { ofMachine, ofNode, status } = await seen(ref);
         const over = { [names.preservedUntil]: expiry };
@@ -154,14 +154,14 @@ describe('what a preservation writes', () => {
       return answer;
     };
     await activitiesOf({ ...client, patch })
-      .preserve(ref, time)
+      .maintain(ref, time)
       .catch(() => undefined);
     return writes >= number;
   }
 
   it('leaves the Node of another VM alone', async () => {
     const ref = await newMachine('Failed', { [key]: 'now' }, { [key]: 'false' }, 'test:///other');
-    expect(await activitiesOf(client).preserve(ref, at)).toMatchObject({ node: { state: 'absent' } });
+    expect(await activitiesOf(client).maintain(ref, at)).toMatchObject({ node: { state: 'absent' } });
     const { ofMachine, ofNode, taints: marks, status } = await seen(ref);
     expect([ofMachine, ofNode, marks, status?.preserveExpiryTime]).toEqual([
       { [key]: 'now' },
@@ -188,11 +188,11 @@ describe('what a preservation writes', () => {
 
   it('ends with the deletion of the Machine', async () => {
     const ref = await newMachine('Failed', { [key]: 'now' });
-    await activitiesOf(client).preserve(ref, at);
+    await activitiesOf(client).maintain(ref, at);
     const known = toMachineSnapshot(await client.get(machines, ref), defaults);
     await activitiesOf(client).writeStatus(ref, known, { stage: 'deleting' });
     expect((await seen(ref)).status?.preserveExpiryTime).toBeUndefined();
-    expect(await activitiesOf(client).preserve(ref, at)).not.toHaveProperty('preservation');
+    expect(await activitiesOf(client).maintain(ref, at)).not.toHaveProperty('maintenance');
   });
 });
 

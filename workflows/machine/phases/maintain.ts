@@ -1,7 +1,7 @@
-/** Phase preserve: what people or the Machine's owner want to be kept, or updated in place, is so, and drained before. */
-import type { PreservationDrain, PreservedMachine } from '../../../activities/machine/preservation.ts';
+/** Phase maintain: what people or the Machine's owner want to be kept, or updated in place, is so, and drained before. */
+import type { MaintainedMachine, MaintenanceDrain } from '../../../activities/machine/maintenance.ts';
 import { stageByNode } from '../../../api/attention.ts';
-import type { PreservationDrainPurpose } from '../../../api/model/machine.ts';
+import type { MaintenancePurpose } from '../../../api/model/machine.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
@@ -26,10 +26,10 @@ const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
  * has failed, without a cordon, and that of one whose turn it is to be updated. Safe to repeat: everything is read before it
  * is written, and an empty Node is drained at once.
  */
-export async function preserve(state: MachineState): Promise<PhaseOutcome> {
+export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const { preservedUntil, updateDueBy } = state.machine;
   const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
-  if (state.preservation === undefined && !isOver) return done;
+  if (state.maintenance === undefined && !isOver) return done;
   const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);
@@ -41,29 +41,29 @@ export async function preserve(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /** What the Node is to be drained for; undefined: it is not. */
-function drainDue(state: MachineState): PreservationDrainPurpose | undefined {
-  const { machine, node, preservation } = state;
-  if (preservation === 'drainForUpdate') return 'inPlaceUpdate';
+function drainDue(state: MachineState): MaintenancePurpose | undefined {
+  const { machine, node, maintenance } = state;
+  if (maintenance === 'drainForUpdate') return 'inPlaceUpdate';
   const hasFailed = machine.stage === 'failed' && stageByNode(machine, node) === 'failed';
-  return preservation === 'drain' && hasFailed ? 'preservation' : undefined;
+  return maintenance === 'drain' && hasFailed ? 'preservation' : undefined;
 }
 
 /** @param drain how one has just ended */
-async function writeMarks(state: MachineState, drain?: PreservationDrain): Promise<PreservedMachine> {
-  delete state.preservation; // what a watcher says from here on may be news to the step
+async function writeMarks(state: MachineState, drain?: MaintenanceDrain): Promise<MaintainedMachine> {
+  delete state.maintenance; // what a watcher says from here on may be news to the step
   const at = now();
   const doing = 'writing what the machine and its node should say of each other';
-  const seen = await untilAnswered(state, doing, () => kubernetesSteps.preserve(state.ref, at, drain));
+  const seen = await untilAnswered(state, doing, () => kubernetesSteps.maintain(state.ref, at, drain));
   putNode(state, seen.node);
   // What is still to be written could not be written: watchers say so again.
-  if (seen.preservation !== undefined && seen.preservation !== 'write') state.preservation ??= seen.preservation;
+  if (seen.maintenance !== undefined && seen.maintenance !== 'write') state.maintenance ??= seen.maintenance;
   setMachine(state, seen.machine);
   return seen;
 }
 
 async function drainFor(
   state: MachineState,
-  purpose: PreservationDrainPurpose,
+  purpose: MaintenancePurpose,
   nodeName: string,
   since: string | undefined,
 ): Promise<PhaseOutcome> {
@@ -79,7 +79,7 @@ async function drainFor(
     });
     if (outcome.kind !== 'done') return outcome;
     forgetDrain(state);
-    const { preservation: left } = await writeMarks(state, { purpose, isDrained: true });
+    const { maintenance: left } = await writeMarks(state, { purpose, isDrained: true });
     return left === 'write' || drainDue(state) === purpose ? waitFor(retryMs) : again; // somebody has removed what was written
   } catch (error) {
     if (!isActivityFailure(error)) throw error;

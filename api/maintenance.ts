@@ -1,12 +1,12 @@
 /** What the preservation and the in-place update of Machines write and need, for watchers and activities. */
-import type { Dialect, PreservationMoment, PreservationPlan, PreservedNode } from './dialect.ts';
-import type { PreservationDrainPurpose, PreservationDue } from './model/machine.ts';
+import type { Dialect, MaintainedNode, MaintenanceMoment, MaintenancePlan } from './dialect.ts';
+import type { MaintenanceDue, MaintenancePurpose } from './model/machine.ts';
 import { isOfAnother, type NodeLike } from './node.ts';
 import type { KubeObject } from './objects.ts';
 
 /** A plan, and what it is for. */
-export interface DuePlan extends PreservationPlan {
-  readonly of: PreservationDrainPurpose;
+export interface DuePlan extends MaintenancePlan {
+  readonly of: MaintenancePurpose;
 }
 
 /**
@@ -14,25 +14,25 @@ export interface DuePlan extends PreservationPlan {
  * not its Node.
  * @param drained what a drain that has ended was for: `isDrained` of the moment counts for nothing else
  */
-export function preservationPlan(
+export function planMaintenance(
   { machine: of }: Pick<Dialect, 'machine'>,
   machine: KubeObject,
-  node: (NodeLike & PreservedNode) | undefined,
+  node: (NodeLike & MaintainedNode) | undefined,
   providerID: string | undefined,
-  { isDrained, ...moment }: PreservationMoment,
-  drained?: PreservationDrainPurpose,
+  { isDrained, ...moment }: MaintenanceMoment,
+  drained?: MaintenancePurpose,
 ): DuePlan | undefined {
   const own = node !== undefined && !isOfAnother(node, providerID) ? node : undefined;
-  const momentOf = (purpose: PreservationDrainPurpose) =>
+  const momentOf = (purpose: MaintenancePurpose) =>
     isDrained !== undefined && purpose === drained ? { ...moment, isDrained } : moment;
   const kept = of.planPreservation?.(machine, own, momentOf('preservation'));
   if (kept !== undefined) return { ...kept, of: 'preservation' };
-  const update = of.planInPlaceUpdate?.(machine, own, momentOf('inPlaceUpdate'));
+  const update = of.planUpdateInPlace?.(machine, own, momentOf('inPlaceUpdate'));
   return update && { ...update, of: 'inPlaceUpdate' };
 }
 
 /** The same in a word, for workflows. */
-export function preservationDue(plan: DuePlan | undefined): PreservationDue | undefined {
+export function maintenanceDue(plan: DuePlan | undefined): MaintenanceDue | undefined {
   if (plan === undefined) return undefined;
   const { machine, status, node, condition, mustDrain } = plan;
   const isWritten = [machine, status, node, condition].every((each) => each === undefined);

@@ -1,16 +1,16 @@
-/** The preservation of a machine: when its workflow writes, drains, and stops to drain. */
+/** The preservation and in-place update of a machine: when its workflow writes, drains, and stops to drain. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { eventually, refuse, setUpMachine, untilCancelled } from '../../../test/support/played-machine.ts';
 
 const { cluster, touch, observe, described, startAtRest, workflow } = setUpMachine();
-const written = () => cluster.steps.filter((step) => step === 'preserve').length;
+const written = () => cluster.steps.filter((step) => step === 'maintain').length;
 
 describe('a machine at rest whose preservation changes', () => {
   it('is written once, and without a drain', async () => {
     await startAtRest();
-    cluster.preservation = 'write';
+    cluster.maintenance = 'write';
     await observe();
-    await eventually(() => cluster.preservation === undefined);
+    await eventually(() => cluster.maintenance === undefined);
     await observe();
     await eventually(async () => (await described()).doing === 'running');
     expect([cluster.preserved, cluster.drains]).toEqual([[undefined], 0]);
@@ -20,12 +20,12 @@ describe('a machine at rest whose preservation changes', () => {
     await startAtRest();
     const preservedUntil = new Date(Date.now() + 2_000).toISOString();
     touch({ preservedUntil });
-    cluster.preservation = 'write';
+    cluster.maintenance = 'write';
     await observe();
     await eventually(() => written() === 1);
     expect(await described()).toMatchObject({ doing: 'running', preservedUntil });
     cluster.after = (step) =>
-      step === 'preserve' && delete (cluster.machine as { preservedUntil?: string }).preservedUntil;
+      step === 'maintain' && delete (cluster.machine as { preservedUntil?: string }).preservedUntil;
     await eventually(() => written() >= 2);
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
   });
@@ -36,7 +36,7 @@ describe('a preserved machine that has failed', () => {
     await startAtRest();
     if (cluster.node.state === 'present') cluster.node = { ...cluster.node, conditions: { Ready: 'False' } };
     touch({ stage: 'failed', stageSince: new Date(0).toISOString(), conditions: { Ready: 'False' } });
-    cluster.preservation = 'write';
+    cluster.maintenance = 'write';
   });
 
   it('is drained without a cordon, and then says so', async () => {
@@ -61,8 +61,8 @@ describe('a preserved machine that has failed', () => {
     [
       'it is not preserved any more',
       () => {
-        cluster.preservation = 'write';
-        cluster.before = (step) => step === 'preserve' && delete (cluster as { preservation?: string }).preservation;
+        cluster.maintenance = 'write';
+        cluster.before = (step) => step === 'maintain' && delete (cluster as { maintenance?: string }).maintenance;
       },
       'waiting to be replaced',
     ],
@@ -109,7 +109,7 @@ describe('a preserved machine that has failed', () => {
     touch({ forceDrain: true });
     await observe();
     await eventually(() => cluster.drainRequest?.force === true);
-    await eventually(() => cluster.preservation === undefined);
+    await eventually(() => cluster.maintenance === undefined);
   });
 
   it('is deleted at once when somebody deletes it', async () => {
