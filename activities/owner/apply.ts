@@ -52,7 +52,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
     // Read again: an owner that was deleted before it had our finalizer has no workflow any more.
     owner = await readAsPlanned(step);
   }
-  if (owner === undefined) return {};
+  if (owner === undefined) return { isVoid: true };
 
   if (owner.deployment !== undefined) await adoptSets(step, owner.deployment);
   await changeOwners(step);

@@ -89,6 +89,16 @@ describe('a rollout that is taken back when it is late', () => {
     expect((await client.get(machineDeployments, ref)).metadata.annotations).toHaveProperty([names.rolledBack]);
   });
 
+  it('is neither late nor taken back when it has changed meanwhile', async () => {
+    const ref = await newCompleted();
+    await toClass(ref, 'large');
+    await settle(ref);
+    const plan = await lateStep(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { paused: true } }));
+    expect(await activities.actOnOwner(ref, 'MachineDeployment', plan)).toEqual({ isVoid: true });
+    expect([await reasonOf(ref), await classOf(ref)]).toEqual(['MachineSetUpdated', 'large']);
+  });
+
   it('stays late, and says why, when the API server refuses the earlier template', async () => {
     const ref = await newCompleted();
     await toClass(ref, 'large');

@@ -51,6 +51,8 @@ export type Owner =
 
 /** What a step has found, for the next one. */
 export interface StepResult {
+  /** The owner is gone, or has changed since the plan was made: nothing was done. Left out otherwise. */
+  readonly isVoid?: true;
   /** Why unhealthy machines are not replaced: how many Nodes are unhealthy together. */
   readonly outage?: string;
   /** Names of the machines of replacements that it has deleted; left out where there are none. */

@@ -44,8 +44,7 @@ export function isBehind(api: OwnerApi, set: OwnerSet, machine: KubeObject): boo
   return isNeeded && settingsOfMachine(api, set, machine) !== undefined;
 }
 
-/** Merge patch (RFC 7386) that makes one value of the other; undefined: they are equal. Null counts as left out. */
-/** Merge patch that makes `wanted` of what an object has; undefined: it is that. */
+/** Merge patch (RFC 7386) that makes `wanted` of what an object has; undefined: it is that. Null counts as left out. */
 export function difference(has: object, wanted: object): object | undefined {
   const patch: Record<string, unknown> = {};
   const [before, after] = [present(has), present(wanted)];

@@ -58,7 +58,8 @@ export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<voi
   if (run.clock !== clock || (run.observed?.generation ?? 0) > view.generation) return;
   const isFailed = isOver && view.progressDeadlineSeconds !== undefined;
   const lateReport = () => planLateReport(view, toLateNote(view, blockedBy ?? undefined));
-  const { rolledBack } = (isFailed && (await actOnOwner(run.ref, run.kind, lateReport()))) || {};
+  const { rolledBack, isVoid } = (isFailed && (await actOnOwner(run.ref, run.kind, lateReport()))) || {};
+  if (isVoid) return; // neither reported nor taken back: the next reading decides
   const late = { ...clock, isLate: true };
   run.clock = late;
   run.blockedBy = blockedBy ?? undefined;

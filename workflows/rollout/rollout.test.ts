@@ -483,6 +483,18 @@ describe('a rollout with a progress deadline', () => {
     120_000,
   );
 
+  it('does not fail when its deployment changes before it is reported as late', async () => {
+    believe();
+    result = { isVoid: true };
+    await start(stuck);
+    const { runId } = await handle.describe();
+    await eventually(() => reported().includes('late'), 60_000);
+    view = { ...stuck, generation: 2, progressDeadlineSeconds: 600 };
+    await handle.signal(refreshSignal);
+    await eventually(async () => Date.parse((await describeNow()).deadline ?? '') > Date.now() + 300_000, 60_000);
+    expect((await current().describe()).runId).toBe(runId);
+  }, 120_000);
+
   it('is a red run, too, when it gets a deadline after it was late without one', async () => {
     believe();
     const reached = { about: '1/3', updated: 2, available: 2, old: 0 };
