@@ -307,6 +307,8 @@ export interface RolloutMarks {
 export interface InPlaceDialect {
   /** Whether people say whose turn it is. Called for deployments with that strategy. */
   selectsManually(deployment: OwnerDeployment): boolean;
+  /** Whether the update of a machine has begun and not ended, by its status: also one that nobody has told this owner of. */
+  isUnderWay(machine: KubeObject): boolean;
   /** Labels that a machine gets when it is handed over to another set, until its Node is as before. */
   readonly handedOver: Readonly<Record<string, string>>;
 }

@@ -34,7 +34,7 @@ export const names = {
   rollbackWhenLate: `${prefix}rollback-when-late`,
   /** Annotation on a MachineDeployment: hash of the template that was rolled back last because it was late. */
   rolledBack: `${prefix}rolled-back`,
-  /** Annotation on a MachineSet: when its rollout was complete, RFC 3339. Only where late rollouts are rolled back. */
+  /** Annotation on a MachineSet: its revision when its rollout was complete last. Only where late rollouts are rolled back. */
   completed: `${prefix}completed`,
   /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
   restartedAt: `${prefix}restartedAt`,

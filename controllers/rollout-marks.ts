@@ -1,4 +1,5 @@
 /** Marks the Nodes of deployments that roll out: pure functions of the caches. */
+import type { RolloutMarks } from '../api/dialect.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { strategyOf } from '../api/owner/bounds.ts';
 import type { OwnerDeployment } from '../api/owner/objects.ts';
@@ -26,7 +27,7 @@ export function createRolloutMarkController({
   async function handle(name: string): Promise<void> {
     const node = watches.nodes.get({ name });
     const { nodes: nodeWatch, machines, sets, deployments } = watches;
-    const areSeen = [nodeWatch, machines, sets, deployments].every(({ reachable }) => reachable);
+    const areSeen = [nodeWatch, machines, sets, deployments].every(({ synced, reachable }) => synced && reachable);
     if (toRolloutPatch === undefined || node === undefined || !areSeen) return;
     const [machine] = indexes.nodes[byNode](node).flatMap((key) => machines.byIndex(byNode, key));
     if (machine === undefined || [machine, node].some(({ metadata }) => metadata.deletionTimestamp !== undefined))
@@ -45,11 +46,15 @@ export function createRolloutMarkController({
     await ignoreGoneOrChanged(() => target.patch(nodes, { name }, change));
   }
 
-  /** Whether the deployment of a machine rolls out, and the machine is an old one; undefined without a deployment. */
-  function rolloutOf(machine: KubeObject): { readonly isRolling: boolean; readonly isOld: boolean } | undefined {
+  /**
+   * Whether the deployment of a machine rolls out, and the machine is an old one. One that has lost its set or its deployment
+   * in the middle of a rollout takes part in none. undefined: its set is not in the cache yet.
+   */
+  function rolloutOf(machine: KubeObject): Pick<RolloutMarks, 'isRolling' | 'isOld'> | undefined {
     const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');
+    if (set === undefined && controllerOf(machine) !== undefined) return undefined;
     const [deployment] = watches.deployments.byIndex(byUid, (set && controllerOf(set)) ?? '');
-    if (set === undefined || deployment === undefined) return undefined;
+    if (set === undefined || deployment === undefined) return { isRolling: false, isOld: false };
     const own = watches.sets.byIndex(byController, deployment.metadata.uid);
     const newSet = newSetAmong(dialect, deployment, own);
     const hasOld = own.some(
@@ -82,7 +87,7 @@ export function createRolloutMarkController({
         const [set] = watches.sets.byIndex(byUid, controllerOf(object) ?? '');
         return set === undefined ? [] : namesBeside(set);
       },
-      sets: ({ object }) => namesBeside(object),
+      sets: ({ object }) => [...namesBeside(object), ...namesOfSet(object.metadata.uid)],
       deployments: ({ object }) => namesOfDeployment(object.metadata.uid),
     },
     hearsLists: { nodes: all },

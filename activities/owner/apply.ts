@@ -74,9 +74,10 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);
   }
   if (plan.release) await release(step);
+  // Before its report: a run that takes over from here finds either a rollout that is not late yet, or the earlier template.
+  const rolledBack = await rollBack(step);
   if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
   await recordCompletion(step);
-  const rolledBack = await rollBack(step);
   const outage = await beginReplacements(step, owner);
   return {
     ...(outage !== undefined && { outage }),

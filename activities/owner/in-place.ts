@@ -5,6 +5,7 @@ import type { KubeObject } from '../../api/objects.ts';
 import { setReference } from '../../api/owner/new-objects.ts';
 import type { OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
+import { isReleasable, orderOf } from '../../api/owner/updated-machines.ts';
 import { update } from '../../kube/update.ts';
 import { inBatches, isAsPlanned, type Step } from './step.ts';
 
@@ -12,26 +13,35 @@ import { inBatches, isAsPlanned, type Step } from './step.ts';
 export async function updateInPlace(step: Step): Promise<void> {
   const { mark = [], select = [], release = [], handOver = [], newSet } = step.plan.update ?? {};
   const { candidate, selected, released } = inPlaceOrders;
-  await inBatches(step, mark, (machine, set) => order(step, machine, set, undefined, candidate));
-  await inBatches(step, select, (machine, set) => order(step, machine, set, candidate, selected));
-  await inBatches(step, release, (machine, set) => order(step, machine, set, candidate, released));
+  await inBatches(step, mark, (machine, set) =>
+    order(step, machine, set, candidate, (live) => orderOf(live) === undefined),
+  );
+  await inBatches(step, select, (machine, set) =>
+    order(step, machine, set, selected, (live) => orderOf(live) === candidate),
+  );
+  await inBatches(step, release, (machine, set) =>
+    order(step, machine, set, released, (live) => isReleasable(step.api, live)),
+  );
   if (newSet === undefined || handOver.length === 0) return;
   const to = await step.deps.control.find(step.sets, { namespace: step.ref.namespace, name: newSet.name });
   if (to === undefined || !isAsPlanned(step, to)) return;
   await inBatches(step, handOver, (machine, set) => handOverTo(step, machine, set, to));
 }
 
-function order(step: Step, machine: UpdatedMachine, set: OwnerSet, before: string | undefined, next: string) {
-  return change(step, machine, set, before, () => ({ metadata: { annotations: { [names.inPlaceUpdate]: next } } }));
+type Is = (live: KubeObject) => boolean;
+
+function order(step: Step, machine: UpdatedMachine, set: OwnerSet, next: string, isDue: Is) {
+  return change(step, machine, set, isDue, () => ({ metadata: { annotations: { [names.inPlaceUpdate]: next } } }));
 }
 
-/** One write: the machine never belongs to no set, and never to both. */
+/** One write: the machine never belongs to no set, and never to both. `from` and `to` are one when the template went back. */
 function handOverTo(step: Step, machine: UpdatedMachine, from: OwnerSet, to: OwnerSet) {
   const { api } = step;
   const { handedOver } = api.owner.inPlaceUpdate ?? {};
   const [before = {}, after = {}] = [from, to].map(({ spec }) => spec?.selector?.matchLabels);
   const removed = Object.fromEntries(Object.keys(before).map((key) => [key, null]));
-  return change(step, machine, from, inPlaceOrders.updated, ({ metadata: { ownerReferences = [] } }) => ({
+  const isUpdated = (live: KubeObject) => orderOf(live) === inPlaceOrders.updated;
+  return change(step, machine, from, isUpdated, ({ metadata: { ownerReferences = [] } }) => ({
     metadata: {
       ownerReferences: [...ownerReferences.filter((each) => !each.controller), setReference(api, to)],
       labels: { ...removed, ...after, ...handedOver },
@@ -44,13 +54,13 @@ async function change(
   { deps, api, ref }: Step,
   { name, uid }: UpdatedMachine,
   set: OwnerSet,
-  before: string | undefined,
+  isDue: Is,
   toPatch: (live: KubeObject) => object,
 ): Promise<void> {
-  const isDue = (live: KubeObject) =>
-    controllerOf(live) === set.metadata.uid &&
-    live.metadata.deletionTimestamp === undefined &&
-    live.metadata.annotations?.[names.inPlaceUpdate] === before;
+  const isOwn = (live: KubeObject) =>
+    controllerOf(live) === set.metadata.uid && live.metadata.deletionTimestamp === undefined;
   const key = { namespace: ref.namespace, name, uid };
-  await update(deps.control, api.kinds.machine, key, (live) => (isDue(live) ? toPatch(live) : undefined));
+  await update(deps.control, api.kinds.machine, key, (live) =>
+    isOwn(live) && isDue(live) ? toPatch(live) : undefined,
+  );
 }

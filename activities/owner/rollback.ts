@@ -2,7 +2,7 @@
 import { names } from '../../api/names.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { askedRollback, lateRollback, type Rollback } from '../../api/owner/rollback.ts';
-import { toKubernetesTime } from '../../api/time.ts';
+import { StatusError } from '../../kube/errors.ts';
 import { update } from '../../kube/update.ts';
 import { recordOn } from './report.ts';
 import { ownSets, type Step } from './step.ts';
@@ -13,9 +13,12 @@ const events = {
   templateUnchanged: 'DeploymentRollbackTemplateUnchanged',
 } as const;
 
+/** HTTP statuses with which the API server refuses a change for good. */
+const refusals: readonly number[] = [400, 403, 422];
+
 /**
  * Writes what `spec.rollbackTo` asks for, or what a rollout needs that is late. A spec that has changed is left alone. Answers
- * what was done, for people.
+ * what was done, for people: also that the API server refuses to take a late rollout back, which stays late then.
  */
 export async function rollBack(step: Step): Promise<string | undefined> {
   const { deps, api, deployments, ref, plan } = step;
@@ -28,17 +31,24 @@ export async function rollBack(step: Step): Promise<string | undefined> {
     made = plan.rollback === 'late' ? lateRollback(api, live, own) : askedRollback(api, live, own);
     return made?.patch;
   };
-  const written = await update(deps.control, deployments, ref, change);
+  let written: OwnerDeployment | undefined;
+  try {
+    written = await update(deps.control, deployments, ref, change);
+  } catch (error) {
+    const isRefused = error instanceof StatusError && refusals.includes(error.code);
+    if (plan.rollback !== 'late' || !isRefused) throw error;
+    return `it is not rolled back, as the API server refuses that: ${error.message}`;
+  }
   if (written === undefined || made === undefined) return undefined;
   recordOn(deps.events, deployments, written, events[made.kind], made.note);
   return made.note;
 }
 
 /** Notes on the set of the current template that its rollout was complete. */
-export async function recordCompletion({ deps, sets, ref, plan }: Step): Promise<void> {
+export async function recordCompletion({ deps, api, sets, ref, plan }: Step): Promise<void> {
   if (plan.completed === undefined) return;
-  const annotations = { [names.completed]: toKubernetesTime(new Date()) };
-  await update(deps.control, sets, { namespace: ref.namespace, ...plan.completed }, () => ({
-    metadata: { annotations },
-  }));
+  await update(deps.control, sets, { namespace: ref.namespace, ...plan.completed }, ({ metadata }) => {
+    const revision = metadata.annotations?.[api.owner.keys.revision];
+    return { metadata: { annotations: { [names.completed]: revision } } };
+  });
 }

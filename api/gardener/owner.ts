@@ -18,6 +18,7 @@ import { limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
+  type InPlaceReason,
   labels,
   type MachineDeploymentConditionReason,
   orchestrationTypes,
@@ -153,6 +154,14 @@ function codeOf({ description = '', errorCode, state }: LastOperation): string |
   return state === 'Failed' ? errorCode || refusal.exec(description)?.[1] : undefined;
 }
 
+/** Reasons of the condition InPlaceUpdate from the selection of a machine on, until its agent has succeeded. */
+const underWay: ReadonlySet<string> = new Set<InPlaceReason>([
+  'SelectedForUpdate',
+  'DrainSuccessful',
+  'ReadyForUpdate',
+  'UpdateFailed',
+]);
+
 const progressReasons: Record<Exclude<RolloutProgress, 'other'>, MachineDeploymentConditionReason> = {
   created: 'NewMachineSetCreated',
   found: 'FoundNewMachineSet',
@@ -254,6 +263,8 @@ export const ownerDialect: OwnerDialect = {
   toRolloutPatch,
   inPlaceUpdate: {
     selectsManually: ({ spec }: MachineDeployment) => spec?.strategy?.inPlaceUpdate?.orchestrationType === 'Manual',
+    isUnderWay: ({ status }: Machine) =>
+      status?.conditions?.some(({ type, reason }) => type === 'InPlaceUpdate' && underWay.has(reason ?? '')) === true,
     handedOver: { [labels.updateResult]: updateResults.successful },
   },
   scaleDown,

@@ -67,7 +67,7 @@ export interface SetView {
   readonly updates?: UpdateCounts;
 }
 
-/** Active machines of a set that are updated in place. All but the last two are 0 for the set of the current template. */
+/** Active machines of a set that are updated in place. The first three are 0 for the set of the current template. */
 export interface UpdateCounts {
   /** They do not know yet that they are to be updated. */
   readonly unmarked: number;
@@ -75,11 +75,11 @@ export interface UpdateCounts {
   readonly selectable: number;
   /** It is their turn, or their update has failed, or succeeded. */
   readonly selected: number;
-  /** Of the selected ones, those that are available. */
+  /** It is their turn, and they are available, so far or again. */
   readonly selectedAvailable: number;
-  /** Of the selected ones, those that may be handed over. */
+  /** Their agent has succeeded: they may be handed over, also to the set that they are in when the template went back. */
   readonly updated: number;
-  /** They are candidates although they have the current template. */
+  /** They are candidates, or selected and not drained yet, although they have the current template; 0 for an old set. */
   readonly unreleased: number;
   /** They are available and were handed over to this set, and their Nodes do not take pods yet. */
   readonly returning: number;
@@ -241,7 +241,7 @@ export interface InPlaceReading {
   readonly selectable: readonly UpdatedMachine[];
   /** Machines whose agent has succeeded. */
   readonly updated: readonly UpdatedMachine[];
-  /** Machines of the current template that are candidates. */
+  /** Machines of the current template that are candidates, or selected and not drained yet. */
   readonly released: readonly UpdatedMachine[];
 }
 

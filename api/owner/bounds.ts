@@ -27,11 +27,19 @@ export function boundsBlockOf(
   return { name, block: blocks[name] ?? {} };
 }
 
-/** As in Kubernetes: percentages of maxSurge round up, those of maxUnavailable down. */
+/** Whether people select the machines that are updated in place. */
+export function selectsManually(api: OwnerApi, deployment: OwnerDeployment): boolean {
+  return strategyOf(api, deployment) === 'InPlace' && api.owner.inPlaceUpdate?.selectsManually(deployment) === true;
+}
+
+/**
+ * As in Kubernetes: percentages of maxSurge round up, those of maxUnavailable down. As in MCM there is no surge where people
+ * select the machines.
+ */
 export function boundsOf(api: OwnerApi, deployment: OwnerDeployment): Bounds {
   const { block = {} } = boundsBlockOf(api, deployment) ?? {};
   const replicas = deployment.spec?.replicas ?? 0;
-  const maxSurge = resolve(block.maxSurge, replicas, Math.ceil);
+  const maxSurge = selectsManually(api, deployment) ? 0 : resolve(block.maxSurge, replicas, Math.ceil);
   const unavailable = resolve(block.maxUnavailable, replicas, Math.floor);
   const isStuck = maxSurge === 0 && unavailable === 0;
   return { maxSurge, maxUnavailable: Math.min(isStuck ? 1 : unavailable, replicas) };

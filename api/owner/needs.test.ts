@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OwnerView, SetView } from '../model/owner.ts';
-import { type OwnerNeed, ownerNeeds } from './needs.ts';
+import { isToBeRecorded, type OwnerNeed, ownerNeeds } from './needs.ts';
 
 describe('ownerNeeds', () => {
   const set: SetView = {
@@ -52,6 +52,15 @@ describe('ownerNeeds', () => {
   it.each<[string, OwnerView]>([
     ['a deployment whose machines all run', owner],
     ['one with an empty set of an older template', { ...owner, sets: [older, set] }],
+    [
+      'a rollout without machines, which says nothing of its template',
+      {
+        ...owner,
+        lacksCompletion: true,
+        replicas: 0,
+        sets: [{ ...set, replicas: 0, total: 0, active: 0, available: 0 }],
+      },
+    ],
     ['one without replicas', { ...owner, replicas: 0, sets: [{ ...set, replicas: 0, total: 0, active: 0 }] }],
     ['machines that run but for one that is Unknown', { ...owner, sets: [{ ...set, available: 2 }] }],
     ['a machine more that is on its way out', { ...owner, sets: [{ ...set, total: 4 }] }],
@@ -97,6 +106,7 @@ describe('ownerNeeds', () => {
     ['a machine too many', { ...owner, sets: [{ ...set, total: 4, active: 4 }] }, ['replicas']],
     ['a failed machine', { ...owner, sets: [{ ...set, available: 2, failed: 1 }] }, ['failed']],
     ['a new generation', { ...owner, outdated: ['status'] }, ['status']],
+    ['a complete rollout that no set records', { ...owner, lacksCompletion: true }, ['status']],
     ['a problem that is not reported', { ...owner, problem: 'x', outdated: ['status'], sets: [] }, ['status']],
     [
       'a set that does not announce the replicas of its deployment',
@@ -130,6 +140,14 @@ describe('ownerNeeds', () => {
     ],
   ])('name %s', (_name, view, needs) => {
     expect(ownerNeeds(view)).toEqual(needs);
+  });
+
+  it('do not take what the status says of another template for the end of a rollout', () => {
+    const sets = [
+      { ...set, name: 'pool-a-2', isNew: false },
+      { ...set, replicas: 0, total: 0, active: 0, available: 0 },
+    ];
+    expect(isToBeRecorded({ ...owner, lacksCompletion: true, sets })).toBe(false);
   });
 
   it('ask nothing about the progress of a set without a deployment', () => {

@@ -5,7 +5,7 @@
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { surplusSets } from './history.ts';
 import { desiredReplicas } from './replicas.ts';
-import { hasOwnerChanges } from './set-counts.ts';
+import { hasOldMachines, hasOwnerChanges, newSetOf } from './set-counts.ts';
 
 /** What has to be done for an owner, in words for people. */
 const needTexts = {
@@ -29,6 +29,8 @@ const needTexts = {
   unhealthy: 'replace unhealthy machines',
   /** A set keeps fewer Failed machines than it may, or more. */
   preservation: 'preserve Failed machines, or release them',
+  /** Machines of the current template are in the middle of an in-place update. */
+  inPlace: 'end in-place updates that nobody asks for any more',
   /** A set or machines lack settings that the template has by now. */
   settings: 'hand down the settings of the template',
   /** There are more old MachineSets without machines than the history limit says. */
@@ -67,6 +69,7 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
     failed: staying.some((set) => set.failed > 0),
     unhealthy: (owner.health?.asking ?? 0) > 0,
     preservation: staying.some((set) => set.preservations !== undefined),
+    inPlace: !owner.paused && staying.some((set) => set.isNew && hasUpdatesToEnd(set)),
     settings: staying.some((set) => set.isBehind || set.machinesBehind !== undefined),
     history: surplusSets(owner).length > 0,
     status: [owner, ...staying].some((object) => object.outdated.length > 0) || isToBeRecorded(owner),
@@ -75,9 +78,19 @@ export function ownerNeeds(owner: OwnerView): OwnerNeed[] {
   return (Object.keys(found) as OwnerNeed[]).filter((need) => found[need]);
 }
 
-/** Whether the rollout of the current template is complete and nothing says so on its set. */
-export function isToBeRecorded({ lacksCompletion, progress, paused }: OwnerView): boolean {
-  return lacksCompletion === true && progress === 'complete' && !paused;
+/**
+ * Whether the rollout of the current template is complete and nothing says so on its set. The status may still be about
+ * another template, and without machines nobody knows whether the template works.
+ */
+export function isToBeRecorded(view: OwnerView): boolean {
+  const { lacksCompletion, progress, paused, replicas } = view;
+  const { available = 0 } = newSetOf(view) ?? {};
+  const isReached = replicas > 0 && available >= replicas && !hasOldMachines(view);
+  return lacksCompletion === true && progress === 'complete' && !paused && isReached;
+}
+
+function hasUpdatesToEnd({ updates }: SetView): boolean {
+  return updates !== undefined && updates.unreleased + updates.updated > 0;
 }
 
 function isRolling({ paused, progress, sets }: OwnerView): boolean {

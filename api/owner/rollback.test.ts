@@ -3,7 +3,7 @@ import { gardener as api } from '../gardener/index.ts';
 import { annotations as keys, labels } from '../gardener/names.ts';
 import { names } from '../names.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
-import { askedRollback, lateRollback, problemOfRollback } from './rollback.ts';
+import { askedRollback, lateRollback, problemOfRollback, rollbacksOf } from './rollback.ts';
 import { templateHash } from './template.ts';
 
 const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
@@ -55,8 +55,9 @@ describe('a rollback that is asked for', () => {
 });
 
 describe('a rollout that is late', () => {
-  const completed = (time: string) => ({ [names.completed]: `2030-01-0${time}T00:00:00Z` });
-  const sets = [setOf('a', 1, completed('2')), setOf('b', 2, completed('1')), setOf('d', 3), setOf('c', 4)];
+  const completed = (revision: string) => ({ [names.completed]: revision });
+  // 'a' was complete again as revision 3; 'b' is wanted for the second time as revision 5, and was complete as revision 2.
+  const sets = [setOf('a', 3, completed('3')), setOf('b', 5, completed('2')), setOf('d', 4), setOf('c', 6)];
   const wanted = { [names.rollbackWhenLate]: 'true' };
 
   it('goes back to the revision that was complete last', () => {
@@ -81,6 +82,15 @@ describe('a rollout that is late', () => {
     ],
   ])('stays when %s', (_, deployment, own) => {
     expect(lateRollback(api, deployment, own)).toBeUndefined();
+  });
+
+  it('is recorded as complete once for each revision of its set', () => {
+    const isLacking = (set: OwnerSet) => rollbacksOf(api, deploymentOf('a', undefined, wanted), set).lacksCompletion;
+    expect([setOf('a', 3, completed('3')), setOf('a', 3, completed('1')), setOf('a', 3)].map(isLacking)).toEqual([
+      undefined,
+      true,
+      true,
+    ]);
   });
 
   it('is refused with another value than true', () => {

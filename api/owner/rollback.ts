@@ -56,9 +56,9 @@ export function lateRollback(
   const { template } = deployment.spec ?? {};
   const { [names.rolledBack]: before, [names.rollbackWhenLate]: isWanted } = deployment.metadata.annotations ?? {};
   const hash = templateHash(api, template);
-  const completedMs = ({ metadata }: OwnerSet) => Date.parse(metadata.annotations?.[names.completed] ?? '');
-  const completed = own.filter((set) => !Number.isNaN(completedMs(set)));
-  const [last] = completed.toSorted((a, b) => completedMs(b) - completedMs(a));
+  const completedAs = ({ metadata }: OwnerSet) => Number(metadata.annotations?.[names.completed]) || 0;
+  const completed = own.filter((set) => completedAs(set) > 0);
+  const [last] = completed.toSorted((a, b) => completedAs(b) - completedAs(a));
   const isCompleted = completed.some((set) => templatesEqual(api, set.spec?.template, template));
   if (isWanted !== 'true' || before === hash || last === undefined || isCompleted) return undefined;
   const { metadata, spec } = toTemplateOf(api, deployment, last);
@@ -83,15 +83,16 @@ function toTemplateOf(api: OwnerApi, deployment: OwnerDeployment, set: OwnerSet)
 
 /** What a view says of rollbacks. @param newSet the set of the template, if any */
 export function rollbacksOf(
+  { owner }: OwnerApi,
   { metadata, spec }: OwnerDeployment,
   newSet: OwnerSet | undefined,
 ): Pick<OwnerView, 'rollsBack' | 'rollsBackWhenLate' | 'lacksCompletion'> {
   const isLateWanted = metadata.annotations?.[names.rollbackWhenLate] === 'true';
-  const isUnrecorded = newSet !== undefined && newSet.metadata.annotations?.[names.completed] === undefined;
+  const { [names.completed]: completed, [owner.keys.revision]: revision } = newSet?.metadata.annotations ?? {};
   return {
     ...(spec?.rollbackTo !== undefined && spec.rollbackTo !== null && { rollsBack: true as const }),
     ...(isLateWanted && { rollsBackWhenLate: true as const }),
-    ...(isLateWanted && isUnrecorded && { lacksCompletion: true as const }),
+    ...(isLateWanted && completed !== revision && { lacksCompletion: true as const }),
   };
 }
 

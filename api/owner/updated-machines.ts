@@ -7,17 +7,38 @@ import { isAvailable } from './availability.ts';
 import { byDeletionOrder, isActive } from './machines.ts';
 import { groupByController } from './ownership.ts';
 
-function orderOf({ metadata }: KubeObject): string | undefined {
+/** One of `inPlaceOrders`; undefined: it takes no part in an update. */
+export function orderOf({ metadata }: KubeObject): string | undefined {
   return metadata.annotations?.[names.inPlaceUpdate];
 }
 
+const isCandidate = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.candidate;
 const isUpdated = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.updated;
-const isTurn = (machine: KubeObject) => isUpdated(machine) || orderOf(machine) === inPlaceOrders.selected;
-/** Not one that is being updated: its agent may be at it. */
-const isReleasable = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.candidate;
 
+/** Whether it is the turn of a machine: its owner has said so, or whoever was at it before this owner. */
+function isTurn({ owner }: OwnerApi, machine: KubeObject): boolean {
+  const isAlready = orderOf(machine) !== inPlaceOrders.released && owner.inPlaceUpdate?.isUnderWay(machine) === true;
+  return isUpdated(machine) || orderOf(machine) === inPlaceOrders.selected || isAlready;
+}
+
+function isWaiting(api: OwnerApi, machine: KubeObject): boolean {
+  return isCandidate(machine) && !isTurn(api, machine);
+}
+
+/** Whether a machine may go back to what it was: it is not drained yet, or else its agent may be at it. */
+export function isReleasable({ owner }: OwnerApi, machine: KubeObject): boolean {
+  const isSelected = orderOf(machine) === inPlaceOrders.selected;
+  return isCandidate(machine) || (isSelected && owner.machines.stageOf(machine) !== 'updating');
+}
+
+/** Whether a machine was handed over and its Node does not take pods again yet. */
 function isReturning({ owner }: OwnerApi, { metadata }: KubeObject): boolean {
   return Object.keys(owner.inPlaceUpdate?.handedOver ?? {}).some((key) => metadata.labels?.[key] !== undefined);
+}
+
+/** Whether a machine of an old set does not know yet that it is to be updated. One that is returning learns it afterwards. */
+function isUnmarked(api: OwnerApi, machine: KubeObject): boolean {
+  return orderOf(machine) === undefined && !isReturning(api, machine);
 }
 
 interface SetTraits {
@@ -34,17 +55,17 @@ export function countUpdates(
 ): UpdateCounts | undefined {
   const active = own.filter((machine) => isActive(api, machine));
   const count = (is: (machine: KubeObject) => boolean) => active.filter(is).length;
-  const isReady = (machine: KubeObject) => isAvailable(api, machine, minReadySeconds);
-  const isSelectable = (machine: KubeObject) => isReleasable(machine) && isReady(machine);
+  const isThere = (machine: KubeObject) => isAvailable(api, machine, minReadySeconds);
   const isOld = isInPlace && !isNew;
   const counts = {
-    unmarked: isOld ? count((machine) => orderOf(machine) === undefined) : 0,
-    selectable: isOld ? count(isSelectable) : 0,
-    selected: isOld ? count(isTurn) : 0,
-    selectedAvailable: isOld ? count((machine) => isTurn(machine) && isReady(machine)) : 0,
-    updated: isOld ? count(isUpdated) : 0,
-    unreleased: isNew ? count(isReleasable) : 0,
-    returning: isNew ? count((machine) => isReturning(api, machine) && isReady(machine)) : 0,
+    unmarked: isOld ? count((machine) => isUnmarked(api, machine)) : 0,
+    selectable: isOld ? count((machine) => isWaiting(api, machine) && isThere(machine)) : 0,
+    selected: isOld ? count((machine) => isTurn(api, machine)) : 0,
+    selectedAvailable: isOld || isNew ? count((machine) => isTurn(api, machine) && isThere(machine)) : 0,
+    updated: isOld || isNew ? count(isUpdated) : 0,
+    unreleased: isNew ? count((machine) => isReleasable(api, machine)) : 0,
+    returning:
+      isOld || isNew ? count((machine) => isReturning(api, machine) && !isTurn(api, machine) && isThere(machine)) : 0,
   };
   return Object.values(counts).some((number) => number > 0) ? counts : undefined;
 }
@@ -72,10 +93,10 @@ export function readUpdates(
   const isInPlace = view.strategy === 'InPlace';
   const isReady = (machine: KubeObject, { minReadySeconds }: SetView) => isAvailable(api, machine, minReadySeconds);
   return {
-    candidates: isInPlace ? listOf(false, (machine) => orderOf(machine) === undefined) : [],
-    selectable: isInPlace ? listOf(false, (each, set) => isReleasable(each) && isReady(each, set)) : [],
-    updated: isInPlace ? listOf(false, isUpdated) : [],
-    released: listOf(true, isReleasable),
+    candidates: isInPlace ? listOf(false, (machine) => isUnmarked(api, machine)) : [],
+    selectable: isInPlace ? listOf(false, (each, set) => isWaiting(api, each) && isReady(each, set)) : [],
+    updated: [...listOf(true, isUpdated), ...(isInPlace ? listOf(false, isUpdated) : [])].slice(0, limit),
+    released: listOf(true, (machine) => isReleasable(api, machine)),
   };
 }
 

@@ -5,7 +5,7 @@ import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { adoptableSets, ownerChangesOf, type SelectingSet } from './adoption.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
-import { boundsOf, replicasAnnotations, strategyOf } from './bounds.ts';
+import { boundsOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
@@ -54,7 +54,6 @@ export function toDeploymentView(
   const machinesOf = ({ metadata: { uid } }: OwnerSet) => bySet.get(uid) ?? [];
   const strategy = strategyOf(api, deployment);
   const isInPlace = strategy === 'InPlace';
-  const selectsManually = isInPlace && api.owner.inPlaceUpdate?.selectsManually(deployment) === true;
   const updatesOf = (set: OwnerSet) =>
     countUpdates(api, machinesOf(set), { isNew: set === newSet, isInPlace, minReadySeconds: minReadySecondsOf(set) });
   const ownerless = bySet.get('') ?? [];
@@ -65,7 +64,7 @@ export function toDeploymentView(
     ...(problem !== undefined && { problem }),
     replicas: spec?.replicas ?? 0,
     strategy,
-    ...(selectsManually && { selectsManually: true as const }),
+    ...(selectsManually(api, deployment) && { selectsManually: true as const }),
     ...boundsOf(api, deployment),
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
@@ -73,7 +72,7 @@ export function toDeploymentView(
     ...(isMarking(api, deployment, own.flatMap(machinesOf)) && { isMarking: true as const }),
     ...(adoptable.length > 0 && { adoptable: adoptable.map(({ metadata: { name, uid } }) => ({ name, uid })) }),
     ...limitsIn(deployment),
-    ...rollbacksOf(deployment, newSet),
+    ...rollbacksOf(api, deployment, newSet),
     ...healthIn(api, own.flatMap(machinesOf)),
     template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
     sets: own.map((set) => ({
@@ -194,6 +193,10 @@ export function toLoneSetView(
     sets: [
       {
         ...toSetView(api, set, { set, own, ownerless, sets }),
+        // In the middle of an update its deployment may have been deleted without it.
+        ...withUpdates(
+          countUpdates(api, own, { isNew: true, isInPlace: false, minReadySeconds: minReadySecondsOf(set) }),
+        ),
         isNew: true,
         closed: api.owner.isClosed(set),
         outdated: withAnnotations(traits.outdated, !isCompleted(set, own)),

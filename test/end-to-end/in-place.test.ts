@@ -157,7 +157,9 @@ describe('a deployment that updates its machines in place', () => {
     const after = await untilUpdated('auto', 5);
     samplers.delete(sample);
 
-    expect(seen).toEqual({ selected: 2, available: 3, total: 5 });
+    const { available, ...most } = seen;
+    expect(most).toEqual({ selected: 2, total: 5 });
+    expect(available).toBeGreaterThanOrEqual(3);
     const identity = ({ metadata, spec }: Machine) => [metadata.uid, spec?.providerID];
     expect(after.map(identity).sort()).toEqual(before.map(identity).sort());
     for (const { metadata } of before) {
@@ -252,7 +254,7 @@ describe('a deployment that updates its machines in place', () => {
     expect(after.filter(({ metadata }) => isOld.has(metadata.uid))).toHaveLength(2);
   }, 180_000);
 
-  it('leaves alone again those that have not been drained when its template goes back', async () => {
+  it('leaves alone again those that are not drained when its template goes back, and the others when their agents succeed', async () => {
     const all = await pool('back', 2);
     for (const { metadata } of all) agents.set(metadata.name, () => undefined);
     await change('back');
@@ -269,5 +271,16 @@ describe('a deployment that updates its machines in place', () => {
       return !isMarked && !isOfUpdate(node) && reasonOf(node) === undefined;
     });
     expect((await nodeOf(other)).spec?.unschedulable).toBeUndefined();
+
+    const { name } = turn.metadata;
+    expect((await nodeOf(name)).spec?.unschedulable).toBe(true);
+    agents.set(name, () => updateResults.successful);
+    await playAgent(await nodeOf(name));
+    await wait('the drained one takes pods again', async () => {
+      const [machine, node] = [await millwright.control.get(machines, keyOf(name)), await nodeOf(name)];
+      const isMarked = machine.metadata.labels?.[labels.updateResult] !== undefined;
+      const isBack = !isMarked && !isOfUpdate(node) && !node.spec?.unschedulable && phaseOf(machine) === 'Running';
+      return isBack && (await isComplete('back'));
+    });
   }, 180_000);
 });

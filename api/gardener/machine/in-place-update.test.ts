@@ -177,8 +177,34 @@ describe('an in-place update', () => {
       },
     ],
     [
-      'the Node of one that was released as before',
+      'first that one runs which was handed over before its status said so',
+      {
+        ...{ label: updateResults.successful, node: both, reason: 'UpdateSuccessful', phase: 'InPlaceUpdating' },
+        result: updateResults.successful,
+      },
+      { isEnd: true, phase: 'InPlaceUpdateSuccessful' },
+    ],
+    [
+      'the same where its Node has nothing of the update any more',
+      { label: updateResults.successful, reason: 'UpdateSuccessful', phase: 'InPlaceUpdateSuccessful' },
+      { isEnd: true, phase: 'Running' },
+    ],
+    [
+      'the Node of a candidate that was released as before, and leaves its cordon to whoever made it',
       { order: released, node: [candidateForUpdate], reason: 'CandidateForUpdate' },
+      {
+        isEnd: true,
+        node: {
+          metadata: {
+            labels: { [candidateForUpdate]: null },
+            annotations: { [annotations.updateFailedReason]: null },
+          },
+        },
+      },
+    ],
+    [
+      'the Node of one that was released during its drain as before',
+      { order: released, node: both, reason: 'SelectedForUpdate' },
       { isEnd: true, node: expect.objectContaining({ spec: { unschedulable: null } }) },
     ],
     [

@@ -182,6 +182,8 @@ function to(
  */
 function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefined {
   const { node, reason } = update;
+  const next = isUpdated ? nextPhase({ ...update, result: updateResults.successful }) : undefined;
+  if (next) return { isEnd: true, status: { status: next.status }, ...(next.event && { event: next.event }) };
   const { labels: onNode = {}, annotations: noted = {} } = node.metadata;
   const ofUpdate = [labels.candidateForUpdate, labels.selectedForUpdate, labels.updateResult];
   const left = ofUpdate.filter((key) => onNode[key] !== undefined);
@@ -191,6 +193,7 @@ function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefine
       labels: Object.fromEntries(left.map((key) => [key, null])),
       ...(hasFailure && { annotations: { [annotations.updateFailedReason]: null } }),
     };
+    if (!isUpdated && reason !== 'SelectedForUpdate') return { isEnd: true, node: { metadata } }; // nobody has cordoned it for us
     return {
       isEnd: true,
       node: { metadata, spec: { unschedulable: null, ...(isUpdated && { taints: taintsAfter(node) }) } },
