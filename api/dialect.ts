@@ -296,6 +296,8 @@ export interface TemplateDialect {
 export interface RolloutMarks {
   /** Machines of old sets are left. */
   readonly isRolling: boolean;
+  /** None are, and its status says that all new machines are available. */
+  readonly isComplete: boolean;
   /** The machine is one of them, and its pods should go elsewhere. */
   readonly isOld: boolean;
   readonly isPreserved: boolean;

@@ -100,6 +100,17 @@ describe('marks of a rollout', () => {
     expect(patches).toMatchObject([removed]);
   });
 
+  it('stay, but for the taint, until all new machines are available', async () => {
+    stores.machines.put(machineOf('a', 'new'));
+    await controller.handle('a');
+    expect(patches).toMatchObject([{ spec: { taints: [] } }]);
+    expect(patches[0]).not.toHaveProperty('metadata.annotations');
+    const conditions = [{ type: 'Progressing', status: 'True', reason: 'NewMachineSetAvailable' }];
+    stores.deployments.put({ ...pool, metadata: metaOf('pool'), status: { conditions } } as OwnerDeployment);
+    await controller.handle('a');
+    expect(patches).toMatchObject([{}, removed]);
+  });
+
   it('stay while not all is known', async () => {
     ({ stores, patches, controller } = newWorld({ isSynced: false }));
     stores.sets.put(setOf('old', 'small', 'pool'));

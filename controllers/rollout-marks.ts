@@ -50,11 +50,11 @@ export function createRolloutMarkController({
    * Whether the deployment of a machine rolls out, and the machine is an old one. One that has lost its set or its deployment
    * in the middle of a rollout takes part in none. undefined: its set is not in the cache yet.
    */
-  function rolloutOf(machine: KubeObject): Pick<RolloutMarks, 'isRolling' | 'isOld'> | undefined {
+  function rolloutOf(machine: KubeObject): Pick<RolloutMarks, 'isRolling' | 'isComplete' | 'isOld'> | undefined {
     const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');
     if (set === undefined && controllerOf(machine) !== undefined) return undefined;
     const [deployment] = watches.deployments.byIndex(byUid, (set && controllerOf(set)) ?? '');
-    if (set === undefined || deployment === undefined) return { isRolling: false, isOld: false };
+    if (set === undefined || deployment === undefined) return { isRolling: false, isComplete: true, isOld: false };
     const own = watches.sets.byIndex(byController, deployment.metadata.uid);
     const newSet = newSetAmong(dialect, deployment, own);
     const hasOld = own.some(
@@ -62,7 +62,14 @@ export function createRolloutMarkController({
     );
     const isPaused = (deployment as OwnerDeployment).spec?.paused === true;
     const isRolling = hasOld && (newSet !== undefined || !isPaused);
-    return { isRolling, isOld: isRolling && set !== newSet && strategyOf(dialect, deployment) !== 'Recreate' };
+    const { conditions } = (deployment as OwnerDeployment).status ?? {};
+    const { reason = '' } = conditions?.find(({ type }) => type === 'Progressing') ?? {};
+    const isComplete = !hasOld && dialect.owner.toProgress(reason) === 'complete';
+    return {
+      isRolling,
+      isComplete,
+      isOld: isRolling && set !== newSet && strategyOf(dialect, deployment) !== 'Recreate',
+    };
   }
 
   const namesOf = (machine: KubeObject) =>

@@ -171,6 +171,14 @@ export const inPlaceMessages = {
 } as const;
 export type InPlaceReason = keyof typeof inPlaceMessages;
 
+/** The reasons of the condition InPlaceUpdate from the selection of a machine on, until its agent has succeeded. */
+export const reasonsUnderWay: ReadonlySet<string> = new Set<InPlaceReason>([
+  'SelectedForUpdate',
+  'DrainSuccessful',
+  'ReadyForUpdate',
+  'UpdateFailed',
+]);
+
 /** Values of the label `updateResult`. */
 export const updateResults = { successful: 'successful', failed: 'failed' } as const;
 

@@ -18,11 +18,11 @@ import { limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
-  type InPlaceReason,
   labels,
   type MachineDeploymentConditionReason,
   orchestrationTypes,
   priorities,
+  reasonsUnderWay,
   updateResults,
 } from './names.ts';
 import { toRolloutPatch } from './rollout-marks.ts';
@@ -154,14 +154,6 @@ function codeOf({ description = '', errorCode, state }: LastOperation): string |
   return state === 'Failed' ? errorCode || refusal.exec(description)?.[1] : undefined;
 }
 
-/** Reasons of the condition InPlaceUpdate from the selection of a machine on, until its agent has succeeded. */
-const underWay: ReadonlySet<string> = new Set<InPlaceReason>([
-  'SelectedForUpdate',
-  'DrainSuccessful',
-  'ReadyForUpdate',
-  'UpdateFailed',
-]);
-
 const progressReasons: Record<Exclude<RolloutProgress, 'other'>, MachineDeploymentConditionReason> = {
   created: 'NewMachineSetCreated',
   found: 'FoundNewMachineSet',
@@ -264,7 +256,8 @@ export const ownerDialect: OwnerDialect = {
   inPlaceUpdate: {
     selectsManually: ({ spec }: MachineDeployment) => spec?.strategy?.inPlaceUpdate?.orchestrationType === 'Manual',
     isUnderWay: ({ status }: Machine) =>
-      status?.conditions?.some(({ type, reason }) => type === 'InPlaceUpdate' && underWay.has(reason ?? '')) === true,
+      status?.conditions?.some(({ type, reason }) => type === 'InPlaceUpdate' && reasonsUnderWay.has(reason ?? '')) ===
+      true,
     handedOver: { [labels.updateResult]: updateResults.successful },
   },
   scaleDown,

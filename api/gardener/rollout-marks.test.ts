@@ -9,8 +9,8 @@ const nodeOf = (of: Record<string, string>, ...on: { key: string; effect: string
   spec: { taints: on },
 });
 const ours = { [disabled]: 'true', [byMcm]: 'true' };
-const marks = { isRolling: true, isOld: true, isPreserved: false, isKeptFromAutoscaler: true };
-const over = { ...marks, isRolling: false, isOld: false };
+const marks = { isRolling: true, isComplete: false, isOld: true, isPreserved: false, isKeptFromAutoscaler: true };
+const over = { ...marks, isRolling: false, isComplete: true, isOld: false };
 
 describe('the Node of a machine', () => {
   it.each<[string, ReturnType<typeof nodeOf>, typeof marks, object | undefined]>([
@@ -34,6 +34,12 @@ describe('the Node of a machine', () => {
       nodeOf(ours, taints.preferNoSchedule, mine),
       over,
       { metadata: { annotations: { [disabled]: null, [byMcm]: null } }, spec: { taints: [mine] } },
+    ],
+    [
+      'loses the taint alone before all new machines are available',
+      nodeOf(ours, taints.preferNoSchedule),
+      { ...over, isComplete: false },
+      { spec: { taints: [] } },
     ],
     ['keeps what others have written', nodeOf({ [disabled]: 'true' }), over, undefined],
     ['keeps that of a preserved machine', nodeOf(ours), { ...over, isPreserved: true }, undefined],

@@ -9,13 +9,13 @@ import { annotations, taints } from './names.ts';
  */
 export function toRolloutPatch(
   { metadata, spec }: TemplatedNode,
-  { isRolling, isOld, isPreserved, isKeptFromAutoscaler }: RolloutMarks,
+  { isRolling, isComplete, isOld, isPreserved, isKeptFromAutoscaler }: RolloutMarks,
 ): NodePatch | undefined {
   const { [annotations.scaleDownDisabled]: disabled, [annotations.scaleDownDisabledByMcm]: byMcm } =
     metadata.annotations ?? {};
   const others = (spec?.taints ?? []).filter(({ key }) => key !== taints.preferNoSchedule.key);
   const isTainted = others.length < (spec?.taints?.length ?? 0);
-  const mayBeRemoved = byMcm !== undefined && !isRolling && !isPreserved;
+  const mayBeRemoved = byMcm !== undefined && isComplete && !isPreserved;
   const value = isRolling && isKeptFromAutoscaler && disabled !== 'true' ? 'true' : mayBeRemoved ? null : undefined;
   if (value === undefined && isTainted === isOld) return undefined;
   const kept = { [annotations.scaleDownDisabled]: value ?? null, [annotations.scaleDownDisabledByMcm]: value ?? null };

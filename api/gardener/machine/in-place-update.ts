@@ -128,7 +128,7 @@ interface PhaseChange {
 }
 
 function nextPhase(update: Update): PhaseChange | undefined {
-  const { machine, node, moment, result, reason, phase } = update;
+  const { machine, node, moment, order, result, reason, phase } = update;
   const { name } = machine.metadata;
   const isUnderWay = phase === 'InPlaceUpdating';
   if (reason === 'SelectedForUpdate' && moment.isDrained && !isUnderWay) {
@@ -148,7 +148,9 @@ function nextPhase(update: Update): PhaseChange | undefined {
     return to(moment, 'InPlaceUpdateFailed', 'InPlaceUpdate', 'Failed', text);
   }
   const isReady = node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
-  if (phase !== 'InPlaceUpdateSuccessful' || !isReady) return undefined;
+  // Its owner takes a selected one that runs for one that is not drained yet.
+  const isKnown = order !== inPlaceOrders.selected || reason === 'UpdateSuccessful';
+  if (phase !== 'InPlaceUpdateSuccessful' || !isReady || !isKnown) return undefined;
   return to(moment, 'Running', 'HealthCheck', 'Successful', `Machine ${name} successfully re-joined the cluster`);
 }
 
@@ -181,7 +183,7 @@ function to(
  * may come; until then the Machine keeps its marks, by which its owner knows that this one is not back yet.
  */
 function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefined {
-  const { node, reason } = update;
+  const { node, reason, isSelected } = update;
   const next = isUpdated ? nextPhase({ ...update, result: updateResults.successful }) : undefined;
   if (next) return { isEnd: true, status: { status: next.status }, ...(next.event && { event: next.event }) };
   const { labels: onNode = {}, annotations: noted = {} } = node.metadata;
@@ -193,13 +195,11 @@ function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefine
       labels: Object.fromEntries(left.map((key) => [key, null])),
       ...(hasFailure && { annotations: { [annotations.updateFailedReason]: null } }),
     };
-    if (!isUpdated && reason !== 'SelectedForUpdate') return { isEnd: true, node: { metadata } }; // nobody has cordoned it for us
-    return {
-      isEnd: true,
-      node: { metadata, spec: { unschedulable: null, ...(isUpdated && { taints: taintsAfter(node) }) } },
-    };
+    const isDrained = isSelected && reason !== undefined && reason !== 'CandidateForUpdate'; // or its drain has begun
+    const spec = { unschedulable: null, ...(isUpdated && { taints: taintsAfter(node) }) };
+    return { isEnd: true, node: { metadata, ...((isUpdated || isDrained) && { spec }) } };
   }
-  if (!isUpdated && (reason === 'CandidateForUpdate' || reason === 'SelectedForUpdate'))
+  if (!isUpdated && reason !== undefined && reason !== 'UpdateSuccessful')
     return { isEnd: true, condition: { type: conditionType, $patch: 'delete' } };
   if (node.spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key)) return undefined;
   const marks = { labels: { [labels.updateResult]: null }, annotations: { [names.inPlaceUpdate]: null } };
