@@ -55,13 +55,17 @@ export function isPercentage(text: string): boolean {
   return /^[0-9]+%$/.test(text);
 }
 
-/** Annotations of a set that announce what its deployment asks for. @param announced see `replicasToAnnounce` */
+/**
+ * Annotations of a set that announce what its deployment asks for. As in MCM only a rolling update has a surge there.
+ * @param announced see `replicasToAnnounce`
+ */
 export function replicasAnnotations(
   api: OwnerApi,
   deployment: OwnerDeployment,
   announced = deployment.spec?.replicas ?? 0,
 ) {
   const { desiredReplicas, maxReplicas } = api.owner.keys;
-  const most = (deployment.spec?.replicas ?? 0) + boundsOf(api, deployment).maxSurge;
+  const isRolling = strategyOf(api, deployment) === 'RollingUpdate';
+  const most = (deployment.spec?.replicas ?? 0) + (isRolling ? boundsOf(api, deployment).maxSurge : 0);
   return { [desiredReplicas]: String(announced), [maxReplicas]: String(most) };
 }

@@ -345,9 +345,13 @@ describe('an owner that takes part in a limit of its namespace', () => {
       };
       const problem = `metadata.annotations['${names.maxProvisioning}'] is 'five': set it to a whole number from 1 to 99999, or remove it`;
       await until('it is reported', async () => (await conditionOf())?.message === problem, { timeoutMs });
-      const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
-      const about = items.filter(({ regarding, note }) => regarding?.name === 'bad' && note === problem);
-      expect([about.map(({ reason }) => reason), await machinesOf('bad')]).toEqual([['InvalidSpec'], []]);
+      await until('with an Event', async () => {
+        const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+        return items.some(
+          ({ regarding, note, reason }) => regarding?.name === 'bad' && note === problem && reason === 'InvalidSpec',
+        );
+      });
+      expect(await machinesOf('bad')).toEqual([]);
 
       await setLimit('bad', '5');
       await untilRunning('bad', 1);

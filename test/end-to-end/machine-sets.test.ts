@@ -3,11 +3,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { gardener } from '../../api/gardener/index.ts';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
+import { newSetName, templateHash } from '../../api/owner/template.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
@@ -192,6 +194,41 @@ describe('a MachineSet', () => {
     }
     expect(made).toHaveLength(4);
     expect((await sets()).map((set) => set.spec?.replicas).toSorted()).toEqual([0, 1]);
+  }, 240_000);
+
+  it('[mcm 82] gets another name where the set of another template has its own, and collisionCount says how often', async () => {
+    const { control, namespace } = millwright;
+    const templateOf = (note: string) => ({
+      metadata: { labels: { [labels.name]: 'clash' }, annotations: { note } },
+      spec: { class: { kind: 'MachineClass', name: 'small' } },
+    });
+    const [one, other] = [templateOf('1129599'), templateOf('1732382')];
+    const hash = templateHash(gardener, one);
+    expect(templateHash(gardener, other)).toBe(hash);
+    // The name that a first collision leads to is somebody else's, too.
+    const taken = newSetName('clash', templateHash(gardener, other, 1));
+    const template = { metadata: { labels: { group: 'taken' } }, spec: one.spec };
+    const spec = { replicas: 0, selector: { matchLabels: { group: 'taken' } }, template };
+    const foreign = await control.create(machineSets, { metadata: key(taken), spec });
+
+    await millwright.createDeployment('clash', 2, { template: one });
+    await untilComplete('clash', 2);
+    await edit('clash', { spec: { template: other } });
+    const updated = await until('two machines of the other template run', async () => {
+      const found = await untilComplete('clash', 2);
+      return found.every(({ metadata }) => metadata.annotations?.['note'] === '1732382') && found;
+    });
+
+    expect((await deployment('clash')).status?.collisionCount).toBe(2);
+    const { items } = await control.list(machineSets, { namespace, labelSelector: `${labels.name}=clash` });
+    const own = items.toSorted((a, b) => (b.spec?.replicas ?? 0) - (a.spec?.replicas ?? 0));
+    const hashes = [templateHash(gardener, other, 2), hash];
+    expect(own.map(({ metadata }) => metadata.name)).toEqual(hashes.map((each) => newSetName('clash', each)));
+    expect(own.map(({ metadata }) => metadata.labels?.[labels.templateHash])).toEqual(hashes);
+    expect(own.map((set) => set.spec?.replicas)).toEqual([2, 0]);
+    expect(updated.map(controllerOf)).toEqual([own[0]?.metadata.uid, own[0]?.metadata.uid]);
+    const { metadata } = await control.get(machineSets, key(taken));
+    expect([metadata.uid, metadata.ownerReferences]).toEqual([foreign.metadata.uid, undefined]);
   }, 240_000);
 });
 

@@ -32,6 +32,8 @@ export interface PersistedState {
   refusals?: Refusals;
   /** When it is called again, because budgets refuse, ms since the epoch. */
   nextEvictionMs?: number;
+  /** What blocks the drain. */
+  blocked?: BlockedDrain;
   /** What the provider has said of the volumes on the Node. */
   volumes?: KnownVolumes;
   /** What the preservation or the in-place update of the machine needs, as it was read or seen last. */
@@ -86,8 +88,6 @@ export interface MachineState extends PersistedState {
   /** When the cloud is asked about the VM again, ms since the epoch, and the pause before that. */
   nextPollMs: number;
   pollIntervalMs: number;
-  /** What blocks the drain. */
-  blocked?: BlockedDrain;
   /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
   interruption?: Interruption;
   /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */
@@ -196,6 +196,7 @@ export function toPersisted(state: MachineState): PersistedState {
     wasUnhealthy,
     refusals,
     nextEvictionMs,
+    blocked,
     volumes,
     leftNodes,
     outageEndMs,
@@ -223,6 +224,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
     ...(nextEvictionMs !== undefined && { nextEvictionMs }),
+    ...(blocked !== undefined && { blocked }),
     ...(volumes !== undefined && { volumes }),
     ...(maintenance !== undefined && { maintenance }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),

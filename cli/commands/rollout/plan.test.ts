@@ -1,11 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { machines } from '../../../api/gardener/resources.ts';
+import { names } from '../../../api/names.ts';
 import { createWorld, template, type WorldOptions } from '../../../test/support/owner-world.ts';
+import type { OwnedObjects } from '../../owner-state.ts';
 import { planText, removals } from './plan.ts';
 import { simulate } from './simulation.ts';
 
 /** Simulates the rollout of another template of a deployment whose machines all run. */
-async function simulateRollout(options: Omit<WorldOptions, 'limit'>, changes: object = {}) {
+async function simulateRollout(
+  options: Omit<WorldOptions, 'limit'>,
+  changes: object = {},
+  annotations: Readonly<Record<string, string>> = {},
+  others: Required<OwnedObjects> = { deployments: [], sets: [], machines: [] },
+) {
   const world = createWorld({ ...options, limit: 100 });
   world.addSet('a', options.replicas, true);
   for (const machine of world.machines) {
@@ -16,7 +23,30 @@ async function simulateRollout(options: Omit<WorldOptions, 'limit'>, changes: ob
   }
   world.editSpec({ template: template('b'), ...changes });
   const { deployment, sets, machines: owned } = world;
-  return { world, simulation: await simulate(deployment!, { sets, machines: owned }) };
+  const { metadata } = deployment!;
+  const changed = {
+    ...deployment!,
+    metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } },
+  };
+  const objects = { ...others, sets: [...sets, ...others.sets], machines: [...owned, ...others.machines] };
+  return { world, simulation: await simulate(changed, objects) };
+}
+
+/** Another deployment of the namespace, with one set that has so many machines, all of them running. */
+function otherPool(count: number, replicas: number, annotations: Readonly<Record<string, string>>) {
+  const meta = (name: string, owner?: { readonly kind: string; readonly name: string }) => ({
+    ...{ name, uid: name, namespace: 'n', resourceVersion: '1', creationTimestamp: '2026-08-19T10:00:00Z' },
+    ...(owner && { ownerReferences: [{ apiVersion: 'x', ...owner, uid: owner.name, controller: true }] }),
+  });
+  const set = { kind: 'MachineSet', name: 'other-a' };
+  return {
+    deployments: [{ metadata: { ...meta('other'), annotations }, spec: { replicas } }],
+    sets: [{ metadata: meta('other-a', { kind: 'MachineDeployment', name: 'other' }), spec: { replicas: count } }],
+    machines: Array.from({ length: count }, (_, i) => ({
+      metadata: meta(`other-a-${i}`, set),
+      status: { currentStatus: { phase: 'Running' } },
+    })),
+  };
 }
 
 describe('rollout plan', () => {
@@ -61,6 +91,21 @@ describe('rollout plan', () => {
       `5  hand over ${b} to the new set  0  2  2  1`,
     ]);
     expect(simulation.waitsFor).toBeUndefined();
+  });
+
+  it('creates no more than the limits of the namespace leave, and says which one it waits for', async () => {
+    const annotations = { [names.maxSurge]: '1' };
+    const options = { replicas: 4, maxSurge: 3, maxUnavailable: 0 };
+    const { simulation } = await simulateRollout(options, {}, annotations);
+
+    expect(Math.max(...simulation.steps.map(({ total }) => total))).toBe(5);
+    expect(simulation.steps.flatMap(({ remove }) => remove)).toHaveLength(4);
+    expect(simulation.waitsFor).toBeUndefined();
+
+    const other = otherPool(5, 4, annotations);
+    const { simulation: full } = await simulateRollout(options, {}, annotations, other);
+    expect(full.steps.flatMap(({ create, remove }) => [...create, ...remove])).toEqual([]);
+    expect(full.waitsFor).toBe("the namespace's limit of surge machines, 1 of 1 used: other 1");
   });
 
   it('says that people have to select the machines where they do', async () => {

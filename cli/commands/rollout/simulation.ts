@@ -7,14 +7,18 @@ import { snapshotOwner } from '../../../activities/owner/index.ts';
 import { createOwnedReader } from '../../../activities/owner/owned.ts';
 import type { OwnerContext } from '../../../activities/owner/step.ts';
 import type { Dialect } from '../../../api/dialect.ts';
+import type { LimitClaim, LimitGrant } from '../../../api/model/limits.ts';
 import type { OwnerPlan, OwnerView } from '../../../api/model/owner.ts';
 import { inPlaceOrders, names } from '../../../api/names.ts';
 import type { KubeObject } from '../../../api/objects.ts';
 import { countWorking } from '../../../api/owner/in-place.ts';
+import { toLimitReading } from '../../../api/owner/limit-reading.ts';
+import { limitText } from '../../../api/owner/limit-use.ts';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
 import { minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
 import { waitsOf } from '../../../api/owner/waits.ts';
 import { MemoryCluster } from '../../../kube/memory-cluster.ts';
+import { decide, emptyState } from '../../../workflows/limits/grants.ts';
 import { isEmpty, planOwner } from '../../../workflows/rollout/plan.ts';
 import { withOwnCreations } from '../../../workflows/rollout/state.ts';
 import { dialect, dialectName } from '../../dialect.ts';
@@ -56,6 +60,7 @@ export interface Simulation {
 
 /** More steps than a rollout of any size takes: it has not ended. */
 const maxRounds = 100_000;
+const { signal } = new AbortController();
 
 /**
  * Simulates a deployment until nothing is left to do. Each new machine becomes ready, each deletion ends and each selected
@@ -65,17 +70,19 @@ const maxRounds = 100_000;
 export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects): Promise<Simulation> {
   const cluster = new MemoryCluster(new Date().toISOString());
   const { kinds } = dialect;
-  cluster.load(kinds.deployment, [deployment]);
+  const others = (owned.deployments ?? []).filter(({ metadata }) => metadata.uid !== deployment.metadata.uid);
+  cluster.load(kinds.deployment, [...others, deployment]);
   cluster.load(kinds.set, owned.sets);
   cluster.load(kinds.machine, owned.machines);
   const ready = new Set<string>();
   const context = contextOf(cluster, deployment, ready);
   const reader = createOwnedReader(context.deps.control);
   const created = new Map<string, string>();
+  const refused = new Map<string, readonly string[]>();
   const observe = async () => {
     const reading = await snapshotOwner(context, reader, 100);
     if (reading === null) throw new Error('the deployment is gone');
-    return withOwnCreations({ created, planned: created, refused: new Map() }, reading);
+    return withOwnCreations({ created, planned: created, refused }, reading);
   };
   const newName = (prefix: string) => `${prefix}-new${cluster.next()}`;
 
@@ -83,15 +90,20 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
   const steps: SimulatedStep[] = [];
   for (let round = 0; round < maxRounds; round++) {
     const reading = await observe();
-    const plan = planOwner(reading, newName);
-    if (!isEmpty(plan)) {
-      await applyPlan({ ...context, plan, signal: new AbortController().signal });
-      for (const { set, id } of plan.create) created.set(set, id);
+    const wanted = planOwner(reading, newName);
+    const { limited } = isEmpty(wanted) ? {} : await applyPlan({ ...context, plan: wanted, signal });
+    const plan = withoutNames(wanted, limited?.names);
+    for (const [i, { set, id, names }] of wanted.create.entries()) {
+      created.set(set, id);
+      refused.set(set, names.slice(plan.create[i]?.names.length));
+    }
+    if (!isEmpty({ ...plan, create: plan.create.filter(({ names }) => names.length > 0) })) {
       const { view } = await observe();
       if (changesMachines(plan)) steps.push(toStep(plan, view));
       continue;
     }
-    if (!settle(cluster, context, ready)) return toSimulation(first, reading.view, steps);
+    if (settle(cluster, context, ready)) continue;
+    return { ...toSimulation(first, reading.view, steps), ...(limited && { waitsFor: limitText(limited) }) };
   }
   throw new Error(`the rollout does not end within ${maxRounds} steps`);
 }
@@ -123,10 +135,24 @@ function contextOf(cluster: MemoryCluster, { metadata }: OwnerDeployment, ready:
       events: { record: () => undefined, flush: async () => undefined },
       mostReplacing: { count: 0 },
       findOutage: async () => undefined,
-      claimMachines: async (_scope, { names }) => ({ granted: names }),
+      claimMachines: async (_scope, claim) => claimAlone(api, cluster, claim),
       defaults: { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] },
     },
   };
+}
+
+/** Grants what the limits of the namespace leave: nobody else claims anything meanwhile. */
+function claimAlone(api: Dialect, cluster: MemoryCluster, claim: LimitClaim): LimitGrant {
+  const { deployment, set, machine } = api.kinds;
+  const objects = { deployments: cluster.all(deployment), sets: cluster.all(set), machines: cluster.all(machine) };
+  const [grant] = decide(emptyState, toLimitReading(api, objects, [claim.uid]), [claim], 0).grants;
+  return grant ?? { granted: [] };
+}
+
+/** A plan without the creations that a limit refuses. */
+function withoutNames(plan: OwnerPlan, refused: readonly string[] = []): OwnerPlan {
+  const create = plan.create.map((each) => ({ ...each, names: each.names.filter((name) => !refused.includes(name)) }));
+  return { ...plan, create };
 }
 
 /** Ends deletions and updates in place, and makes machines ready. Returns whether there was any of that to do. */
@@ -167,7 +193,8 @@ function afterAgent({ owner }: OwnerContext['api'], { metadata }: KubeObject): o
 
 function changesMachines({ createSet, create, remove, update }: OwnerPlan): boolean {
   const updated = [...(update?.select ?? []), ...(update?.handOver ?? [])];
-  return createSet !== undefined || create.length + remove.length + updated.length > 0;
+  const created = create.flatMap(({ names }) => names);
+  return createSet !== undefined || created.length + remove.length + updated.length > 0;
 }
 
 function toStep({ createSet, create, remove, update }: OwnerPlan, view: OwnerView): SimulatedStep {
@@ -176,7 +203,7 @@ function toStep({ createSet, create, remove, update }: OwnerPlan, view: OwnerVie
     ...(select.length > 0 && { select: select.map(({ name }) => name) }),
     ...(handOver.length > 0 && { handOver: handOver.map(({ name }) => name) }),
     ...(createSet !== undefined && { createSet: createSet.name }),
-    create: create.map(({ set, names }) => ({ set, count: names.length })),
+    create: create.flatMap(({ set, names }) => (names.length === 0 ? [] : [{ set, count: names.length }])),
     remove: remove.map(({ name }) => name),
     ...countsOf(view),
   };

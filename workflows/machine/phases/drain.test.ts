@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
 import { eventually, refuse, setUpMachine, untilCancelled } from '../../../test/support/played-machine.ts';
+import { retryNowSignal } from '../../messages.ts';
 import { forceDeletionSignal } from '../messages.ts';
 
 const { cluster, cloud, touch, workflow, described, observe, startAtRest } = setUpMachine();
@@ -43,6 +44,24 @@ describe('a drain that a budget blocks', () => {
     await workflow().result();
     expect(cluster.drains).toBe(2);
     expect(cluster.drainRequest).toMatchObject({ refusals: { a: 3 } });
+  });
+
+  it('is reported once where the budget is a mistake, also when a new run goes on with it', async () => {
+    const mistake = 'it allows no eviction';
+    cluster.drainNode = () => ({ ...blocked, mistake });
+    await deleteMachine();
+    const written = () => cluster.steps.filter((step) => step === 'writeStatus').length;
+    await eventually(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
+    await eventually(() => cluster.steps.at(-1) === 'writeStatus');
+    const before = written();
+
+    const first = (await workflow().describe()).runId;
+    for (let count = 0; count < 500; count++) await observe();
+    await workflow().signal(retryNowSignal);
+    await eventually(async () => (await workflow().describe()).runId !== first);
+    await eventually(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
+    expect(written()).toBe(before);
+    await workflow().terminate();
   });
 
   it('[mcm 54 partly] ends at once when it is forced', async () => {

@@ -29,9 +29,9 @@ export interface NodeDrain
 export async function drainNode(state: MachineState, drain: NodeDrain): Promise<PhaseOutcome> {
   const { deadlineMs, force } = drain;
   const nextMs = Math.min(state.nextEvictionMs ?? 0, deadlineMs);
+  show(state, draining(state, drain));
   if (!force && Date.now() < nextMs) return waitFor(nextMs - Date.now());
 
-  show(state, draining(state, drain));
   const scope = new CancellationScope();
   const { onChange } = state;
   const { drainSeconds, maxEvictRetries } = state.machine.limits;

@@ -1,0 +1,1 @@
+import './hibernation.test.ts';
