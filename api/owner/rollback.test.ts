@@ -93,6 +93,12 @@ describe('a rollout that is late', () => {
     ]);
   });
 
+  it('is not recorded for a set without a revision, which somebody has removed', () => {
+    const { metadata: meta, ...rest } = setOf('a', 1);
+    const set = { ...rest, metadata: { ...meta, annotations: completed('1') } };
+    expect(rollbacksOf(api, deploymentOf('a', undefined, wanted), set)).not.toHaveProperty('lacksCompletion');
+  });
+
   it('is refused with another value than true', () => {
     expect(problemOfRollback(deploymentOf('c', undefined, { [names.rollbackWhenLate]: 'yes' }))).toBe(
       "metadata.annotations['millwright.dev/rollback-when-late'] is 'yes': set it to true, or remove it",

@@ -92,7 +92,7 @@ export function rollbacksOf(
   return {
     ...(spec?.rollbackTo !== undefined && spec.rollbackTo !== null && { rollsBack: true as const }),
     ...(isLateWanted && { rollsBackWhenLate: true as const }),
-    ...(isLateWanted && completed !== revision && { lacksCompletion: true as const }),
+    ...(isLateWanted && revision !== undefined && completed !== revision && { lacksCompletion: true as const }),
   };
 }
 
