@@ -236,10 +236,14 @@ export const ownerDialect: OwnerDialect = {
     const known = Object.keys(orchestrationTypes).join(', ');
     return `spec.strategy.inPlaceUpdate.orchestrationType is '${orchestration}': set it to one of ${known}`;
   },
-  /** Frozen itself or with its deployment, or an old set of an update in place. */
-  isClosed(set, deployment) {
+  /**
+   * Frozen itself or with its deployment, or an old set of an update in place. MCM leaves the label for the latter also on a
+   * set that is used again: while a deployment updates in place, the plan alone says which sets get machines.
+   */
+  isClosed(set, deployment: MachineDeployment | undefined) {
     const isFrozen = [set, deployment].some((owner) => owner?.metadata.labels?.[labels.freeze] === 'True');
-    return isFrozen || set.metadata.labels?.[labels.scaleUpDisabled] !== undefined;
+    const isInPlace = deployment?.spec?.strategy?.type === 'InPlaceUpdate';
+    return isFrozen || (!isInPlace && set.metadata.labels?.[labels.scaleUpDisabled] !== undefined);
   },
   freeze: {
     label: labels.freeze,

@@ -43,6 +43,22 @@ export interface McmSet {
   readonly labels: Readonly<Record<string, string>>;
 }
 
+/** What MCM leaves of a rollout. */
+export interface McmRollout {
+  readonly replicas: number;
+  /** Version of the deployment's template. */
+  readonly current: string;
+  readonly strategy: { readonly type: string; readonly rollingUpdate?: { readonly maxSurge: number } };
+  /** The oldest first: its revision is 1. */
+  readonly sets: readonly {
+    readonly version: string;
+    readonly replicas: number;
+    readonly marks?: { readonly labels?: object; readonly annotations?: object };
+  }[];
+  /** Of the condition Progressing. Default: MachineSetUpdated. */
+  readonly reason?: string;
+}
+
 /** As Go writes it: what is not set is null or empty. */
 const nodeTemplate = {
   metadata: { creationTimestamp: null, labels: { pool: 'workers' }, annotations: { owner: 'somebody' } },
@@ -222,6 +238,65 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
         spec: { replicas, selector: { matchLabels: hashed }, template: { metadata: { labels: hashed }, spec } },
       });
       return { name: metadata.name, uid: metadata.uid, labels: hashed };
+    },
+
+    /**
+     * A deployment in the middle of a rollout: the sets of its templates, which differ by the annotation `version`, with the
+     * replicas that MCM has given them so far. The template of the deployment is that of `current`.
+     */
+    async rollout(name: string, left: McmRollout): Promise<McmSet[]> {
+      const { replicas, current, strategy, sets, reason = 'MachineSetUpdated' } = left;
+      const own = { [labels.name]: name };
+      const templateOf = (version: string, more = {}) => ({
+        metadata: { creationTimestamp: null, annotations: { version }, labels: { ...own, ...more } },
+        spec: machineSpec,
+      });
+      const newest = sets.find(({ version }) => version === current) ?? sets.at(-1);
+      const deployment = await create(machineDeployments, {
+        metadata: {
+          ...{ namespace, name, finalizers: [finalizers.machine], labels: own },
+          annotations: { [annotations.revision]: String(sets.length) },
+        },
+        spec: { replicas, selector: { matchLabels: own }, strategy, template: templateOf(current) },
+      });
+      const surge = strategy.rollingUpdate?.maxSurge ?? 0;
+      const made: McmSet[] = [];
+      for (const [i, { version, replicas: had, marks = {} }] of sets.entries()) {
+        const hash = { [labels.templateHash]: String(3_000_000_000 + i) };
+        const hashed = { ...own, ...hash };
+        const { metadata } = await create(machineSets, {
+          metadata: {
+            namespace,
+            name: `${name}-${i}mcm${i}`,
+            finalizers: [finalizers.machine],
+            labels: { ...hashed, ...marks.labels },
+            annotations: {
+              [annotations.revision]: String(i + 1),
+              [annotations.desiredReplicas]: String(replicas),
+              [annotations.maxReplicas]: String(replicas + surge),
+              ...marks.annotations,
+            },
+            ownerReferences: [referenceTo('MachineDeployment', deployment)],
+          },
+          spec: {
+            ...{ replicas: had, machineClass: {}, selector: { matchLabels: hashed } },
+            template: templateOf(version, hash),
+          },
+        });
+        made.push({ name: metadata.name, uid: metadata.uid, labels: hashed });
+      }
+      const at = secondsAgo(60);
+      const times = { lastUpdateTime: at, lastTransitionTime: at };
+      const newName = made[newest === undefined ? 0 : sets.indexOf(newest)]?.name;
+      const message = `MachineSet "${newName}" is progressing.`;
+      await putStatus(machineDeployments, name, {
+        observedGeneration: 1,
+        conditions: [
+          { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message: 'available', ...times },
+          { type: 'Progressing', status: 'True', reason, message, ...times },
+        ],
+      });
+      return made;
     },
 
     /** A machine in any phase. Its Node has its name. */
