@@ -95,11 +95,10 @@ describe('what the API server refuses to create', () => {
     await allow('machinesets');
     const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' };
     const message = expect.stringContaining('no more machines today');
-    const told = await until(
-      'the deployment says that its machines are refused',
-      async () => await conditionOf('ReplicaFailure'),
-      { timeoutMs: 60_000, describe: () => millwright.story() },
-    );
+    const told = await until('the deployment says that its machines are refused', () => conditionOf('ReplicaFailure'), {
+      timeoutMs: 60_000,
+      describe: () => millwright.story(),
+    });
     expect(told).toMatchObject({ ...failure, message });
     const [set, ...others] = await ownSets();
     expect(others).toEqual([]);
