@@ -23,7 +23,7 @@ import { adoptSets, changeOwners, markMachines } from './adoption.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { beginReplacements } from './replacements.ts';
-import { type Failures, noteFailure, recordOn, report, reportFailures } from './report.ts';
+import { type Failures, noteFailure, recordOn, report, reportFailures, reportRefusedSet } from './report.ts';
 import { recordCompletion, rollBack } from './rollback.ts';
 import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult, slowStart } from './step.ts';
 
@@ -141,7 +141,7 @@ async function createSet(
   planned: NonNullable<OwnerPlan['createSet']>,
 ): Promise<void> {
   const { deps, api, sets, deployments, ref } = step;
-  const { control, events } = deps;
+  const { control } = deps;
   const { namespace } = ref;
   if (templateHash(api, deployment.spec?.template, deployment.status?.collisionCount) !== planned.hash) return;
   const others = await ownSets(step);
@@ -150,10 +150,7 @@ async function createSet(
     if (planned.replicas > 0) recordScaling(step, deployment, planned.name, planned.replicas, 0);
   } catch (error) {
     if (!isAlreadyExists(error)) {
-      if (error instanceof StatusError) {
-        const note = `Failed to create new machine set "${planned.name}": ${error.message}`;
-        recordOn(events, deployments, deployment, 'MachineSetCreateError', note);
-      }
+      if (error instanceof StatusError) await reportRefusedSet(step, deployment, planned.name, error.message);
       throw error;
     }
     const taken = await control.find(sets, { namespace, name: planned.name });

@@ -2,7 +2,7 @@
 import { deploymentEvents, type OwnerEvents, setEvents } from '../../api/events.ts';
 import type { OwnerPlan } from '../../api/model/owner.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../../api/objects.ts';
-import { failureOfSet, failureOfSets } from '../../api/owner/failure.ts';
+import { failureOfDeployment, failureOfSet, failureOfSets } from '../../api/owner/failure.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { invalidSpec } from '../../api/owner/problem.ts';
 import { isNewest, withNewestRevision, withRevision } from '../../api/owner/revision.ts';
@@ -107,6 +107,20 @@ export async function reportFailures(context: OwnerContext, failures: Failures):
   const change = (live: OwnerDeployment) =>
     withReport(api, live, { failure: failureOfSets(api, own, newSetAmong(api, live, own)) }, undefined, now);
   await update(deps.control, deployments, ref, change, onStatus);
+}
+
+/** Reports as an Event and a condition why the set of the template could not be created. Its own errors do not matter. */
+export async function reportRefusedSet(
+  { deps, api, deployments, ref }: OwnerContext,
+  deployment: OwnerDeployment,
+  name: string,
+  message: string,
+): Promise<void> {
+  const refused = `Failed to create new machine set "${name}": ${message}`;
+  recordOn(deps.events, deployments, deployment, 'MachineSetCreateError', refused);
+  const change = (live: OwnerDeployment) =>
+    withReport(api, live, { refused, failure: failureOfDeployment(live) }, undefined, new Date());
+  await update(deps.control, deployments, ref, change, onStatus).catch(() => undefined);
 }
 
 async function updateStatus(

@@ -118,6 +118,18 @@ describe('withReport', () => {
     });
   });
 
+  it('says why a set was refused, once, and not of a rollout that is late', () => {
+    const refused = 'Failed to create new machine set "pool-a-1": quota';
+    const patch = withReport(api, deployment, { refused }, undefined, now) as { status: MachineDeployment['status'] };
+    const condition = { type: 'Progressing', status: 'False', reason: 'MachineSetCreateError', message: refused };
+    expect(patch).toMatchObject({ status: { conditions: [condition] } });
+    const told = { ...deployment, status: { ...deployment.status, ...patch.status } };
+    expect(withReport(api, told, { refused }, undefined, now)).toBeUndefined();
+    const late = { ...progressing, status: 'False', reason: 'ProgressDeadlineExceeded' };
+    const lateOne = { ...deployment, status: { conditions: [late] } };
+    expect(withReport(api, lateOne, { refused }, undefined, now)).toBeUndefined();
+  });
+
   it('[mcm 68 partly] reports a failure besides all other conditions, and removes it', () => {
     const before = { ...deployment, status: { observedGeneration: 3, conditions: [available, progressing] } };
     const failure = { reason: 'FailedCreate', message: 'quota' };

@@ -6,10 +6,12 @@ import { conditionsOfSet, failureOfDeployment, failureOfSet, isSameFailure, type
 import type { OwnerCondition, OwnerDeployment, OwnerSet } from './objects.ts';
 import { invalidSpec } from './problem.ts';
 
-/** What a deployment has to report. Progressing stays as it is where neither `progress` nor `problem` is given. */
+/** What a deployment has to report. Progressing stays as it is where none of `progress`, `problem` and `refused` is given. */
 export interface DeploymentReport extends NonNullable<OwnerPlan['report']> {
   /** Name of the set of the current template, if there is one. */
   readonly setName?: string | undefined;
+  /** Why its set could not be created. One that is late stays late: no progress is the larger problem. */
+  readonly refused?: string;
   /** What ReplicaFailure says; without a failure the condition is removed. */
   readonly failure?: ReplicaFailure | undefined;
 }
@@ -51,15 +53,20 @@ export function withReport(
 function toProgressing(
   { owner }: OwnerApi,
   { metadata, status }: OwnerDeployment,
-  { progress, problem, setName }: DeploymentReport,
+  { progress, problem, refused, setName }: DeploymentReport,
   now: Date,
 ): OwnerCondition | undefined {
   const present = status?.conditions?.find(({ type }) => type === 'Progressing');
-  const wanted =
+  const failure =
     problem === undefined
-      ? progress && owner.toProgressCondition(progress, metadata.name, setName)
-      : { status: 'False', reason: invalidSpec, message: problem };
+      ? refused && { reason: 'MachineSetCreateError', message: refused }
+      : { reason: invalidSpec, message: problem };
+  const wanted = failure
+    ? { status: 'False', ...failure }
+    : progress && owner.toProgressCondition(progress, metadata.name, setName);
   if (wanted === undefined) return undefined;
+  if (problem === undefined && refused !== undefined && owner.toProgress(present?.reason ?? '') === 'late')
+    return undefined;
   if (present?.reason === wanted.reason && present.message === wanted.message) return undefined;
 
   const time = toKubernetesTime(now);

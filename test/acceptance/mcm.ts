@@ -163,7 +163,7 @@ export const mcm: readonly { row: number; title: string }[] = [
   {
     row: 76,
     title:
-      'Scaling in mid-rollout goes up on the new set, down in proportion, and the rollout goes on, whatever the strategy (better than the original)',
+      'Scaling in mid-rollout goes up on the new set, down on the old ones, in proportion while paused, whatever the strategy (better than the original)',
   },
   { row: 77, title: 'Recreate makes no new machine while an old one is left' },
   {
