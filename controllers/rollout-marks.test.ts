@@ -57,9 +57,10 @@ const machineOf = (name: string, owner?: string) => ({
   metadata: { ...metaOf(name, owner), labels: { [labels.node]: name } },
   spec: { providerID: `fake://${name}` },
 });
-const nodeOf = (name: string, isMarked: boolean): Node => ({
+const nodeOf = (name: string, isMarked: boolean, hasJoined = true): Node => ({
   metadata: {
     ...metaOf(name),
+    finalizers: hasJoined ? [gardener.marks.nodeFinalizer] : [],
     annotations: isMarked ? { [scaleDownDisabled]: 'true', [scaleDownDisabledByMcm]: 'true' } : {},
   },
   spec: { providerID: `fake://${name}`, taints: isMarked ? [taints.preferNoSchedule] : [] },
@@ -98,6 +99,16 @@ describe('marks of a rollout', () => {
     change();
     await controller.handle('a');
     expect(patches).toMatchObject([removed]);
+  });
+
+  it('come when the workflow of the machine has written on a Node that joins', async () => {
+    stores.machines.put(machineOf('b', 'new'));
+    stores.nodes.put(nodeOf('b', false, false));
+    await controller.handle('b');
+    expect(patches).toEqual([]);
+    stores.nodes.put(nodeOf('b', false));
+    await controller.handle('b');
+    expect(patches).toMatchObject([{ metadata: { annotations: { [scaleDownDisabled]: 'true' } } }]);
   });
 
   it('stay, but for the taint, until all new machines are available', async () => {

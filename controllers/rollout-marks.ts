@@ -34,6 +34,8 @@ export function createRolloutMarkController({
       return;
     const rollout = rolloutOf(machine);
     if (rollout === undefined) return;
+    // The workflow of the machine is about to write on a Node that joins, and one of the two writes would be lost.
+    if (rollout.isRolling && !node.metadata.finalizers?.includes(dialect.marks.nodeFinalizer)) return;
     const { preservedUntil } = dialect.machine.toSnapshot(machine, defaults);
     const patch = toRolloutPatch(node, {
       ...rollout,
