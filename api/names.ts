@@ -24,6 +24,8 @@ export const names = {
   replace: `${prefix}replace`,
   /** Annotation on a Machine that was made in place of an unhealthy one: name of that one. */
   replaces: `${prefix}replaces`,
+  /** Annotation on a Machine: it was made while its deployment rolled out, so its Node joins with what keeps the autoscaler away. */
+  createdInRollout: `${prefix}created-in-rollout`,
   /** Annotation on a Failed Machine: when its preservation was over. It is replaced, and not kept by its owner again. */
   preservedUntil: `${prefix}preserved-until`,
   /** Annotation on a Machine whose deployment updates its machines in place: one of `inPlaceOrders`. */

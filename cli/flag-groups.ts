@@ -32,6 +32,7 @@ export const controllersFlags = [
   'machineInplaceUpdateTimeout',
   'machineMaxEvictRetries',
   'nodeConditions',
+  'autoscalerScaledownAnnotationDuringRollout',
 ] as const;
 
 /** Leader election of the controllers. */
@@ -51,7 +52,6 @@ export const leaderFlags = [
   'safetyUp',
   'safetyDown',
   'machineSafetyOvershootingPeriod',
-  'autoscalerScaledownAnnotationDuringRollout',
 ] as const;
 
 /** Workers. */

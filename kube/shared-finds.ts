@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import type { KubeObject, ObjectKey, Resource } from '../api/objects.ts';
 import type { KubeClient, RequestOptions } from './client.ts';
 
@@ -7,7 +7,7 @@ export type SharedFind = <T extends KubeObject>(resource: Resource<T>, key: Obje
 
 interface Read {
   readonly answer: Promise<KubeObject | undefined>;
-  /** Until the next turn of the event loop it is not, and every caller gets its answer. */
+  /** Until it is, every caller gets its answer. */
   isSent: boolean;
   /** The read for callers that came after this one was sent. */
   next?: Promise<KubeObject | undefined>;
@@ -16,13 +16,18 @@ interface Read {
 /**
  * Reads an object once for all callers of the same moment. Callers that come after a read was sent share the next one, so
  * that no answer is older than its question: a hundred machines that start at once read their class a few times.
+ * @param gatherMs how long a read waits for more callers. 0: until the next turn of the event loop
  */
-export function coalesceReads(client: KubeClient, options: Omit<RequestOptions, 'signal'> = {}): SharedFind {
+export function coalesceReads(
+  client: KubeClient,
+  options: Omit<RequestOptions, 'signal'> = {},
+  gatherMs = 0,
+): SharedFind {
   const underWay = new Map<string, Read>();
 
   function start<T extends KubeObject>(id: string, resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
     const send = async () => {
-      await turn();
+      await (gatherMs === 0 ? turn() : sleep(gatherMs));
       read.isSent = true;
       return client.find(resource, key, options);
     };

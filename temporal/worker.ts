@@ -67,6 +67,8 @@ export interface WorkersOptions {
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
   /** How many unhealthy machines of an owner may be replaced at once. */
   readonly mostReplacing: MostReplacing;
+  /** Whether rollouts keep the autoscaler from removing Nodes. Default: they do. */
+  readonly keepsAutoscalerAway?: boolean;
   /** Above this share of unhealthy Nodes, in percent, no unhealthy machine is replaced. */
   readonly outagePercent: number;
   /** How drains treat pods with volumes. */
@@ -221,8 +223,11 @@ async function createProviderWorker(options: WorkersOptions, { name, provider }:
   });
 }
 
+/** Calls for machines that are made or deleted together read their Secrets together, ms. */
+const gatherMs = 100;
+
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
-  const find = coalesceReads(control);
+  const find = coalesceReads(control, {}, gatherMs);
   return async (key, signal) => {
     const secret = await find(secrets, key);
     signal.throwIfAborted();

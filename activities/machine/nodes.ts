@@ -6,6 +6,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
+import type { Change } from '../../api/node-template.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -52,7 +53,7 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
      * @param seen is not read again where it is still so
      */
     async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
-      return (await markSeenNode(ref, seen)) ?? readAndMarkNode(ref, machine);
+      return (await markSeenNode(ref, machine, seen)) ?? readAndMarkNode(ref, machine);
     },
 
     /**
@@ -81,7 +82,12 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
         const { metadata = {}, spec } = patch ?? {};
         const others = (live.metadata.finalizers ?? []).filter((each) => each !== marks.nodeFinalizer);
         const labels = { ...metadata.labels, [marks.nodeMachineLabel]: ref.name };
-        const annotations = { ...metadata.annotations, ...machineOf(ref) };
+        const wanted = { ...live.metadata.annotations, ...metadata.annotations };
+        const annotations = {
+          ...metadata.annotations,
+          ...machineOf(ref),
+          ...joiningAnnotations(ref, snapshot, wanted),
+        };
         const finalizers = [...others, marks.nodeFinalizer];
         const marked = isMarked ? metadata : { ...metadata, labels, annotations, finalizers };
         return { metadata: marked, ...(spec && { spec }) };
@@ -177,11 +183,11 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
   }
 
   /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
-  async function markSeenNode(ref: ObjectRef, seen: NodeView): Promise<Node | undefined> {
+  async function markSeenNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
     if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
     const { name, uid, resourceVersion } = seen;
     try {
-      return (await patchMarks(ref, name, { uid, resourceVersion })) ?? undefined;
+      return (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined;
     } catch (error) {
       if (isConflict(error)) return undefined;
       throw error;
@@ -194,14 +200,15 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
     const { name, uid, deletionTimestamp } = node.metadata;
     const { marks } = dialectOf(ref.dialect);
     if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return node;
-    return (await patchMarks(ref, name, { uid })) ?? undefined;
+    return (await patchMarks(ref, machine, name, { uid })) ?? undefined;
   }
 
   /** Adds the finalizer and the back reference to a Node that is `of` this UID and, if given, this version. */
-  async function patchMarks(ref: ObjectRef, name: string, of: object): Promise<Node | null> {
+  async function patchMarks(ref: ObjectRef, machine: MachineSnapshot, name: string, of: object): Promise<Node | null> {
     const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
     const labels = { [nodeMachineLabel]: ref.name };
-    const metadata = { ...of, finalizers: [nodeFinalizer], labels, annotations: machineOf(ref) };
+    const annotations = { ...machineOf(ref), ...joiningAnnotations(ref, machine, {}) };
+    const metadata = { ...of, finalizers: [nodeFinalizer], labels, annotations };
     return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
   }
 }
@@ -209,6 +216,18 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
 /** Says which Machine a Node has, for people, and for other installations that see the Node. */
 function machineOf({ namespace, name }: ObjectRef): Record<string, string> {
   return { [names.machine]: `${namespace}/${name}` };
+}
+
+/**
+ * What the Node of a machine that was made in a rollout gets as it joins: the controllers would write it a moment later.
+ * @param annotations of the Node, null for those that it loses
+ */
+function joiningAnnotations({ dialect }: ObjectRef, machine: MachineSnapshot, annotations: Change): Change | undefined {
+  if (machine.createdInRollout === undefined) return undefined;
+  const marks = { isRolling: true, isComplete: false, isOld: false, isPreserved: false, isKeptFromAutoscaler: true };
+  const left = Object.entries(annotations).flatMap(([key, value]) => (value === null ? [] : [[key, value] as const]));
+  const node = { metadata: { annotations: Object.fromEntries(left) } };
+  return dialectOf(dialect).owner.toRolloutPatch?.(node, marks)?.metadata?.annotations;
 }
 
 /** A text as a value of labels and taints. */

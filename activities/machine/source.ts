@@ -5,8 +5,8 @@ import type { KubeClient } from '../../kube/client.ts';
 import { coalesceReads } from '../../kube/shared-finds.ts';
 import { localRequestOptions } from '../local-request.ts';
 
-/** How long a reading of a source serves others, ms: machines that are created together have the same source. */
-const sharedMs = 1_000;
+/** How long a reading of a source serves machines of which a watcher has seen the same version of it, ms. */
+const sharedMs = 30_000;
 
 /** @param deps `control` holds the sources and their Secrets. */
 export function createSourceActivities({ control }: { readonly control: KubeClient }) {
@@ -16,7 +16,7 @@ export function createSourceActivities({ control }: { readonly control: KubeClie
   return {
     /**
      * Reads the source of a machine. What is wrong with it, or with its Secrets, is in the answer, not an error.
-     * @param seenVersion as a watcher has seen it. A reading of this version may be a second old; without it none is.
+     * @param seenVersion as a watcher has seen it. A reading of this version may be 30 s old; without it none is.
      */
     async readSource(ref: ObjectRef, source: string, seenVersion?: string): Promise<SourceSnapshot> {
       const { dialect, namespace } = ref;

@@ -25,7 +25,16 @@ import { updateInPlace } from './in-place.ts';
 import { beginReplacements } from './replacements.ts';
 import { type Failures, noteFailure, recordOn, report, reportFailures, reportRefusedSet } from './report.ts';
 import { recordCompletion, rollBack } from './rollback.ts';
-import { inBatches, type Owner, ownSets, readAsPlanned, type Step, type StepResult, slowStart } from './step.ts';
+import {
+  inBatches,
+  noteSet,
+  type Owner,
+  ownSets,
+  readAsPlanned,
+  type Step,
+  type StepResult,
+  slowStart,
+} from './step.ts';
 
 /**
  * Runs a step that was planned. One that was thought lost may still run beside the next one: the plan fixes the names of
@@ -207,6 +216,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
     };
   });
   const { generation = before } = changed?.metadata ?? {};
+  noteSet(step, name, changed);
   if (changed !== undefined && isAsPlanned) expectKept(`machine set ${name}`, settingsNow(changed));
   if (!isAsPlanned || generation === before || deployment === undefined) return;
   scaled.set(name, generation);
@@ -226,14 +236,16 @@ function recordScaling(
 }
 
 async function createMachine(
-  { deps, api, sets }: Step,
+  { deps, api, sets, plan }: Step,
   { name, replaces }: { readonly name: string; readonly replaces: string | undefined },
   set: OwnerSet,
   { deployment }: Owner,
 ): Promise<void> {
   if (set.metadata.deletionTimestamp !== undefined || api.owner.isClosed(set, deployment)) return;
+  const isRolling = plan.sets.some((each) => each.name !== set.metadata.name && each.replicas > 0);
+  const isKept = isRolling && deps.keepsAutoscalerAway !== false;
   try {
-    await deps.control.create(api.kinds.machine, toNewMachine(api, set, name, replaces));
+    await deps.control.create(api.kinds.machine, toNewMachine(api, set, name, { replaces, isKept }));
     recordOn(deps.events, sets, set, 'SuccessfulCreate', `Created Machine: ${name}`);
   } catch (error) {
     // An earlier attempt created it. Or it is somebody else's: then the next plan creates one more, under a new name.

@@ -28,6 +28,8 @@ export interface OwnerDeps {
   readonly mostReplacing: MostReplacing;
   readonly findOutage: FindOutage;
   readonly claimMachines: ClaimMachines;
+  /** Whether rollouts keep the autoscaler from removing Nodes. Default: they do. */
+  readonly keepsAutoscalerAway?: boolean;
   /** What holds for machines whose spec says nothing. */
   readonly defaults: MachineLimits;
 }
@@ -67,7 +69,22 @@ export interface Step extends OwnerContext {
   readonly plan: OwnerPlan;
   /** Aborts when nobody waits for the step any longer. */
   readonly signal: AbortSignal;
+  /** What was read of the owner and its sets last: it serves for a while. */
+  reading?: Reading;
 }
+
+/** An owner and its sets, undefined where they are not as planned. */
+interface Reading {
+  readonly owner: Owner | undefined;
+  /** By name, those that were read. */
+  readonly sets: Map<string, OwnerSet | undefined>;
+  readonly readMs: number;
+  /** How many machines it has served for. */
+  served: number;
+}
+
+/** For how many machines a reading serves, and for how long, ms. */
+const readingServes = { machines: 20, ms: 1_000 };
 
 /** Requests of a step that are under way at once. */
 const allAtOnce = (): number => 20;
@@ -103,16 +120,31 @@ export async function ownSets({ deps, sets, ref, kind }: OwnerContext): Promise<
 
 /** The owner, if it still has the planned generation; undefined also for one that was deleted with `--cascade=orphan`. */
 export async function readAsPlanned(step: Step): Promise<Owner | undefined> {
+  return (await readNow(step)).owner;
+}
+
+async function readNow(step: Step): Promise<Reading> {
   step.signal.throwIfAborted();
-  const owner = await readOwner(step);
-  const object: KubeObject | undefined = owner?.deployment ?? owner?.set;
-  if (object === undefined || isOrphaning(object)) return undefined;
-  return object.metadata.generation === step.plan.generation ? owner : undefined;
+  const readMs = Date.now();
+  const read = await readOwner(step);
+  const object: KubeObject | undefined = read?.deployment ?? read?.set;
+  const isPlanned = object?.metadata.generation === step.plan.generation;
+  const owner = object !== undefined && isPlanned && !isOrphaning(object) ? read : undefined;
+  const reading = { owner, sets: new Map(), readMs, served: 0 };
+  step.reading = reading;
+  return reading;
+}
+
+/** A reading that still serves, or a new one. */
+async function freshReading(step: Step): Promise<Reading> {
+  const { reading } = step;
+  const isFresh = reading !== undefined && reading.served < readingServes.machines;
+  return isFresh && Date.now() < reading.readMs + readingServes.ms ? reading : readNow(step);
 }
 
 /**
- * Works on machines, some at a time, while owner and set are as planned. After an error no request is started, and the
- * error is thrown when all running requests have ended.
+ * Works on machines, some at a time, while owner and set are as planned: they are read again after 20 machines, and after a
+ * second. After an error no request is started, and the error is thrown when all running requests have ended.
  * @param sizeOf how many are worked on at once after so many batches
  */
 export async function inBatches<T extends { readonly set: string }>(
@@ -122,18 +154,20 @@ export async function inBatches<T extends { readonly set: string }>(
   sizeOf: (batches: number) => number = allAtOnce,
 ): Promise<void> {
   for (let batches = 0, start = 0; start < items.length; batches++) {
+    step.signal.throwIfAborted();
     const batch = items.slice(start, start + sizeOf(batches));
     start += batch.length;
-    const owner = await readAsPlanned(step);
+    const reading = await freshReading(step);
+    const { owner, sets } = reading;
     if (owner === undefined) return;
-    const found = new Map<string, OwnerSet>();
-    for (const name of new Set(batch.map((item) => item.set))) {
-      const set = await readSetAsPlanned(step, name);
-      if (set !== undefined) found.set(name, set);
+    reading.served += batch.length;
+    for (const { set: name } of batch) {
+      const key = { namespace: step.ref.namespace, name };
+      if (!sets.has(name)) noteSet(step, name, await step.deps.control.find(step.sets, key));
     }
     const outcomes = await Promise.allSettled(
       batch.map(async (item) => {
-        const set = found.get(item.set);
+        const set = sets.get(item.set);
         if (set !== undefined) await work(item, set, owner);
       }),
     );
@@ -142,10 +176,9 @@ export async function inBatches<T extends { readonly set: string }>(
   }
 }
 
-async function readSetAsPlanned(step: Step, name: string): Promise<OwnerSet | undefined> {
-  const { deps, sets, ref } = step;
-  const set = await deps.control.find(sets, { namespace: ref.namespace, name });
-  return set !== undefined && isAsPlanned(step, set) ? set : undefined;
+/** A set that was read or written just now: it is not read again while the reading serves. */
+export function noteSet(step: Step, name: string, set: OwnerSet | undefined): void {
+  step.reading?.sets.set(name, set !== undefined && isAsPlanned(step, set) ? set : undefined);
 }
 
 /** Whether a set, as it is now, is the one that the step was planned for. */

@@ -65,6 +65,8 @@ export interface MachineSnapshot {
   readonly stageSince?: string;
   /** Only while it is unhealthy and asks to be replaced. */
   readonly request?: ReplacementRequest;
+  /** Its Node joins with what keeps the autoscaler from removing it. Left out otherwise. */
+  readonly createdInRollout?: true;
   /** No MachineSet owns it: nobody replaces it. Left out otherwise. */
   readonly alone?: true;
   /** Its API's own word for how far it is: for people, in `describe`, the search attribute and the CLI. */

@@ -56,20 +56,29 @@ export function copiedFields({ owner }: OwnerApi, spec: object = {}): object {
 /**
  * A Machine of a set. It has no finalizer of ours, on purpose: its own workflow adds that before the first call to a cloud,
  * so a Machine without it has no VM.
- * @param replaces name of the unhealthy machine in whose place it is made
+ * @param given `replaces`: name of the unhealthy machine in whose place it is made. `isKept`: its Node joins with what keeps
+ *   the autoscaler away
  */
-export function toNewMachine(api: OwnerApi, set: OwnerSet, name: string, replaces?: string) {
+export function toNewMachine(
+  api: OwnerApi,
+  set: OwnerSet,
+  name: string,
+  { replaces, isKept = false }: { readonly replaces?: string | undefined; readonly isKept?: boolean } = {},
+) {
   const { owner, marks } = api;
   const { metadata } = set.spec?.template ?? {};
   const { annotations, spec } = owner.template.toMachine(set);
   const finalizers: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
-  const place: Record<string, string> = replaces === undefined ? {} : { [names.replaces]: replaces };
+  const own: Record<string, string> = {
+    ...(replaces !== undefined && { [names.replaces]: replaces }),
+    ...(isKept && { [names.createdInRollout]: 'true' }),
+  };
   return {
     metadata: {
       name,
       namespace: set.metadata.namespace ?? '',
       labels: { ...metadata?.labels },
-      annotations: { ...annotations, ...place },
+      annotations: { ...annotations, ...own },
       finalizers: finalizers.filter((one) => typeof one === 'string').filter((one) => one !== marks.finalizer),
       ownerReferences: [setReference(api, set)],
     },

@@ -108,6 +108,7 @@ export async function startWorkersComponent(
       reattachMs: options.machinePvReattachTimeout * 1_000,
       isSerial: options.serialVolumeDrain,
     },
+    keepsAutoscalerAway: options.autoscalerScaledownAnnotationDuringRollout,
     mostReplacing: options.maxHealthReplacements,
     outagePercent: options.outageShare,
     providers: options.providers,

@@ -46,6 +46,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
       await world.changeTemplate();
       await world.untilMachines(count, 'second', (done) => tell(`${done} machines are replaced`));
     },
+    aftermathMs: 3_000, // the Nodes lose their marks
   },
   'scale-down': {
     description: 'a MachineDeployment goes from N to 0',

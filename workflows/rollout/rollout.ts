@@ -48,8 +48,14 @@ export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise
   await runOwner(ref, 'MachineSet', before);
 }
 
-/** Steps start this far apart, so that one step handles all changes in between. */
-const stepPauseMs = 300;
+/** Readings start this far apart, so that one step handles all changes in between. */
+const readingPauseMs = 300;
+
+/** How long after a step the next reading is made at the earliest, ms: by then most of what it did has taken effect. */
+const stepPauseMs = 1_000;
+
+/** The same at the latest, although no watcher has reported something to do. */
+const longestStepPauseMs = 2_000;
 
 /** How often an owner looks again at unhealthy machines that an outage keeps, or whose Nodes are well by now, ms. */
 const heldPauseMs = 10_000;
@@ -79,6 +85,10 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
+    if (outcome === 'acted') {
+      run.nextStepMs = Date.now() + stepPauseMs;
+      await condition(() => run.refreshNow || asksForStep(run), longestStepPauseMs);
+    }
     if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), heldPauseMs);
     if (outcome === 'limited' || outcome === 'queued')
       await condition(() => run.refreshNow || asksForStep(run), limitPauseMs);
@@ -141,7 +151,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
   try {
     const last = { ...(run.reader !== undefined && { reader: run.reader }), ...(observed && countsOf(observed)) };
     const reading = await observeOwner(ref, kind, run.nextStepMs, last);
-    run.nextStepMs = Date.now() + stepPauseMs;
+    run.nextStepMs = Date.now() + readingPauseMs;
     if (reading === null) return 'gone';
     run.reader = reading.reader;
     if (Date.now() > askedMs + maxReadingAgeMs) {

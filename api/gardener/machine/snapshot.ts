@@ -26,6 +26,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     stage: stages[toPhase(status?.currentStatus?.phase)],
     ...(status?.currentStatus?.lastUpdateTime && { stageSince: status.currentStatus.lastUpdateTime }),
     ...(request !== undefined && { request }),
+    ...(metadata.annotations?.[names.createdInRollout] !== undefined && { createdInRollout: true as const }),
     ...(!isOwned(machine) && { alone: true as const }),
     ...(spec?.providerID && { providerID: spec.providerID }),
     ...(nodeName && { nodeName }),
