@@ -9,7 +9,7 @@ import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { toNodeView } from '../../api/node.ts';
+import { toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { verdictAnnotation } from '../../api/verdict.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -468,6 +468,33 @@ describe('syncNode', () => {
       machine: { phase: 'Running' },
       node: { state: 'present', managed: true },
     });
+  });
+
+  const { scaleDownDisabled, scaleDownDisabledByMcm } = annotations;
+  const kept = { [scaleDownDisabled]: 'true', [scaleDownDisabledByMcm]: 'true' };
+  const byTemplate = { nodeTemplate: { metadata: { annotations: { [scaleDownDisabled]: 'true' } } } };
+  it.each([
+    ['as it joins', true, {}, kept],
+    [
+      'beside what the template of its machine says',
+      true,
+      { nodeTemplate: { metadata: { labels: { a: 'b' } } } },
+      kept,
+    ],
+    ['unless the template says so', true, byTemplate, { [scaleDownDisabled]: 'true' }],
+    ['only where its machine was made in a rollout', false, {}, {}],
+  ])('[mcm 75 partly] keeps the autoscaler away from a node, %s', async (_name, isOfRollout, spec, expected) => {
+    const node = await newNode({}, [ready]);
+    const { metadata } = await newMachine({ labels: { [labels.node]: node.metadata.name } });
+    const annotations = isOfRollout ? { [names.createdInRollout]: 'true' } : {};
+    const machine = await client.patch(machines, metadata, mergePatch({ metadata: { annotations }, spec }));
+    const seenNode = toNodeViewOf(gardener, node, machine, undefined);
+
+    await activities.syncNode(refOf(machine), snapshotOf(machine), running, seenNode);
+
+    const has = (await client.get(nodes, node.metadata)).metadata.annotations ?? {};
+    const keys: string[] = [scaleDownDisabled, scaleDownDisabledByMcm];
+    expect(Object.fromEntries(Object.entries(has).filter(([key]) => keys.includes(key)))).toEqual(expected);
   });
 
   it('reads a node that was changed since it was seen, and marks none of another VM', async () => {

@@ -60,6 +60,26 @@ describe('actOnOwner', () => {
     expect(mine[0]?.metadata.name).not.toBe(name);
   });
 
+  it.each([
+    ['says of a machine that is made in a rollout, and of no other, that it is', true, ['true']],
+    ['says nothing where the autoscaler is not kept away', false, [undefined]],
+  ])('%s', async (_name, keepsAutoscalerAway, expected) => {
+    const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
+    const ref = await newDeployment({ replicas: 2, strategy });
+    await settle(ref);
+    const before = await own();
+    for (const machine of before) await setPhase(machine, 'Running');
+    const other = { ...template, spec: { class: { kind: 'MachineClass', name: 'large' } } };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { template: other } }));
+    const { actOnOwner } = activitiesOf(client, undefined, undefined, keepsAutoscalerAway);
+    for (let steps = 0; steps < 3; steps++) await actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+
+    const marks = (machine: Machine) => machine.metadata.annotations?.[names.createdInRollout];
+    const isNew = ({ metadata }: Machine) => before.every((each) => each.metadata.name !== metadata.name);
+    expect(before.map(marks)).toEqual([undefined, undefined]);
+    expect((await own()).filter(isNew).map(marks)).toEqual(expected);
+  });
+
   it('claims machines where the namespace limits them, after their set has recorded them, and creates those that are granted', async () => {
     const annotations = { [names.maxProvisioning]: '1' };
     const ref = await newDeployment({ replicas: 0 });

@@ -221,6 +221,30 @@ describe('actOnOwner', () => {
     expect(batches).toEqual([1, 2, 4, 8, 5]);
   });
 
+  it.each([
+    [20, { machinedeployments: 1, machinesets: 1 }],
+    [50, { machinedeployments: 2, machinesets: 2 }],
+  ])('reads the owner and the set again after 20 machines or more: %i', async (replicas, expected) => {
+    const ref = await newDeployment({ replicas: 0 });
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas } }));
+    const { report: _, ...plan } = await planFor(ref); // a report reads for itself
+    const reads: Record<string, number> = {};
+    const counting: KubeClient = {
+      ...client,
+      find: (...request) => {
+        const { plural } = request[0];
+        reads[plural] = (reads[plural] ?? 0) + 1;
+        return client.find(...request);
+      },
+    };
+
+    await activitiesOf(counting).actOnOwner(ref, 'MachineDeployment', plan);
+
+    expect(await own()).toHaveLength(replicas);
+    expect(reads).toEqual(expected);
+  });
+
   it('begins nothing once nobody waits for it any longer', async () => {
     const ref = await newDeployment();
     await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { configMaps } from '../../kube/core.ts';
@@ -41,6 +41,19 @@ it('reads once for all callers of a moment, and again for later callers', async 
   expect(reads() - before).toBe(2);
   await direct.patch(configMaps, { namespace, name }, mergePatch({ data: { color: 'blue' } }));
   expect((await find(configMaps, { namespace, name }))?.data).toEqual({ color: 'blue' });
+});
+
+it('gathers callers for as long as it is told', async () => {
+  const name = 'gathered';
+  await direct.create(configMaps, { metadata: { namespace, name } });
+  const find = coalesceReads(client, {}, 300);
+  const before = reads();
+
+  const early = find(configMaps, { namespace, name });
+  await setTimeout(1);
+  await Promise.all([early, find(configMaps, { namespace, name })]);
+
+  expect(reads() - before).toBe(1);
 });
 
 it('returns nothing that was read before the call', async () => {

@@ -64,6 +64,7 @@ export function setUpOwners() {
     control: KubeClient,
     signal = new AbortController().signal,
     claimMachines = noReplacements.claimMachines,
+    keepsAutoscalerAway = true,
   ): OwnerActivities {
     const deps = {
       control,
@@ -71,6 +72,7 @@ export function setUpOwners() {
       events: { record: (event: EventRecord) => events.push(event), flush: async () => undefined },
       ...noReplacements,
       claimMachines,
+      keepsAutoscalerAway,
     };
     return {
       ...createOwnerActivities(deps),

@@ -51,7 +51,7 @@ export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise
 /** Readings start this far apart, so that one step handles all changes in between. */
 const readingPauseMs = 300;
 
-/** How long after a step the next reading is made at the earliest, ms: by then most of what it did has taken effect. */
+/** How long after machines were created or deleted the next reading is made at the earliest, ms: some take effect by then. */
 const stepPauseMs = 1_000;
 
 /** The same at the latest, although no watcher has reported something to do. */
@@ -85,7 +85,7 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
-    if (outcome === 'acted') {
+    if (outcome === 'changing') {
       run.nextStepMs = Date.now() + stepPauseMs;
       await condition(() => run.refreshNow || asksForStep(run), longestStepPauseMs);
     }
@@ -131,13 +131,14 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. limited: by the namespace. queued: the same, and only others use the limit. */
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. changing: machines were created or deleted. limited: by the namespace. queued: the same, and only others use the limit. */
 type StepOutcome =
   | 'gone'
   | 'done'
   | 'replaced'
   | 'outdated'
   | 'acted'
+  | 'changing'
   | 'held'
   | 'limited'
   | 'queued'
@@ -184,7 +185,8 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     if (outage !== undefined) return 'held';
     if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
     // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
-    return isEmpty({ ...plan, replace: [] }) ? 'held' : 'acted';
+    if (isEmpty({ ...plan, replace: [] })) return 'held';
+    return plan.create.length > 0 || plan.remove.length > 0 ? 'changing' : 'acted';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);
