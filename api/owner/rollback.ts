@@ -10,7 +10,7 @@ import { templateHash, templatesEqual, withoutHash } from './template.ts';
 
 /** What becomes of a rollback. */
 export interface Rollback {
-  readonly kind: 'done' | 'revisionNotFound' | 'templateUnchanged';
+  readonly kind: 'done' | 'revisionNotFound' | 'templateUnchanged' | 'refused';
   /** For people, in the words of MCM. */
   readonly note: string;
   /** Merge patch of the deployment. */
@@ -42,6 +42,12 @@ export function askedRollback(api: OwnerApi, deployment: OwnerDeployment, own: r
   const note = `Rolled back deployment "${name}" to revision ${revisionOf(api, set)}`;
   const { metadata, spec } = toTemplateOf(api, deployment, set);
   return { kind: 'done', note, patch: { metadata, spec: { ...spec, ...cleared.spec } } };
+}
+
+/** What becomes of a rollback that is asked for and that the API server refuses for good: the field is cleared. */
+export function refusedRollback({ metadata }: OwnerDeployment, message: string): Rollback {
+  const note = `Unable to roll back deployment "${metadata.name}", as the API server refuses that: ${message}`;
+  return { kind: 'refused', note, patch: { spec: { rollbackTo: null } } };
 }
 
 /**
