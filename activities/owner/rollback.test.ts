@@ -114,6 +114,20 @@ describe('a rollout that is taken back when it is late', () => {
     expect((await client.get(machineDeployments, ref)).metadata.annotations).toHaveProperty([names.rolledBack]);
   });
 
+  it('is taken back once, also when a person removes the annotation that says so and applies the template again', async () => {
+    const ref = await newCompleted();
+    await toClass(ref, 'large');
+    await settle(ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', await lateStep(ref));
+    await settle(ref);
+    const removed = { metadata: { annotations: { [names.rolledBack]: null } } };
+    await client.patch(machineDeployments, ref, mergePatch(removed));
+    await toClass(ref, 'large');
+    await settle(ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', await lateStep(ref));
+    expect([await reasonOf(ref), await classOf(ref)]).toEqual(['ProgressDeadlineExceeded', 'large']);
+  });
+
   it('is neither late nor taken back when it has changed meanwhile', async () => {
     const ref = await newCompleted();
     await toClass(ref, 'large');

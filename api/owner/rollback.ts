@@ -66,7 +66,9 @@ export function lateRollback(
   const completed = own.filter((set) => completedAs(set) > 0);
   const [last] = completed.toSorted((a, b) => completedAs(b) - completedAs(a));
   const isCompleted = completed.some((set) => templatesEqual(api, set.spec?.template, template));
-  if (isWanted !== 'true' || before === hash || last === undefined || isCompleted) return undefined;
+  // Sets have the annotation of their deployment, also where somebody has replaced all of the deployment's own.
+  const isRepeated = before === hash || own.some(({ metadata }) => metadata.annotations?.[names.rolledBack] === hash);
+  if (isWanted !== 'true' || isRepeated || last === undefined || isCompleted) return undefined;
   const { metadata, spec } = toTemplateOf(api, deployment, last);
   const annotations = { ...metadata.annotations, [names.rolledBack]: hash };
   const revision = revisionOf(api, last);
