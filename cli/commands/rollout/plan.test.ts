@@ -117,6 +117,17 @@ describe('rollout plan', () => {
     expect(simulation.waitsFor).toBe('2 old machines wait to be selected by people');
   });
 
+  it('shows what the deletion of a deployment does until it is gone', async () => {
+    const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+    const { metadata, ...rest } = world.deployment!;
+    const finalizers = ['machine.sapcloud.io/machine-controller-manager'];
+    const deleted = { ...rest, metadata: { ...metadata, finalizers, deletionTimestamp: '2026-08-19T10:00:00Z' } };
+    const { steps, waitsFor } = await simulate(deleted, { sets: world.sets, machines: world.machines });
+
+    expect(steps.map(({ create, remove, total }) => [create.length, remove.length, total])).toEqual([[0, 2, 2]]);
+    expect(waitsFor).toBeUndefined();
+  });
+
   it('leaves the objects that it was given as they are', async () => {
     const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
 
