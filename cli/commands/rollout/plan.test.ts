@@ -117,6 +117,18 @@ describe('rollout plan', () => {
     expect(simulation.waitsFor).toBe('2 old machines wait to be selected by people');
   });
 
+  it('counts from the beginning the machines of sets that the deployment is about to adopt', async () => {
+    const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+    const sets = world.sets.map(({ metadata: { ownerReferences: _, ...metadata }, ...rest }) => ({
+      ...rest,
+      metadata: { ...metadata, labels: { name: 'pool' } },
+    }));
+    const { before, steps } = await simulate(world.deployment!, { sets, machines: world.machines });
+
+    expect(before).toEqual({ old: 2, new: 0, total: 2, available: 2 });
+    expect(steps.flatMap(({ remove }) => remove)).toHaveLength(2);
+  });
+
   it('shows what the deletion of a deployment does until it is gone', async () => {
     const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
     const { metadata, ...rest } = world.deployment!;

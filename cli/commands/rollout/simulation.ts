@@ -15,7 +15,7 @@ import { countWorking } from '../../../api/owner/in-place.ts';
 import { toLimitReading } from '../../../api/owner/limit-reading.ts';
 import { limitText } from '../../../api/owner/limit-use.ts';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
-import { minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
+import { hasOwnerChanges, minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
 import { waitsOf } from '../../../api/owner/waits.ts';
 import { MemoryCluster } from '../../../kube/memory-cluster.ts';
 import { decide, emptyState } from '../../../workflows/limits/grants.ts';
@@ -85,13 +85,15 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
   };
   const newName = (prefix: string) => `${prefix}-new${cluster.next()}`;
 
-  const first = (await observe())?.view;
+  let first = (await observe())?.view;
   if (first === undefined) throw new Error('the deployment is gone');
   let last = first;
   const steps: SimulatedStep[] = [];
   for (let round = 0; round < maxRounds; round++) {
     const reading = await observe();
     if (reading === null) return toSimulation(first, last, steps); // it was being deleted
+    // Counts say nothing before each set and machine has its owner.
+    if (hasOwnerChanges(last)) first = reading.view;
     last = reading.view;
     const wanted = planOwner(reading, newName);
     const { limited } = isEmpty(wanted) ? {} : await applyPlan({ ...context, plan: wanted, signal });
