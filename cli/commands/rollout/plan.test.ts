@@ -119,9 +119,9 @@ describe('rollout plan', () => {
 
   it('counts from the beginning the machines of sets that the deployment is about to adopt', async () => {
     const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
-    const sets = world.sets.map(({ metadata: { ownerReferences: _, ...metadata }, ...rest }) => ({
-      ...rest,
-      metadata: { ...metadata, labels: { name: 'pool' } },
+    const sets = world.sets.map((set) => ({
+      ...set,
+      metadata: { ...set.metadata, labels: { name: 'pool' }, ownerReferences: [] },
     }));
     const { before, steps } = await simulate(world.deployment!, { sets, machines: world.machines });
 
