@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { machines } from '../../../api/gardener/resources.ts';
 import { names } from '../../../api/names.ts';
+import { MemoryCluster } from '../../../kube/memory-cluster.ts';
 import { createWorld, template, type WorldOptions } from '../../../test/support/owner-world.ts';
 import type { OwnedObjects } from '../../owner-state.ts';
-import { planText, removals } from './plan.ts';
+import { planManifest, planText, removals } from './plan.ts';
 import { simulate } from './simulation.ts';
 
 /** Simulates the rollout of another template of a deployment whose machines all run. */
@@ -127,6 +128,19 @@ describe('rollout plan', () => {
 
     expect(before).toEqual({ old: 2, new: 0, total: 2, available: 2 });
     expect(steps.flatMap(({ remove }) => remove)).toHaveLength(2);
+  });
+
+  it('takes the deployments of a List, which kubectl get writes for several objects', async () => {
+    const item = (name: string) => ({
+      apiVersion: 'machine.sapcloud.io/v1alpha1',
+      kind: 'MachineDeployment',
+      metadata: { name, namespace: 'n' },
+      spec: { replicas: 1, selector: { matchLabels: { name: 'pool' } }, template: template('a') },
+    });
+    const list = { apiVersion: 'v1', kind: 'List', items: [item('a'), { kind: 'Secret' }, item('b')] };
+    const planned = await planManifest(new MemoryCluster().client(), JSON.stringify(list), 'n');
+
+    expect(planned.map(({ name }) => name)).toEqual(['a', 'b']);
   });
 
   it('shows what the deletion of a deployment does until it is gone', async () => {
