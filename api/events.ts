@@ -171,6 +171,10 @@ export const deploymentEvents = {
     type: 'Warning',
     when: 'The revision of spec.rollbackTo has the template that the deployment has.',
   },
+  DeploymentRollbackRefused: {
+    type: 'Warning',
+    when: 'The API server refuses the template that spec.rollbackTo asks for. The field is cleared. The note says why.',
+  },
   ...replacementEvents,
   ...invalidSpec,
   ...runFailed,

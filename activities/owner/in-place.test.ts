@@ -74,6 +74,50 @@ describe('an in-place update whose template goes back', () => {
   });
 });
 
+describe('an in-place update that machine-controller-manager has left half done', () => {
+  const unordered = mergePatch({ metadata: { annotations: { [names.inPlaceUpdate]: null } } });
+
+  /** As `newUpdate`, but nothing of ours is on the machines: one has what MCM's node agent or a person has brought about. */
+  async function newLeft(orchestrationType: 'Auto' | 'Manual', reason: string, phase: string) {
+    const { ref } = await newUpdate(strategyOf(orchestrationType));
+    const all = await own();
+    for (const { metadata } of all) await client.patch(machines, metadata, unordered);
+    const [turn] = all;
+    const time = new Date().toISOString();
+    const condition = { type: 'InPlaceUpdate', status: 'True', reason, lastTransitionTime: time };
+    const status = { currentStatus: { phase }, conditions: [condition] };
+    await client.patch(machines, turn!.metadata, mergePatch({ status }), { subresource: 'status' });
+    await settle(ref);
+    return { ref, turn: turn! };
+  }
+
+  const ordersBeside = async (turn: Machine) =>
+    (await own()).filter(({ metadata }) => metadata.uid !== turn.metadata.uid).map(orderOf);
+
+  it.each([
+    ['Auto', 'SelectedForUpdate', 'Running'],
+    ['Auto', 'ReadyForUpdate', 'InPlaceUpdating'],
+    ['Auto', 'UpdateFailed', 'InPlaceUpdateFailed'],
+    ['Manual', 'SelectedForUpdate', 'Running'],
+    ['Manual', 'UpdateFailed', 'InPlaceUpdateFailed'],
+  ] as const)(
+    '%s, %s: selects, replaces and creates none beside it, and hands it over when it is updated',
+    async (orchestrationType, reason, phase) => {
+      const { ref, turn } = await newLeft(orchestrationType, reason, phase);
+      expect(await ordersBeside(turn)).toEqual([candidate, candidate]);
+
+      await setPhase(turn, 'Running');
+      await setOrder(turn, updated);
+      await settle(ref);
+      const uids = (await own()).map(({ metadata }) => metadata.uid);
+      expect([uids.length, uids.includes(turn.metadata.uid)]).toEqual([3, true]);
+      const newSet = (await sets()).find(({ spec }) => spec?.template?.metadata?.annotations?.['note'] === 'b');
+      const handedOver = await client.get(machines, turn.metadata);
+      expect(handedOver.metadata.ownerReferences).toMatchObject([{ uid: newSet?.metadata.uid, controller: true }]);
+    },
+  );
+});
+
 it('[mcm 100 partly] an in-place update by hand makes no machines above the replicas', async () => {
   const { ref } = await newUpdate(strategyOf('Manual', 1));
   expect((await own()).map(orderOf)).toEqual([candidate, candidate, candidate]);

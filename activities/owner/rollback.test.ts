@@ -9,7 +9,8 @@ import { mergePatch } from '../../kube/patch.ts';
 import { setUpOwners } from '../../test/support/live-owners.ts';
 import { planLateReport } from '../../workflows/rollout/plan.ts';
 
-const { client, activities, activitiesOf, newDeployment, sets, own, setPhase, read, settle } = setUpOwners();
+const { client, events, activities, activitiesOf, newDeployment, sets, own, setPhase, read, planFor, settle } =
+  setUpOwners();
 
 const classOf = async (ref: ObjectRef) => (await client.get(machineDeployments, ref)).spec?.template?.spec?.class?.name;
 
@@ -60,6 +61,30 @@ function failing(error: Error): KubeClient {
   };
 }
 
+describe('a rollback that is asked for', () => {
+  it('is cleared, and an Event says why, when the API server refuses the earlier template for good', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    await toClass(ref, 'large');
+    await settle(ref);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { rollbackTo: { revision: 1 } } }));
+    const denied = new StatusError('PATCH', 422, { reason: 'Invalid', message: 'no small machines any more' });
+    const control: KubeClient = {
+      ...client,
+      patch: (...request) => {
+        const isTemplate = JSON.stringify(request[2]).includes('"small"');
+        return isTemplate ? Promise.reject(denied) : client.patch(...request);
+      },
+    };
+    await activitiesOf(control).actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const { spec } = await client.get(machineDeployments, ref);
+    expect([spec?.rollbackTo, spec?.template?.spec?.class?.name]).toEqual([undefined, 'large']);
+    const refused = events.filter(({ reason }) => reason === 'DeploymentRollbackRefused');
+    expect(refused.map(({ note }) => note)).toEqual([expect.stringContaining('no small machines any more')]);
+    expect((await planFor(ref)).rollback).toBeUndefined();
+  });
+});
+
 const lateStep = async (ref: ObjectRef) => planLateReport((await read(ref)).view, 'no progress');
 
 describe('a rollout that is taken back when it is late', () => {
@@ -87,6 +112,20 @@ describe('a rollout that is taken back when it is late', () => {
     await activities.actOnOwner(ref, 'MachineDeployment', await lateStep(ref));
     expect(await classOf(ref)).toBe('small');
     expect((await client.get(machineDeployments, ref)).metadata.annotations).toHaveProperty([names.rolledBack]);
+  });
+
+  it('is taken back once, also when a person removes the annotation that says so and applies the template again', async () => {
+    const ref = await newCompleted();
+    await toClass(ref, 'large');
+    await settle(ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', await lateStep(ref));
+    await settle(ref);
+    const removed = { metadata: { annotations: { [names.rolledBack]: null } } };
+    await client.patch(machineDeployments, ref, mergePatch(removed));
+    await toClass(ref, 'large');
+    await settle(ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', await lateStep(ref));
+    expect([await reasonOf(ref), await classOf(ref)]).toEqual(['ProgressDeadlineExceeded', 'large']);
   });
 
   it('is neither late nor taken back when it has changed meanwhile', async () => {

@@ -80,6 +80,11 @@ describe('a rollout that is late', () => {
       deploymentOf('c', undefined, { ...wanted, [names.rolledBack]: templateHash(api, templateOf('c')) }),
       sets,
     ],
+    [
+      'its template was rolled back before, and a person has removed the annotation',
+      deploymentOf('c', undefined, wanted),
+      [setOf('a', 7, { ...completed('7'), [names.rolledBack]: templateHash(api, templateOf('c')) }), setOf('c', 6)],
+    ],
   ])('stays when %s', (_, deployment, own) => {
     expect(lateRollback(api, deployment, own)).toBeUndefined();
   });

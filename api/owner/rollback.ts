@@ -10,7 +10,7 @@ import { templateHash, templatesEqual, withoutHash } from './template.ts';
 
 /** What becomes of a rollback. */
 export interface Rollback {
-  readonly kind: 'done' | 'revisionNotFound' | 'templateUnchanged';
+  readonly kind: 'done' | 'revisionNotFound' | 'templateUnchanged' | 'refused';
   /** For people, in the words of MCM. */
   readonly note: string;
   /** Merge patch of the deployment. */
@@ -44,6 +44,12 @@ export function askedRollback(api: OwnerApi, deployment: OwnerDeployment, own: r
   return { kind: 'done', note, patch: { metadata, spec: { ...spec, ...cleared.spec } } };
 }
 
+/** What becomes of a rollback that is asked for and that the API server refuses for good: the field is cleared. */
+export function refusedRollback({ metadata }: OwnerDeployment, message: string): Rollback {
+  const note = `Unable to roll back deployment "${metadata.name}", as the API server refuses that: ${message}`;
+  return { kind: 'refused', note, patch: { spec: { rollbackTo: null } } };
+}
+
 /**
  * The rollback of a rollout that is late, to the last revision whose rollout was complete; undefined: there is none, the
  * template is that of such a revision, or this template was rolled back before. So a rollback never follows another one.
@@ -60,7 +66,9 @@ export function lateRollback(
   const completed = own.filter((set) => completedAs(set) > 0);
   const [last] = completed.toSorted((a, b) => completedAs(b) - completedAs(a));
   const isCompleted = completed.some((set) => templatesEqual(api, set.spec?.template, template));
-  if (isWanted !== 'true' || before === hash || last === undefined || isCompleted) return undefined;
+  // Sets have the annotation of their deployment, also where somebody has replaced all of the deployment's own.
+  const isRepeated = before === hash || own.some(({ metadata }) => metadata.annotations?.[names.rolledBack] === hash);
+  if (isWanted !== 'true' || isRepeated || last === undefined || isCompleted) return undefined;
   const { metadata, spec } = toTemplateOf(api, deployment, last);
   const annotations = { ...metadata.annotations, [names.rolledBack]: hash };
   const revision = revisionOf(api, last);

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { machines } from '../../../api/gardener/resources.ts';
 import { names } from '../../../api/names.ts';
+import { MemoryCluster } from '../../../kube/memory-cluster.ts';
 import { createWorld, template, type WorldOptions } from '../../../test/support/owner-world.ts';
 import type { OwnedObjects } from '../../owner-state.ts';
-import { planText, removals } from './plan.ts';
+import { planManifest, planText, removals } from './plan.ts';
 import { simulate } from './simulation.ts';
 
 /** Simulates the rollout of another template of a deployment whose machines all run. */
@@ -115,6 +116,42 @@ describe('rollout plan', () => {
 
     expect(simulation.steps.map(({ createSet }) => createSet !== undefined)).toEqual([true]);
     expect(simulation.waitsFor).toBe('2 old machines wait to be selected by people');
+  });
+
+  it('counts from the beginning the machines of sets that the deployment is about to adopt', async () => {
+    const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+    const sets = world.sets.map((set) => ({
+      ...set,
+      metadata: { ...set.metadata, labels: { name: 'pool' }, ownerReferences: [] },
+    }));
+    const { before, steps } = await simulate(world.deployment!, { sets, machines: world.machines });
+
+    expect(before).toEqual({ old: 2, new: 0, total: 2, available: 2 });
+    expect(steps.flatMap(({ remove }) => remove)).toHaveLength(2);
+  });
+
+  it('takes the deployments of a List, which kubectl get writes for several objects', async () => {
+    const item = (name: string) => ({
+      apiVersion: 'machine.sapcloud.io/v1alpha1',
+      kind: 'MachineDeployment',
+      metadata: { name, namespace: 'n' },
+      spec: { replicas: 1, selector: { matchLabels: { name: 'pool' } }, template: template('a') },
+    });
+    const list = { apiVersion: 'v1', kind: 'List', items: [item('a'), { kind: 'Secret' }, item('b')] };
+    const planned = await planManifest(new MemoryCluster().client(), JSON.stringify(list), 'n');
+
+    expect(planned.map(({ name }) => name)).toEqual(['a', 'b']);
+  });
+
+  it('shows what the deletion of a deployment does until it is gone', async () => {
+    const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+    const { metadata, ...rest } = world.deployment!;
+    const finalizers = ['machine.sapcloud.io/machine-controller-manager'];
+    const deleted = { ...rest, metadata: { ...metadata, finalizers, deletionTimestamp: '2026-08-19T10:00:00Z' } };
+    const { steps, waitsFor } = await simulate(deleted, { sets: world.sets, machines: world.machines });
+
+    expect(steps.map(({ create, remove, total }) => [create.length, remove.length, total])).toEqual([[0, 2, 2]]);
+    expect(waitsFor).toBeUndefined();
   });
 
   it('leaves the objects that it was given as they are', async () => {

@@ -26,6 +26,9 @@ const Manifest = z.looseObject({
 });
 type Manifest = z.output<typeof Manifest>;
 
+/** What kubectl writes for several objects, and applies as these. */
+const List = z.object({ apiVersion: z.literal('v1'), kind: z.literal('List'), items: z.array(z.unknown()) });
+
 /** The steps of a deployment. */
 export interface PlannedRollout extends Simulation {
   readonly namespace: string;
@@ -57,7 +60,7 @@ function deploymentsOf(text: string): Manifest[] {
   const manifests = parseAllDocuments(text).flatMap((document) => {
     if (document.errors?.[0] !== undefined) throw new Error(`--filename is no YAML: ${document.errors[0].message}`);
     const value: unknown = document.toJS();
-    return value === null ? [] : [Manifest.safeParse(value)];
+    return (List.safeParse(value).data?.items ?? [value]).map((each) => Manifest.safeParse(each));
   });
   const wanted = apiVersionOf(resource);
   const found = manifests.flatMap(({ data }) =>

@@ -15,7 +15,7 @@ import { countWorking } from '../../../api/owner/in-place.ts';
 import { toLimitReading } from '../../../api/owner/limit-reading.ts';
 import { limitText } from '../../../api/owner/limit-use.ts';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
-import { minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
+import { hasOwnerChanges, minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
 import { waitsOf } from '../../../api/owner/waits.ts';
 import { MemoryCluster } from '../../../kube/memory-cluster.ts';
 import { decide, emptyState } from '../../../workflows/limits/grants.ts';
@@ -81,15 +81,20 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
   const refused = new Map<string, readonly string[]>();
   const observe = async () => {
     const reading = await snapshotOwner(context, reader, 100);
-    if (reading === null) throw new Error('the deployment is gone');
-    return withOwnCreations({ created, planned: created, refused }, reading);
+    return reading && withOwnCreations({ created, planned: created, refused }, reading);
   };
   const newName = (prefix: string) => `${prefix}-new${cluster.next()}`;
 
-  const { view: first } = await observe();
+  let first = (await observe())?.view;
+  if (first === undefined) throw new Error('the deployment is gone');
+  let last = first;
   const steps: SimulatedStep[] = [];
   for (let round = 0; round < maxRounds; round++) {
     const reading = await observe();
+    if (reading === null) return toSimulation(first, last, steps); // it was being deleted
+    // Counts say nothing before each set and machine has its owner.
+    if (hasOwnerChanges(last)) first = reading.view;
+    last = reading.view;
     const wanted = planOwner(reading, newName);
     const { limited } = isEmpty(wanted) ? {} : await applyPlan({ ...context, plan: wanted, signal });
     const plan = withoutNames(wanted, limited?.names);
@@ -98,12 +103,12 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
       refused.set(set, names.slice(plan.create[i]?.names.length));
     }
     if (!isEmpty({ ...plan, create: plan.create.filter(({ names }) => names.length > 0) })) {
-      const { view } = await observe();
-      if (changesMachines(plan)) steps.push(toStep(plan, view));
+      const after = changesMachines(plan) ? await observe() : null;
+      if (after !== null) steps.push(toStep(plan, after.view));
       continue;
     }
     if (settle(cluster, context, ready)) continue;
-    return { ...toSimulation(first, reading.view, steps), ...(limited && { waitsFor: limitText(limited) }) };
+    return { ...toSimulation(first, last, steps), ...(limited && { waitsFor: limitText(limited) }) };
   }
   throw new Error(`the rollout does not end within ${maxRounds} steps`);
 }
