@@ -17,6 +17,9 @@ import { byController, byUid, type Change, type Watches } from './watches.ts';
 
 type OwnerControllerContext = Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'resyncMs' | 'refresh'>;
 
+/** How far the clock of a worker may be behind ours, ms: it has to find a machine available, too. */
+const clockSkewMs = 1_000;
+
 /** How an owner in need of something looked last. */
 interface Seen {
   readonly text: string;
@@ -73,7 +76,10 @@ export function createOwnerController(context: OwnerControllerContext) {
     delayMs: 300,
     keys: () => ownerKeys(watches),
     handle,
-    againInMs: (uid) => msUntilNextAvailable(context, uid),
+    againInMs(uid) {
+      const ms = msUntilNextAvailable(context, uid);
+      return ms === undefined ? undefined : ms + clockSkewMs;
+    },
     resync,
     onRestored() {
       seen.clear();
