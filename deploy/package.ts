@@ -2,10 +2,11 @@
  * `npm pack`: the program as Node runs it from node_modules, where it strips no types. Writes dist: the sources without types,
  * and the bundles of the workflows, which a package cannot build.
  */
-import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { version } from '../cli/version.ts';
 import { buildReplayBundle, builtInBundles, loadWorkflowBundle } from '../temporal/bundle.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -23,7 +24,7 @@ for (const source of sources.filter((file) => !/\.test\.ts$|\.d\.ts$/.test(file)
 }
 write(join('temporal', builtInBundles.workflows), (await loadWorkflowBundle()).code);
 write(join('temporal', builtInBundles.replay), (await buildReplayBundle()).code);
-cpSync(join(root, 'package.json'), join(dist, 'package.json')); // the version
+write('package.json', `${JSON.stringify({ type: 'module', version })}\n`);
 
 function write(file: string, content: string): void {
   mkdirSync(dirname(join(dist, file)), { recursive: true });

@@ -21,8 +21,8 @@ const sources = [
 ];
 
 /**
- * The bundle of workflows/, from .cache/workflows if it was built before from the same sources. Several processes may
- * build at once. Where the cache cannot be written it is built each time, which takes a second or two.
+ * The bundle of workflows/: that of the package, or from .cache/workflows if it was built before from the same sources.
+ * Several processes may build at once. Where the cache cannot be written it is built each time, which takes a second or two.
  * The cache must not be a folder that others may write to: its content is executed.
  */
 export async function loadWorkflowBundle(): Promise<{ code: string }> {
