@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { findServer } from '../../deploy/local/servers.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 const checkout = fileURLToPath(new URL('../../', import.meta.url));
@@ -61,6 +62,11 @@ describe('the package of npm pack, installed into an empty folder', () => {
     const description = await machineCommand('describe', 'machine', name, '-n', namespace, '-o', 'json');
     const { workflow } = JSON.parse(description) as { workflow: { id: string } };
     expect(description).toContain('Running');
+    const timeline = () => machineCommand('timeline', name, '-n', namespace).catch(() => ''); // the list of Temporal may lag
+    const lived = await until('the timeline has the machine', timeline);
+    expect(lived.match(/ (validate|provision|join|run)$/gm)?.map((step) => step.trim())).toEqual([
+      ...['validate', 'provision', 'join', 'run'],
+    ]);
     expect(await machineCommand('replay', workflow.id)).toContain('this version decides the same');
   });
 });
