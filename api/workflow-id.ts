@@ -13,5 +13,14 @@ export function limitsWorkflowId(installation: string, namespace: string): strin
 
 /** Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own. */
 export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
-  return `${installation}/${idParts[kind]}/${namespace}/${name}/${uid}`;
+  return `${workflowIdPrefix(installation, kind, { namespace, name })}${uid}`;
+}
+
+/** How the ids of the workflows of all objects begin that have had a name. */
+export function workflowIdPrefix(
+  installation: string,
+  kind: WorkflowKind,
+  { namespace, name }: Pick<ObjectRef, 'namespace' | 'name'>,
+): string {
+  return `${installation}/${idParts[kind]}/${namespace}/${name}/`;
 }

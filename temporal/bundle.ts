@@ -9,6 +9,9 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const folder = join(root, '.cache', 'workflows');
 
+/** Bundles that a package of Millwright has beside this file: it cannot build any. */
+export const builtInBundles = { workflows: 'workflows.bundle.js', replay: 'replay.bundle.js' } as const;
+
 /** Files that the bundle depends on. */
 const sources = [
   'workflows/**/*.ts',
@@ -18,11 +21,13 @@ const sources = [
 ];
 
 /**
- * The bundle of workflows/, from .cache/workflows if it was built before from the same sources. Several processes may
- * build at once. Where the cache cannot be written it is built each time, which takes a second or two.
+ * The bundle of workflows/: that of the package, or from .cache/workflows if it was built before from the same sources.
+ * Several processes may build at once. Where the cache cannot be written it is built each time, which takes a second or two.
  * The cache must not be a folder that others may write to: its content is executed.
  */
 export async function loadWorkflowBundle(): Promise<{ code: string }> {
+  const builtIn = await readBuiltIn('workflows');
+  if (builtIn !== undefined) return { code: builtIn };
   const file = join(folder, `${await hashSources()}.js`);
   const cached = await readFile(file, 'utf8').catch(() => undefined);
   if (cached !== undefined) return { code: cached };
@@ -48,7 +53,14 @@ async function hashSources(): Promise<string> {
 
 /** Builds the bundle that `replayRun` takes: the same code, which also reports what it asks for. */
 export async function buildReplayBundle(): Promise<{ code: string }> {
+  const builtIn = await readBuiltIn('replay');
+  if (builtIn !== undefined) return { code: builtIn };
   return buildWorkflowBundle(join(root, 'workflows'), ['interceptors.ts', 'replay-interceptors.ts']);
+}
+
+/** undefined in a checkout. */
+async function readBuiltIn(bundle: keyof typeof builtInBundles): Promise<string | undefined> {
+  return readFile(new URL(builtInBundles[bundle], import.meta.url), 'utf8').catch(() => undefined);
 }
 
 /** Builds a bundle of the workflows that index.ts of a folder exports, with the interceptors of files in it. */

@@ -3,6 +3,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { OwnerView } from '../api/model/owner.ts';
 import { searchAttributes } from '../api/names.ts';
+import { workflowIdPrefix } from '../api/workflow-id.ts';
 import type { Installation } from './workflows.ts';
 
 /** A run of the workflow of a MachineDeployment. Times are RFC 3339. */
@@ -40,7 +41,8 @@ export async function listRolloutRuns(
   return client.withDeadline(Date.now() + timeoutMs, async () => {
     const infos: WorkflowExecutionInfo[] = [];
     for await (const info of client.workflow.list({ query })) {
-      if (info.workflowId.startsWith(`${installation}/rollout/${namespace}/${name}/`)) infos.push(info);
+      if (info.workflowId.startsWith(workflowIdPrefix(installation, 'MachineDeployment', { namespace, name })))
+        infos.push(info);
       if (infos.length === maxRuns) break;
     }
     const runs = await Promise.all(infos.map(async (info) => toRun(client, info)));

@@ -1,0 +1,41 @@
+import { describe, expect, it } from '@jest/globals';
+import { durationText, timelineText } from './text.ts';
+
+describe('timeline', () => {
+  it('is a table with a line for each step, the last of which may not be over', () => {
+    const none = { failures: [], blockedOn: [], signals: [] };
+    const noRoom = { code: 'ResourceExhausted', message: 'no capacity in zone a', times: 3 };
+    const steps = [
+      { ...none, step: 'validate', start: '2026-11-23T10:00:00.123456789Z', end: '2026-11-23T10:00:00.223Z' },
+      {
+        step: 'provision',
+        start: '2026-11-23T10:00:00.223Z',
+        end: '2026-11-23T10:00:34.3Z',
+        failures: [noRoom],
+        blockedOn: ['CloudCapacity'],
+        signals: ['retryNow'],
+      },
+      { ...none, step: 'join', start: '2026-11-23T10:00:34.3Z' },
+    ] as const;
+
+    expect(timelineText({ steps, isGone: false }, Date.parse('2026-11-23T10:01:15.3Z')).split('\n')).toEqual([
+      'START                 TOOK         STEP       NOTES',
+      '2026-11-23T10:00:00Z  0.1 s        validate',
+      '2026-11-23T10:00:00Z  34 s         provision  ResourceExhausted 3 times: no capacity in zone a; blocked on CloudCapacity; signals retryNow',
+      '2026-11-23T10:00:34Z  41 s so far  join',
+    ]);
+  });
+
+  it.each([
+    [40, '0.0 s'],
+    [9_900, '9.9 s'],
+    [9_990, '10 s'],
+    [59_700, '1 min'],
+    [125_000, '2 min 5 s'],
+    [3 * 3_600_000 + 59_000, '3 h'],
+    [49 * 3_600_000, '2 d 1 h'],
+    [-5, '0.0 s'],
+  ])('shows %i ms as %s', (ms, expected) => {
+    expect(durationText(ms)).toBe(expected);
+  });
+});

@@ -1,0 +1,32 @@
+/**
+ * `npm pack`: the program as Node runs it from node_modules, where it strips no types. Writes dist: the sources without types,
+ * and the bundles of the workflows, which a package cannot build.
+ */
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { version } from '../cli/version.ts';
+import { buildReplayBundle, builtInBundles, loadWorkflowBundle } from '../temporal/bundle.ts';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const dist = join(root, 'dist');
+const folders = ['activities', 'api', 'cli', 'controllers', 'kube', 'temporal', 'workflows'];
+
+/** Relative imports, and the files of threads. */
+const ownFile = /(?<=(['"])\.{1,2}\/[^'"\n]+)\.ts(?=\1)/g;
+
+rmSync(dist, { recursive: true, force: true });
+const sources = folders.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: root }));
+for (const source of sources.filter((file) => !/\.test\.ts$|\.d\.ts$/.test(file))) {
+  const code = stripTypeScriptTypes(readFileSync(join(root, source), 'utf8')).replaceAll(ownFile, '.js');
+  write(source.replace(/\.ts$/, '.js'), code);
+}
+write(join('temporal', builtInBundles.workflows), (await loadWorkflowBundle()).code);
+write(join('temporal', builtInBundles.replay), (await buildReplayBundle()).code);
+write('package.json', `${JSON.stringify({ type: 'module', version })}\n`);
+
+function write(file: string, content: string): void {
+  mkdirSync(dirname(join(dist, file)), { recursive: true });
+  writeFileSync(join(dist, file), content);
+}
