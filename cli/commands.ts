@@ -2,11 +2,19 @@ import { describeCommand } from './commands/describe/command.ts';
 import { replayCommand } from './commands/replay/command.ts';
 import { rolloutCommand } from './commands/rollout/command.ts';
 import { controllersCommand, runCommand, workerCommand } from './commands/serve/command.ts';
+import { stuckCommand } from './commands/stuck/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
 import { timelineCommand } from './commands/timeline/command.ts';
 
 /** Commands that look or act once: those of `kubectl machine`, too. */
-export const toolCommands = [describeCommand, timelineCommand, rolloutCommand, replayCommand, sweepCommand] as const;
+export const toolCommands = [
+  describeCommand,
+  stuckCommand,
+  timelineCommand,
+  rolloutCommand,
+  replayCommand,
+  sweepCommand,
+] as const;
 
 /** The commands of `millwright`, in the order of the help. */
 export const commands = [runCommand, controllersCommand, workerCommand, ...toolCommands] as const;

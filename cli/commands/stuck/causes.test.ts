@@ -1,0 +1,42 @@
+import { describe, expect, it } from '@jest/globals';
+import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
+import { causesText, groupByCause } from './causes.ts';
+
+const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployment?: string): BlockedWorkflow => ({
+  workflowId: `default/machine/default/${name}/uid`,
+  type: 'machine',
+  start: '2026-11-23T10:00:00Z',
+  blockedOn,
+  ...(deployment !== undefined && { deployment }),
+});
+
+describe('what is stuck', () => {
+  it('is grouped by cause, the largest group first, with what the one says that waits longest', () => {
+    const rollout = { ...machine('workers', 'CloudCapacity'), type: 'rollout' };
+    const many = Array.from({ length: 7 }, (_, i) => machine(`w-${i}`, 'CloudCapacity', i < 2 ? 'workers' : 'other'));
+    const groups = groupByCause([machine('alone', 'Credentials'), rollout, ...many]);
+    const longest = {
+      since: '2026-11-23T10:00:00Z',
+      problem: 'ResourceExhausted: no room',
+      unblock: 'Raise the quota.',
+    };
+
+    expect(causesText(groups.map((group, i) => ({ ...group, longest: i === 0 ? longest : {} }))).split('\n')).toEqual([
+      'CloudCapacity: 7 machines. The cloud has no capacity or the quota is used up.',
+      '  of workers 2, other 5',
+      '  default/w-0, default/w-1, default/w-2, default/w-3, default/w-4 and 2 more',
+      '  default/w-0: since 2026-11-23T10:00:00Z, ResourceExhausted: no room',
+      '  To unblock: Raise the quota.',
+      '',
+      'Credentials: 1 machine. The cloud refuses the credentials.',
+      '  default/alone',
+      '',
+      'CloudCapacity: 1 rollout. The cloud has no capacity or the quota is used up.',
+      '  default/workers',
+    ]);
+  });
+
+  it('may be nothing', () => {
+    expect(causesText([])).toBe('nothing is stuck');
+  });
+});

@@ -1,0 +1,82 @@
+/** What is blocked, grouped by cause. Pure. */
+import { type Blocker, blockers } from '../../../api/names.ts';
+import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
+
+/** Workflows of a type that wait for the same. */
+export interface CauseGroup {
+  readonly blockedOn: Blocker;
+  readonly type: string;
+  /** The oldest first. */
+  readonly blocked: readonly [BlockedWorkflow, ...BlockedWorkflow[]];
+}
+
+/** What the workflow says that has waited longest. */
+export interface Example {
+  /** RFC 3339. */
+  readonly since?: string;
+  readonly problem?: string;
+  readonly unblock?: string;
+}
+
+export interface Cause extends CauseGroup {
+  readonly longest: Example;
+}
+
+/** Groups of equal cause and type, the largest first. @param blocked the oldest first */
+export function groupByCause(blocked: readonly BlockedWorkflow[]): CauseGroup[] {
+  const groups = Map.groupBy(blocked, ({ blockedOn, type }) => `${blockedOn} ${type}`);
+  return [...groups.values()]
+    .map(([first, ...others]) => {
+      if (first === undefined) throw new Error('a group is never empty');
+      return { blockedOn: first.blockedOn, type: first.type, blocked: [first, ...others] as const };
+    })
+    .toSorted((a, b) => b.blocked.length - a.blocked.length);
+}
+
+/** Most names in a line. */
+const maxNames = 5;
+
+/** A paragraph for each cause. */
+export function causesText(causes: readonly Cause[]): string {
+  if (causes.length === 0) return 'nothing is stuck';
+  return causes.map((cause) => paragraphOf(cause).join('\n')).join('\n\n');
+}
+
+function paragraphOf({ blockedOn, type, blocked, longest }: Cause): string[] {
+  const { since, problem, unblock } = longest;
+  const said = [...(since === undefined ? [] : [`since ${since}`]), ...(problem === undefined ? [] : [problem])];
+  return [
+    `${blockedOn}: ${countText(type, blocked.length)}. ${sentence(blockers[blockedOn])}`,
+    ...deploymentLines(blocked),
+    `  ${namesText(blocked)}`,
+    ...(said.length === 0 ? [] : [`  ${nameOf(blocked[0])}: ${said.join(', ')}`]),
+    ...(unblock === undefined ? [] : [`  To unblock: ${unblock}`]),
+  ];
+}
+
+function countText(type: string, count: number): string {
+  const noun = { machine: 'machine', rollout: 'rollout', machineSet: 'MachineSet' }[type] ?? `workflow ${type}`;
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+function deploymentLines(blocked: readonly BlockedWorkflow[]): string[] {
+  const counts = Map.groupBy(blocked, ({ deployment }) => deployment);
+  if (blocked[0]?.type !== 'machine' || (counts.size === 1 && counts.has(undefined))) return [];
+  const parts = [...counts].map(([deployment = 'no deployment', { length }]) => `${deployment} ${length}`);
+  return [`  of ${parts.join(', ')}`];
+}
+
+function namesText(blocked: readonly BlockedWorkflow[]): string {
+  const more = blocked.length - maxNames;
+  return `${blocked.slice(0, maxNames).map(nameOf).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** The name of the object, which is in the id of its workflow before the UID. */
+function nameOf({ workflowId }: BlockedWorkflow): string {
+  const parts = workflowId.split('/');
+  return parts.length < 5 ? workflowId : parts.slice(-3, -1).join('/');
+}
+
+function sentence(text: string | undefined): string {
+  return text === undefined ? '' : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}

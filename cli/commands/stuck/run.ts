@@ -1,0 +1,37 @@
+/** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
+import { Client } from '@temporalio/client';
+import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
+import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
+import type { temporalFlags } from '../../flag-groups.ts';
+import { withInstallation } from '../../installation.ts';
+import type { Options } from '../../options.ts';
+import { type Cause, causesText, type Example, groupByCause } from './causes.ts';
+
+type StuckOptions = Options<'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
+
+/** The output of the command. */
+export async function stuck(options: StuckOptions): Promise<string> {
+  return withInstallation(options, async (installation, { namespace }) => {
+    const { connection } = installation.client;
+    const openOnes = new Client({ connection, namespace, ...openOnly });
+    const groups = groupByCause(await listBlocked(installation));
+    const causes: Cause[] = await Promise.all(
+      groups.map(async (group) => ({ ...group, longest: await ask(openOnes, group.blocked[0]) })),
+    );
+    return options.output === 'json' ? JSON.stringify(causes, undefined, 2) : causesText(causes);
+  });
+}
+
+/** What the workflow says itself. */
+async function ask(client: Client, blocked: BlockedWorkflow): Promise<Example> {
+  const answer = await describeWorkflow(client, blocked.workflowId);
+  if (answer.state === 'silent') return { problem: `it does not answer: ${answer.reason}` };
+  if (answer.state === 'none') return {};
+  const { description } = answer;
+  const { since, lastError } = description;
+  return {
+    since: lastError !== undefined && 'since' in lastError ? lastError.since : since,
+    ...(lastError !== undefined && { problem: `${lastError.code}: ${lastError.message}` }),
+    ...('unblock' in description && description.unblock !== undefined && { unblock: description.unblock }),
+  };
+}

@@ -1,0 +1,68 @@
+/** `millwright stuck` and `millwright timeline`: from the alarm to the cause with one command each, on a real installation. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+describe('machines that are stuck', () => {
+  let millwright: Installation;
+  beforeAll(async () => {
+    millwright = await startInstallation();
+  }, 120_000);
+  afterAll(() => millwright?.stop());
+
+  /** Standard output and errors of a command, which has to end well. undefined: it has failed. */
+  async function command(...args: string[]): Promise<string | undefined> {
+    const server = ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
+    const { exited, logs } = startProcess([...args, '-n', millwright.namespace, ...server]);
+    return (await exited).code === 0 ? logs() : undefined;
+  }
+
+  it('are listed by cause, with their deployments, the last error and what would unblock them', async () => {
+    expect(await command('stuck')).toBe('nothing is stuck\n');
+    await millwright.cloud.setFaults({ kind: 'capacity' });
+    await millwright.createDeployment('pool', 3);
+    await millwright.createMachine('lost', { class: { kind: 'MachineClass', name: 'nowhere' } });
+
+    const said = await until('both causes are listed', async () => {
+      const text = (await command('stuck')) ?? '';
+      return /^CloudCapacity: 3 machines/m.test(text) && /^Source: 1 machine\./m.test(text) ? text : undefined;
+    });
+
+    expect(said).toMatch(/^CloudCapacity: 3 machines\. The cloud has no capacity .*\n {2}of pool 3\n/);
+    expect(said).toMatch(/since \d{4}-.*, ResourceExhausted: .*InsufficientCapacity/);
+    expect(said).toContain('To unblock: Raise the quota or choose another machine type or zone');
+    expect(said).toMatch(/^Source: 1 machine\. .*\n {2}\S+\/lost\n.*MachineClass "nowhere" does not exist/m);
+    const [first] = JSON.parse((await command('stuck', '-o', 'json')) ?? '') as { blocked: unknown[] }[];
+    expect(first).toMatchObject({
+      blockedOn: 'CloudCapacity',
+      type: 'machine',
+      longest: { since: expect.any(String) },
+    });
+    expect(first?.blocked).toHaveLength(3);
+  });
+
+  it('show in their timeline where the time went, also when they are gone', async () => {
+    await millwright.cloud.setFaults();
+    const all = await millwright.machines();
+    const waiting = all.map(({ metadata }) => metadata).filter(({ name }) => name !== 'lost');
+    const { namespace } = millwright;
+    for (const { name, uid } of waiting) {
+      await millwright.handleOf({ dialect: 'gardener', namespace, name, uid }).signal('retryNow');
+    }
+    const phases = async () => (await millwright.machines()).map(phaseOf);
+    await until('they run', async () => (await phases()).filter((phase) => phase === 'Running').length === 3);
+    await millwright.scale('pool', 0);
+
+    const lived = await until('the timeline ends', async () => {
+      const text = (await command('timeline', waiting[0]?.name ?? '')) ?? '';
+      return text.includes('gone') ? text : undefined;
+    });
+
+    expect(lived).toMatch(/ s +provision +ResourceExhausted.*; blocked on CloudCapacity; signals retryNow$/m);
+    expect(lived.match(/(?<= s {2,})(validate|provision|join|run|drain|delete)\b/g)).toEqual([
+      ...['validate', 'provision', 'join', 'run', 'drain', 'delete'],
+    ]);
+    expect(await command('timeline', 'nobody')).toBeUndefined();
+  });
+});
