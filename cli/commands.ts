@@ -2,6 +2,7 @@ import { describeCommand } from './commands/describe/command.ts';
 import { replayCommand } from './commands/replay/command.ts';
 import { rolloutCommand } from './commands/rollout/command.ts';
 import { controllersCommand, runCommand, workerCommand } from './commands/serve/command.ts';
+import { drainCommand, retryCommand } from './commands/signal/commands.ts';
 import { stuckCommand } from './commands/stuck/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
 import { timelineCommand } from './commands/timeline/command.ts';
@@ -11,6 +12,8 @@ export const toolCommands = [
   describeCommand,
   stuckCommand,
   timelineCommand,
+  retryCommand,
+  drainCommand,
   rolloutCommand,
   replayCommand,
   sweepCommand,

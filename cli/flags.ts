@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { parseDuration } from '../api/duration.ts';
+import { type Blocker, blockers } from '../api/names.ts';
 import { providerNames } from '../temporal/providers.ts';
 
 /** A setting that is given as a flag or in the environment. */
@@ -401,6 +402,23 @@ export const flags = {
     value: 'true|false',
     default: 'false',
     description: 'Whether the sweep only reports what it would delete.',
+    schema: trueOrFalse,
+  },
+  blockedOn: {
+    value: 'cause',
+    description: 'For `retry`: everything that waits for this, as `stuck` lists it.',
+    schema: z.enum(Object.keys(blockers) as [Blocker, ...Blocker[]], `give one of ${Object.keys(blockers).join(', ')}`),
+  },
+  force: {
+    value: 'true|false',
+    default: 'false',
+    description: 'For `drain`: delete the pods with a grace period of 0, and do not wait for them.',
+    schema: trueOrFalse,
+  },
+  skip: {
+    value: 'true|false',
+    default: 'false',
+    description: 'For `drain`: delete the VM with the pods still on it.',
     schema: trueOrFalse,
   },
   watch: {

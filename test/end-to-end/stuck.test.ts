@@ -46,12 +46,16 @@ describe('machines that are stuck', () => {
     await millwright.cloud.setFaults();
     const all = await millwright.machines();
     const waiting = all.map(({ metadata }) => metadata).filter(({ name }) => name !== 'lost');
-    const { namespace } = millwright;
-    for (const { name, uid } of waiting) {
-      await millwright.handleOf({ dialect: 'gardener', namespace, name, uid }).signal('retryNow');
-    }
+    const [first] = waiting;
+    expect(await command('retry', first?.name ?? '')).toMatch(/^machine \S+: it tries again now$/m);
+    expect(await command('retry', '--blocked-on', 'CloudCapacity')).toMatch(/^signalled [23] workflows/);
+    expect(await command('retry', 'nobody')).toBeUndefined();
     const phases = async () => (await millwright.machines()).map(phaseOf);
     await until('they run', async () => (await phases()).filter((phase) => phase === 'Running').length === 3);
+    expect(await command('drain', first?.name ?? '')).toBeUndefined();
+    expect(await command('drain', first?.name ?? '', '--skip')).toMatch(
+      /its VM is deleted .*, if it is being deleted$/m,
+    );
     await millwright.scale('pool', 0);
 
     const lived = await until('the timeline ends', async () => {
@@ -63,6 +67,7 @@ describe('machines that are stuck', () => {
     expect(lived.match(/(?<= s {2,})(validate|provision|join|run|drain|delete)\b/g)).toEqual([
       ...['validate', 'provision', 'join', 'run', 'drain', 'delete'],
     ]);
+    expect(lived).toMatch(/ s +run +signals skipDrain$/m);
     expect(await command('timeline', 'nobody')).toBeUndefined();
   });
 });

@@ -1,0 +1,84 @@
+/** `millwright retry` and `millwright drain`: signals to the workflows of machines. */
+import type { Client, SignalDefinition } from '@temporalio/client';
+import { WorkflowNotFoundError } from '@temporalio/client';
+import type { Blocker } from '../../../api/names.ts';
+import { workflowIdPrefix } from '../../../api/workflow-id.ts';
+import { listBlocked } from '../../../temporal/blocked.ts';
+import type { Installation } from '../../../temporal/workflows.ts';
+import { forceDeletionSignal, skipDrainSignal } from '../../../workflows/machine/messages.ts';
+import { retryNowSignal } from '../../../workflows/messages.ts';
+import type { temporalFlags } from '../../flag-groups.ts';
+import { withInstallation } from '../../installation.ts';
+import type { Options } from '../../options.ts';
+
+type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlags)[number]>;
+
+/** Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open. */
+export async function retry(
+  names: readonly string[],
+  options: SignalOptions & { readonly blockedOn?: Blocker | undefined },
+): Promise<void> {
+  const { namespace, blockedOn } = options;
+  await withInstallation(options, async (installation) => {
+    if (blockedOn !== undefined) {
+      const blocked = (await listBlocked(installation)).filter((each) => each.blockedOn === blockedOn);
+      const signalled = await Promise.all(
+        blocked.map(({ workflowId }) => signalOpen(installation.client, workflowId, retryNowSignal)),
+      );
+      console.log(`signalled ${signalled.filter(Boolean).length} workflows that are blocked on ${blockedOn}`);
+    }
+    await signalMachines(installation, namespace, names, retryNowSignal, 'it tries again now');
+  });
+}
+
+/** Signals a machine. Throws an Error when its workflow is not open. */
+export async function drain(name: string, how: 'force' | 'skip', options: SignalOptions): Promise<void> {
+  const [signal, effect] = {
+    force: [forceDeletionSignal, 'its pods are deleted without a grace period, if it is being deleted'] as const,
+    skip: [skipDrainSignal, 'its VM is deleted with the pods on it, if it is being deleted'] as const,
+  }[how];
+  await withInstallation(options, (installation) =>
+    signalMachines(installation, options.namespace, [name], signal, effect),
+  );
+}
+
+type Signal = SignalDefinition;
+
+async function signalMachines(
+  installation: Installation,
+  namespace: string,
+  names: readonly string[],
+  signal: Signal,
+  effect: string,
+): Promise<void> {
+  const missing: string[] = [];
+  for (const name of names) {
+    const id = await findOpen(installation, namespace, name);
+    if (id !== undefined && (await signalOpen(installation.client, id, signal))) {
+      console.log(`machine ${namespace}/${name}: ${effect}`);
+    } else missing.push(name);
+  }
+  if (missing.length === 0) return;
+  const what = missing.length === 1 ? 'no open workflow for machine' : 'no open workflows for machines';
+  const fix = 'they wait for nothing, or correct the name, --namespace or --installation';
+  throw new Error(`installation '${installation.name}' has ${what} ${missing.join(', ')}: ${fix}`);
+}
+
+/** Id of the open workflow of a machine. */
+async function findOpen({ client, name: installation }: Installation, namespace: string, name: string) {
+  const prefix = workflowIdPrefix(installation, 'Machine', { namespace, name });
+  const query = `WorkflowId STARTS_WITH '${prefix}' AND ExecutionStatus = 'Running'`;
+  for await (const { workflowId } of client.workflow.list({ query })) return workflowId;
+  return undefined;
+}
+
+/** Whether the workflow was open. */
+async function signalOpen(client: Client, id: string, signal: Signal): Promise<boolean> {
+  try {
+    await client.workflow.getHandle(id).signal(signal);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}
