@@ -41,19 +41,19 @@ describe('the runs of a rollout', () => {
 
   const temporal = () => ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
 
-  /** A command to its end. @param build folder of another build */
-  async function command(args: readonly string[], build?: string): Promise<{ code: number | null; output: string }> {
-    const { exited, logs } = startProcess([...args, '-n', millwright.namespace, ...temporal()], {}, build);
+  /** A command to its end. @param main of another build */
+  async function command(args: readonly string[], main?: string): Promise<{ code: number | null; output: string }> {
+    const { exited, logs } = startProcess([...args, '-n', millwright.namespace, ...temporal()], {}, main);
     const { code } = await exited;
     return { code, output: logs() };
   }
   const runs = (...flags: string[]) =>
     command(['rollout', 'runs', 'pool', '--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG'), ...flags]);
 
-  async function withBuild<T>(changes: Changes, use: (build: string) => Promise<T>): Promise<T> {
+  async function withBuild<T>(changes: Changes, use: (main: string) => Promise<T>): Promise<T> {
     const build = await makeChangedBuild(changes);
     try {
-      return await use(build.folder);
+      return await use(build.main);
     } finally {
       await build.remove();
     }
@@ -113,7 +113,7 @@ describe('the runs of a rollout', () => {
     // Temporal compares the kinds of decisions alone: it would go on.
     const content = await withBuild(
       { 'workflows/rollout/plan.ts': [["replicas: desired.get('') ?? 0", 'replicas: 7']] },
-      (build) => command(['replay', file], build),
+      (main) => command(['replay', file], main),
     );
     const kind = await withBuild(
       {
@@ -122,7 +122,7 @@ describe('the runs of a rollout', () => {
           ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(ref);'],
         ],
       },
-      (build) => command(['replay', file, '-o', 'json'], build),
+      (main) => command(['replay', file, '-o', 'json'], main),
     );
 
     expect([content.code, content.output]).toEqual([3, expect.stringContaining('recorded: activity actOnOwner\n')]);

@@ -1,5 +1,4 @@
 /** What becomes of what is under way when an upgrade has changed the code of the workflows, without `patched()`. */
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels, taints } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
@@ -102,7 +101,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     await note('sweep', `${namespace}/orphan-sweep/now`);
 
     await Promise.all(millwright.processes.map((each) => each.stop()));
-    second = await startMillwright({ namespace, main: join(build.folder, 'cli/main.ts'), flags });
+    second = await startMillwright({ namespace, main: build.main, flags });
   }, 300_000);
   afterAll(async () => {
     await sweep?.kill('SIGKILL');

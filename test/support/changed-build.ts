@@ -11,7 +11,8 @@ const folders = ['activities', 'api', 'cli', 'controllers', 'kube', 'temporal', 
 export type Changes = Readonly<Record<string, readonly (readonly [was: string, is: string])[]>>;
 
 export interface ChangedBuild {
-  readonly folder: string;
+  /** File of its command `millwright`. */
+  readonly main: string;
   remove(): Promise<void>;
 }
 
@@ -29,5 +30,5 @@ export async function makeChangedBuild(changes: Changes): Promise<ChangedBuild> 
     }
     await writeFile(file, source);
   }
-  return { folder, remove: () => rm(folder, { recursive: true }) };
+  return { main: join(folder, 'cli/main.ts'), remove: () => rm(folder, { recursive: true }) };
 }
