@@ -1,4 +1,5 @@
 import { describeCommand } from './commands/describe/command.ts';
+import { getCommand } from './commands/get/command.ts';
 import { replayCommand } from './commands/replay/command.ts';
 import { rolloutCommand } from './commands/rollout/command.ts';
 import { controllersCommand, runCommand, workerCommand } from './commands/serve/command.ts';
@@ -9,6 +10,7 @@ import { timelineCommand } from './commands/timeline/command.ts';
 
 /** Commands that look or act once: those of `kubectl machine`, too. */
 export const toolCommands = [
+  getCommand,
   describeCommand,
   stuckCommand,
   timelineCommand,

@@ -13,7 +13,7 @@ describe('machines that are stuck', () => {
 
   /** Standard output and errors of a command, which has to end well. undefined: it has failed. */
   async function command(...args: string[]): Promise<string | undefined> {
-    const server = ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
+    const server = args[0] === 'get' ? [] : ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
     const { exited, logs } = startProcess([...args, '-n', millwright.namespace, ...server]);
     return (await exited).code === 0 ? logs() : undefined;
   }
@@ -40,6 +40,25 @@ describe('machines that are stuck', () => {
       longest: { since: expect.any(String) },
     });
     expect(first?.blocked).toHaveLength(3);
+  });
+
+  it('are listed with what they wait for, and so are their deployments', async () => {
+    const cluster = ['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')];
+    const get = (...args: string[]) => command('get', ...args, ...cluster);
+    const lines = ((await get('machines')) ?? '').trimEnd().split('\n');
+    expect(lines[0]).toMatch(/^NAME +PHASE +DEPLOYMENT +FOR +WAITS FOR$/);
+    expect(
+      lines.filter((line) => /^pool-\S+ +CrashLoopBackOff +pool +\S+ s +.*InsufficientCapacity/.test(line)),
+    ).toHaveLength(3);
+    expect(lines).toHaveLength(1 + 4);
+    expect(JSON.parse((await get('deployments', 'pool', '-o', 'json')) ?? '')).toEqual([
+      {
+        ...{ name: 'pool', desired: 3, machines: 3, old: 0, available: 0, since: expect.any(String) },
+        waitsFor: '3 new machines are not running yet',
+      },
+    ]);
+    expect(await get('sets')).toMatch(/^pool-\S+ +pool +3 +3 +0$/m);
+    expect(await get('machines', 'nobody')).toBeUndefined();
   });
 
   it('show in their timeline where the time went, also when they are gone', async () => {

@@ -1,13 +1,6 @@
 import { defineCommand } from '../../command.ts';
 import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
-import { UsageError } from '../../options.ts';
-
-/** Kinds by the names that kubectl accepts. */
-const kinds = {
-  Machine: ['machine', 'machines', 'mc'],
-  MachineDeployment: ['machinedeployment', 'machinedeployments', 'mcd'],
-  MachineSet: ['machineset', 'machinesets', 'mcs'],
-} as const;
+import { parseKind } from '../../kinds.ts';
 
 export const describeCommand = defineCommand({
   name: 'describe',
@@ -18,12 +11,7 @@ export const describeCommand = defineCommand({
   ],
   flags: ['namespace', 'output', 'installation', ...clusterFlags, ...temporalFlags],
   async run(options, [given = '', name = ''], rawFlags) {
-    const kind = (Object.keys(kinds) as (keyof typeof kinds)[]).find((known) =>
-      kinds[known].some((spelling) => spelling === given.toLowerCase()),
-    );
-    if (kind === undefined) {
-      throw new UsageError(`kind is '${given}': give one of ${Object.values(kinds).flat().join(', ')}`);
-    }
+    const kind = parseKind(given);
     const { describe } = await import('./run.ts');
     console.log(await describe(kind, name, options, rawFlags));
   },

@@ -10,7 +10,7 @@ import { describeWorkflow, openOnly, type WorkflowAnswer } from '../../../tempor
 import { type MachineDescription } from '../../../workflows/machine/messages.ts';
 import { type OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import type { RawFlags } from '../../command.ts';
-import { dialect, dialectName } from '../../dialect.ts';
+import { dialect, dialectName, noLimits } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
@@ -119,9 +119,6 @@ async function find(
   if (deploymentOf(set)) return { object: set, fallback: ownedSetRows(set), live: failedRows(set), whyNone: atRest };
   return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
 }
-
-/** The flags of the workers are not known here, and nothing here depends on them. */
-const noLimits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
 
 const atRest = 'there is nothing to do';
 /** Nobody has started the workflow yet, or somebody has terminated it. */

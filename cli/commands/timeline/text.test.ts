@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { durationText, timelineText } from './text.ts';
+import { timelineText } from './text.ts';
 
 describe('timeline', () => {
   it('is a table with a line for each step, the last of which may not be over', () => {
@@ -24,18 +24,5 @@ describe('timeline', () => {
       '2026-11-23T10:00:00Z  34 s         provision  ResourceExhausted 3 times: no capacity in zone a; blocked on CloudCapacity; signals retryNow',
       '2026-11-23T10:00:34Z  41 s so far  join',
     ]);
-  });
-
-  it.each([
-    [40, '0.0 s'],
-    [9_900, '9.9 s'],
-    [9_990, '10 s'],
-    [59_700, '1 min'],
-    [125_000, '2 min 5 s'],
-    [3 * 3_600_000 + 59_000, '3 h'],
-    [49 * 3_600_000, '2 d 1 h'],
-    [-5, '0.0 s'],
-  ])('shows %i ms as %s', (ms, expected) => {
-    expect(durationText(ms)).toBe(expected);
   });
 });

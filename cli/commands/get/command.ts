@@ -1,0 +1,18 @@
+import { defineCommand } from '../../command.ts';
+import { clusterFlags } from '../../flag-groups.ts';
+import { parseKind } from '../../kinds.ts';
+
+export const getCommand = defineCommand({
+  name: 'get',
+  description: `List machines, sets or deployments with what each of them waits for, and for how long. It reads Kubernetes only.`,
+  arguments: [
+    ['kind', 'machines, sets or deployments, or a singular or short name of kubectl'],
+    ['[name...]', 'names of the objects; leave them out for all of the namespace'],
+  ],
+  flags: ['namespace', 'output', ...clusterFlags],
+  async run(options, [given = '', ...names]) {
+    const kind = parseKind(given);
+    const { get } = await import('./run.ts');
+    console.log(await get(kind, names, options));
+  },
+});

@@ -1,0 +1,103 @@
+/** Machines, sets and deployments with what they wait for. Pure. */
+
+import type { KubeObject } from '../../../api/objects.ts';
+import type { OwnerDeployment, OwnerSet } from '../../../api/owner/objects.ts';
+import { controllerOf } from '../../../api/owner/ownership.ts';
+import type { WorkflowKind } from '../../../api/workflow-id.ts';
+import { columns } from '../../columns.ts';
+import { dialect, noLimits } from '../../dialect.ts';
+import { durationText } from '../../duration-text.ts';
+import { countsOf, type OwnedObjects, type OwnerState, toDeploymentState, toLoneSetState } from '../../owner-state.ts';
+
+/** An object of a list. What does not apply to its kind, or is not so, is left out. */
+export interface Listed {
+  readonly name: string;
+  readonly phase?: string;
+  readonly deployment?: string;
+  readonly node?: string;
+  /** Of machines: wanted, existing, with older templates, available. */
+  readonly desired?: number;
+  readonly machines?: number;
+  readonly old?: number;
+  readonly available?: number;
+  /** What has to happen next that it cannot do itself; left out at rest. */
+  readonly waitsFor?: string;
+  /** Since when it is in its phase or has made no progress, RFC 3339. */
+  readonly since?: string;
+}
+
+/** All objects of a kind, by name. */
+export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
+  const listed = {
+    Machine: () => owned.machines.map(toMachine),
+    MachineSet: () => owned.sets.map((set) => toSet(set, owned)),
+    MachineDeployment: () => (owned.deployments ?? []).map((each) => toOwner(each, toDeploymentState(each, owned))),
+  }[kind]();
+  return listed.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function toMachine(machine: KubeObject): Listed {
+  const { machines } = dialect.owner;
+  const { stage, stageSince, nodeName, deployment, deletingSince } = dialect.machine.toSnapshot(machine, noLimits);
+  const isAtRest = (stage === 'running' || stage === 'available') && deletingSince === undefined;
+  const { text } = machines.operationOf(machine);
+  const phase = machines.phaseOf(machine) || 'new';
+  return {
+    name: machine.metadata.name,
+    phase,
+    ...(deployment !== undefined && { deployment }),
+    ...(nodeName !== undefined && { node: nodeName }),
+    ...(!isAtRest && { waitsFor: text || 'its first step' }),
+    since: stageSince ?? machine.metadata.creationTimestamp,
+  };
+}
+
+function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
+  const deployment = owned.deployments?.find(({ metadata }) => metadata.uid === controllerOf(set));
+  if (deployment === undefined) return toOwner(set, toLoneSetState(set, owned));
+  const { sets } = toDeploymentState(deployment, owned).view;
+  const own = sets.find(({ name }) => name === set.metadata.name);
+  return {
+    name: set.metadata.name,
+    deployment: deployment.metadata.name,
+    desired: set.spec?.replicas ?? 0,
+    machines: own?.total ?? 0,
+    available: own?.available ?? 0,
+  };
+}
+
+function toOwner({ metadata, ...owner }: OwnerDeployment | OwnerSet, state: OwnerState): Listed {
+  const { total, older, available } = countsOf(state);
+  const { conditions = [] } = (owner as Pick<OwnerDeployment, 'status'>).status ?? {};
+  const progressing = conditions.find(({ type }) => type === 'Progressing');
+  const { waitsFor = state.view.problem } = state;
+  return {
+    name: metadata.name,
+    ...{ desired: state.view.replicas, machines: total, old: older, available },
+    ...(waitsFor !== undefined && { waitsFor, since: progressing?.lastUpdateTime ?? metadata.creationTimestamp }),
+  };
+}
+
+const headers = {
+  name: 'NAME',
+  phase: 'PHASE',
+  deployment: 'DEPLOYMENT',
+  node: 'NODE',
+  desired: 'DESIRED',
+  machines: 'MACHINES',
+  old: 'OLD',
+  available: 'AVAILABLE',
+} as const;
+
+/** A table of the columns that one of them has a value for. @param nowMs ms since the epoch */
+export function listText(listed: readonly Listed[], nowMs: number): string {
+  const fields = (Object.keys(headers) as (keyof typeof headers)[]).filter((field) =>
+    listed.some((each) => each[field] !== undefined),
+  );
+  const rows = listed.map((each) => [
+    ...fields.map((field) => String(each[field] ?? '')),
+    each.since === undefined ? '' : durationText(nowMs - Date.parse(each.since)),
+    each.waitsFor ?? '',
+  ]);
+  return columns([[...fields.map((field) => headers[field]), 'FOR', 'WAITS FOR'], ...rows]).join('\n');
+}
