@@ -1,4 +1,4 @@
-/** Kinds of objects by the names that kubectl accepts. */
+/** Kinds of objects by the names and short names of kubectl, also without `machine`. */
 import type { WorkflowKind } from '../api/workflow-id.ts';
 import { UsageError } from './options.ts';
 

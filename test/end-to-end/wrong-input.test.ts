@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { events, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { readable, stepOf } from '../../temporal/history.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
@@ -62,9 +64,16 @@ describe('wrong input reaches no cloud and is visible', () => {
     return calls.filter(({ path, token }) => token?.startsWith(uid) || path.includes(uid));
   }
 
+  /** The events of its workflow, as text. */
+  async function historyOf(ref: ObjectRef): Promise<string> {
+    const { events: history = [] } = await millwright.handleOf(ref).fetchHistory();
+    const steps = readable(historyToJSON({ events: history })).map((event) => `${event.eventTime} ${stepOf(event)}`);
+    return steps.join('\n');
+  }
+
   async function untilRunning(ref: ObjectRef): Promise<void> {
     await until(`${ref.name} runs`, async () => phaseOf(await millwright.control.get(machines, ref)) === 'Running', {
-      describe: () => millwright.story(),
+      describe: async () => `${await millwright.story()}\n${await historyOf(ref)}`,
     });
   }
 
