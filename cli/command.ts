@@ -14,6 +14,8 @@ export interface Command<N extends FlagName = FlagName> {
   /** In order. Names in brackets are optional; the last one may end with `...`. */
   readonly arguments?: readonly (readonly [name: string, description: string])[];
   readonly flags: readonly N[];
+  /** Whether it accepts the flags of machine-controller-manager that have no effect. */
+  readonly acceptsIgnored?: true;
   /** Throws UsageError for input that it cannot use, and an Error whose message is meant for people: NegativeAnswer or another. */
   run(options: Options<N>, args: readonly string[], rawFlags: RawFlags): Promise<void>;
 }

@@ -32,8 +32,9 @@ const duration = z.string().transform((given, context) => {
 });
 const trueOrFalse = z
   .string()
-  .regex(/^(true|false|1|0)$/, 'give true or false')
-  .transform((given) => given === 'true' || given === '1');
+  .regex(/^(1|t|true|0|f|false)$/i, 'give true or false')
+  .transform((given) => /^[1t]/i.test(given));
+const requestRates = 'give a number from above 0 to 100000';
 const cacheSizes = 'give 0 or a whole number from 500 to 100000';
 const file = z.string().transform((path, context) => {
   return tryTo(() => readFileSync(path)) ?? refuse(context, 'give the path of a file that can be read');
@@ -72,7 +73,11 @@ export const flags = {
     value: 'number',
     default: '300',
     description: 'Average requests per second to each API server. Watches do not count.',
-    schema: wholeNumber(1, 100_000),
+    schema: z
+      .string()
+      .regex(/^\d{1,6}([.]\d{1,6})?$/, requestRates)
+      .transform(Number)
+      .refine((rate) => rate > 0 && rate <= 100_000, requestRates),
   },
   kubeApiBurst: {
     value: 'number',

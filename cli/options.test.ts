@@ -55,7 +55,7 @@ describe('parseOptions', () => {
   it('converts what it is given', () => {
     writeFileSync(join(folder, 'key.pem'), 'PEM');
     const given = {
-      kubeApiQps: '20',
+      kubeApiQps: '20.5',
       machineDrainTimeout: '1h30m',
       providers: '',
       nodeConditions: 'KernelDeadlock, DiskPressure',
@@ -67,7 +67,7 @@ describe('parseOptions', () => {
     };
 
     expect(parseOptions(all, given, {})).toMatchObject({
-      kubeApiQps: 20,
+      kubeApiQps: 20.5,
       machineDrainTimeout: 5400,
       providers: [],
       nodeConditions: ['KernelDeadlock', 'DiskPressure'],
@@ -80,7 +80,7 @@ describe('parseOptions', () => {
 
   it.each([
     ['port', '65536', "--port is '65536': give a whole number from 0 to 65535"],
-    ['kubeApiQps', '0', "--kube-api-qps is '0': give a whole number from 1 to 100000"],
+    ['kubeApiQps', '0', "--kube-api-qps is '0': give a number from above 0 to 100000"],
     ['kubeApiBurst', '1.5', "--kube-api-burst is '1.5': give a whole number from 1 to 100000"],
     ['namespace', 'a/b', "--namespace is 'a/b': give the name of a namespace"],
     ['installation', 'a/b', "--installation is 'a/b': give a name of letters, digits, -, _ and ."],
@@ -103,7 +103,7 @@ describe('parseOptions', () => {
 
   it('names the variable that a value came from, and reports all problems at once', () => {
     expect(problemsOf({ port: 'x' }, { MILLWRIGHT_KUBE_API_QPS: 'y', TEMPORAL_ADDRESS: 'z' })).toEqual([
-      "MILLWRIGHT_KUBE_API_QPS is 'y': give a whole number from 1 to 100000",
+      "MILLWRIGHT_KUBE_API_QPS is 'y': give a number from above 0 to 100000",
       "TEMPORAL_ADDRESS is 'z': give host:port, without a scheme",
       "--port is 'x': give a whole number from 0 to 65535",
     ]);

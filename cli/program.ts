@@ -1,8 +1,9 @@
 /** The program that runs a command. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a replay that differs, 1 for a failure. */
-import { CommanderError, Command as Program } from 'commander';
+import { CommanderError, Option, Command as Program } from 'commander';
 import { type Command, NegativeAnswer, spellingOf } from './command.ts';
 import { toOption } from './flag-option.ts';
 import { type Flag, type FlagName, flags } from './flags.ts';
+import { ignoredFlags } from './ignored-flags.ts';
 import { envOf, parseOptions, UsageError } from './options.ts';
 import { version } from './version.ts';
 
@@ -33,6 +34,14 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
   const subcommand = program.command(command.name).summary(summary).description(command.description);
   for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
   for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
+  if (command.acceptsIgnored) {
+    for (const { spelling } of Object.values(ignoredFlags)) subcommand.addOption(new Option(spelling).hideHelp());
+    const spellings = Object.values(ignoredFlags).map(({ spelling }) => /--[a-z-]+/.exec(spelling)?.[0]);
+    subcommand.addHelpText(
+      'after',
+      `\nAccepted without effect, as flags of machine-controller-manager; the log says what replaces them:\n  ${spellings.join(', ')}`,
+    );
+  }
   const variables = command.flags
     .filter(isEnvOnly)
     .map((name) => `  ${envOf(name).join(', ')}: ${flags[name].description}`);

@@ -1,4 +1,4 @@
-/** The endpoints /livez, /readyz and /metrics. */
+/** The endpoints /livez, also as /healthz, /readyz and /metrics. */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -28,6 +28,7 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
 
   async function answer(path: string, response: ServerResponse): Promise<void> {
     switch (path) {
+      case '/healthz': // of machine-controller-manager
       case '/livez': {
         const lagMs = lag.takeWorstMs();
         return send(response, lagMs < maxLagMs ? 200 : 503, { eventLoopLagMs: lagMs });

@@ -42,13 +42,16 @@ const endsWithinMs = 28_000;
  * Starts the components in order and serves until SIGTERM or SIGINT. Then /readyz fails, and everything stops in reverse
  * order: components, clients of the clusters, HTTP. A second signal ends the process at once with code 1. Throws an Error
  * of one line when a server does not answer at the start or a component ends by itself.
+ * @param warnings lines about the command line, for the log
  */
 export async function serve(
   command: string,
   options: Options<(typeof serverFlags)[number]>,
+  warnings: readonly string[],
   startComponents: readonly ((deps: ComponentDeps) => Promise<Component>)[],
 ): Promise<void> {
   const logger = createLogger(options);
+  for (const warning of warnings) logger.warn({}, warning);
   const metrics = createMetrics();
   const { registry } = metrics;
   const signal = untilSignal(logger);

@@ -2,6 +2,7 @@
 import { type Command, spellingOf } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
 import { type Flag, type FlagName, flags } from '../../cli/flags.ts';
+import { ignoredFlags } from '../../cli/ignored-flags.ts';
 import { envOf, flagOf } from '../../cli/options.ts';
 
 /** Content of docs/reference/cli.md. */
@@ -25,6 +26,17 @@ ${all.map(section).join('')}
 | flag | variables | default | meaning | commands |
 |---|---|---|---|---|
 ${(Object.keys(flags) as FlagName[]).map((name) => row(name, all)).join('\n')}
+
+## Accepted without effect
+
+Commands that serve accept these flags of machine-controller-manager, so that they start with the arguments of its
+Deployment. The log has a warning for each that is given.
+
+| flag | instead |
+|---|---|
+${Object.values(ignoredFlags)
+  .map(({ spelling, instead }) => `| \`${spelling.replaceAll('|', '\\|')}\` | ${instead} |`)
+  .join('\n')}
 `;
 }
 

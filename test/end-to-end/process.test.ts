@@ -78,6 +78,31 @@ describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (comma
 });
 
 describe('a process that serves', () => {
+  it('[mcm 110 partly] starts with the arguments of a Deployment of machine-controller-manager, and answers its probe', async () => {
+    const manager = [
+      ...['--cloud-provider=', '--concurrent-syncs=30', '--min-resync-period=12h0m0s', '--profiling', '--v=3'],
+      ...['--contention-profiling=true', '--kube-api-content-type=application/vnd.kubernetes.protobuf'],
+      ...['--kube-api-qps=20.5', '--kube-api-burst=30', '--controller-start-interval=0s', '--vmodule='],
+      ...['--leader-elect', '--leader-elect-resource-lock=leases', '--log-flush-frequency=5s', '--safety-up=2'],
+      ...['--safety-down=1', '--machine-safety-overshooting-period=1m', '--logging-format=text'],
+    ];
+    const controller = [
+      ...['--machine-creation-timeout=20m', '--machine-health-timeout=10m', '--machine-drain-timeout=2h'],
+      ...['--machine-inplace-update-timeout=20m', '--machine-max-evict-retries=360', '--machine-pv-detach-timeout=2m'],
+      ...['--machine-pv-reattach-timeout=90s', '--machine-preserve-timeout=96h', '--resource-exhausted-retry=10m'],
+      ...['--machine-safety-orphan-vms-period=15m', '--machine-safety-apiserver-statuscheck-timeout=30s'],
+      ...['--machine-safety-apiserver-statuscheck-period=1m', '--bootstrap-token-auth-extra-groups='],
+      ...['--autoscaler-scaledown-annotation-during-rollout=True', '--node-conditions=KernelDeadlock,DiskPressure'],
+    ];
+
+    const millwright = await start({ flags: [...manager, ...controller] });
+
+    expect((await fetch(`${millwright.url}/healthz`)).status).toBe(200);
+    for (const flag of ['concurrent-syncs', 'v', 'profiling', 'machine-safety-apiserver-statuscheck-period']) {
+      expect(millwright.logs()).toContain(`"msg":"--${flag} has no effect: `);
+    }
+  });
+
   it('ends on SIGTERM while it still waits for a server', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
     try {

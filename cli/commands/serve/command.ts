@@ -1,5 +1,6 @@
 import { defineCommand } from '../../command.ts';
 import { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../../flag-groups.ts';
+import { ignoredNotes } from '../../ignored-flags.ts';
 import { takeLessMemory } from '../../process/less-memory.ts';
 
 /** What serves; loaded only when a process starts. */
@@ -16,9 +17,10 @@ export const runCommand = defineCommand({
   name: 'run',
   description: 'Run the controllers and a worker in one process. Of several such processes, one runs its controllers.',
   flags: [...serverFlags, ...workersFlags, ...leaderFlags],
-  async run(options) {
+  acceptsIgnored: true,
+  async run(options, _args, rawFlags) {
     const { serve, startControllersComponent, startWorkersComponent } = await load();
-    await serve('run', options, [
+    await serve('run', options, ignoredNotes(rawFlags), [
       (deps) => startWorkersComponent(options, deps),
       (deps) => startControllersComponent(options, deps),
     ]);
@@ -30,9 +32,10 @@ export const controllersCommand = defineCommand({
   description:
     'Run the controllers, which watch objects and wake workflows. Of several such processes, one acts and the others stand by.',
   flags: [...serverFlags, ...controllersFlags, ...leaderFlags],
-  async run(options) {
+  acceptsIgnored: true,
+  async run(options, _args, rawFlags) {
     const { serve, startControllersComponent } = await load();
-    await serve('controllers', options, [(deps) => startControllersComponent(options, deps)]);
+    await serve('controllers', options, ignoredNotes(rawFlags), [(deps) => startControllersComponent(options, deps)]);
   },
 });
 
@@ -41,8 +44,9 @@ export const workerCommand = defineCommand({
   description:
     'Run a worker, which executes workflows, their Kubernetes activities and the given providers. Run as many as you like.',
   flags: [...serverFlags, ...workersFlags],
-  async run(options) {
+  acceptsIgnored: true,
+  async run(options, _args, rawFlags) {
     const { serve, startWorkersComponent } = await load();
-    await serve('worker', options, [(deps) => startWorkersComponent(options, deps)]);
+    await serve('worker', options, ignoredNotes(rawFlags), [(deps) => startWorkersComponent(options, deps)]);
   },
 });

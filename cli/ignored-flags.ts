@@ -1,0 +1,53 @@
+/** Flags of machine-controller-manager and its machine controller, v0.60, that have no effect here. */
+
+/** A flag that is accepted and does nothing. */
+export interface IgnoredFlag {
+  /** As commander spells it: `<value>` has to follow, `[value]` may. */
+  readonly spelling: string;
+  /** What replaces the flag, or why nothing has to. */
+  readonly instead: string;
+}
+
+/** By name of commander: `concurrentSyncs` is `--concurrent-syncs`. */
+export const ignoredFlags: Readonly<Record<string, IgnoredFlag>> = {
+  cloudProvider: { spelling: '--cloud-provider <name>', instead: 'each class names its provider' },
+  concurrentSyncs: {
+    spelling: '--concurrent-syncs <number>',
+    instead:
+      'every machine has a workflow of its own; --kube-api-qps limits the requests, and more workers do more at once',
+  },
+  minResyncPeriod: {
+    spelling: '--min-resync-period <duration>',
+    instead: 'the resync every minute reads caches alone and wakes what needs something',
+  },
+  profiling: {
+    spelling: '--profiling [true|false]',
+    instead: 'Node profiles: set NODE_OPTIONS=--cpu-prof or --heap-prof',
+  },
+  contentionProfiling: { spelling: '--contention-profiling [true|false]', instead: 'there are no locks' },
+  kubeApiContentType: { spelling: '--kube-api-content-type <type>', instead: 'API servers are asked for JSON' },
+  controllerStartInterval: {
+    spelling: '--controller-start-interval <duration>',
+    instead: 'all controllers start at once, when their caches are filled',
+  },
+  leaderElectResourceLock: {
+    spelling: '--leader-elect-resource-lock <kind>',
+    instead: 'the lock is always two Leases',
+  },
+  machineSafetyApiserverStatuscheckPeriod: {
+    spelling: '--machine-safety-apiserver-statuscheck-period <duration>',
+    instead:
+      'the watches notice an outage themselves; --machine-safety-apiserver-statuscheck-timeout says when it is one',
+  },
+  v: { spelling: '-v, --v <level>', instead: 'use --log-level' },
+  vmodule: { spelling: '--vmodule <settings>', instead: 'use --log-level' },
+  loggingFormat: { spelling: '--logging-format <format>', instead: 'use --log-format' },
+  logFlushFrequency: { spelling: '--log-flush-frequency <duration>', instead: 'each line is written at once' },
+};
+
+/** A line for each ignored flag that was given. @param given by name of commander */
+export function ignoredNotes(given: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(ignoredFlags)
+    .filter(([name]) => given[name] !== undefined)
+    .map(([, { spelling, instead }]) => `${/--[a-z-]+/.exec(spelling)?.[0]} has no effect: ${instead}`);
+}
