@@ -1,4 +1,5 @@
 import { describeCommand } from './commands/describe/command.ts';
+import { doctorCommand } from './commands/doctor/command.ts';
 import { getCommand } from './commands/get/command.ts';
 import { replayCommand } from './commands/replay/command.ts';
 import { rolloutCommand } from './commands/rollout/command.ts';
@@ -13,6 +14,7 @@ export const toolCommands = [
   getCommand,
   describeCommand,
   stuckCommand,
+  doctorCommand,
   timelineCommand,
   retryCommand,
   drainCommand,

@@ -1,5 +1,5 @@
 /** The clusters and the Temporal server that the flags name. */
-import { createKubeClient, type KubeClient, type RequestObservation } from '../kube/client.ts';
+import { createKubeClient, type KubeClient, type KubeClientOptions } from '../kube/client.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { TemporalServer } from '../temporal/connection.ts';
@@ -50,7 +50,7 @@ export async function connectCluster(
   cluster: Cluster,
   options: ClusterOptions,
   command: string,
-  onRequest: (request: RequestObservation) => void = () => undefined,
+  observers: Pick<KubeClientOptions, 'onRequest' | 'onServerTime'> = {},
 ): Promise<KubeClient> {
   hasNoTarget(options);
   const isOwn = cluster === 'control' && !isOneCluster(options);
@@ -60,7 +60,7 @@ export async function connectCluster(
     userAgent: userAgentOf(command),
     qps: options.kubeApiQps,
     burst: options.kubeApiBurst,
-    onRequest,
+    ...observers,
   });
   try {
     await client.getRaw('/version', { timeoutMs, failFast: true });

@@ -137,6 +137,8 @@ export interface KubeClientOptions {
   readonly qps: number;
   readonly burst: number;
   readonly onRequest?: (request: RequestObservation) => void;
+  /** Called with the time of the server when it answers, in whole seconds, as ms since the epoch. */
+  readonly onServerTime?: (serverMs: number) => void;
   /** Silence after which a watch counts as dead, ms. Default 150 000. */
   readonly watchIdleTimeoutMs?: number;
 }
@@ -163,7 +165,7 @@ type List<T> = { metadata: { resourceVersion: string; continue?: string }; items
 
 /** Makes a client. No connection is opened before the first request. */
 export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
-  const { access, userAgent, qps, burst, onRequest, watchIdleTimeoutMs } = clientOptions;
+  const { access, userAgent, qps, burst, onRequest, onServerTime, watchIdleTimeoutMs } = clientOptions;
   const transport = createTransport({ access, userAgent, watchIdleTimeoutMs });
   const waitForToken = createRateLimiter(qps, burst);
 
@@ -190,6 +192,8 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,
     });
+    const { date } = response.headers;
+    if (typeof date === 'string') onServerTime?.(Date.parse(date));
     return readAnswer(`${method} ${path}`, response);
   }
 

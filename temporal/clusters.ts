@@ -9,9 +9,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { isUnreachable } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
+import { listPollers } from './task-queues.ts';
 
-/** TASK_QUEUE_TYPE_WORKFLOW of Temporal's API. */
-const workflowTasks = 1;
 const mark = / for cluster ([0-9a-f-]+)$/;
 
 /**
@@ -61,8 +60,8 @@ async function findOtherCluster(connection: ConnectionLike, check: ClusterCheck)
   const { namespace, installation, clusterId } = check;
   if (clusterId === undefined) return undefined;
   const [workers, controllers] = await Promise.all([
-    listPollers(connection, namespace, installation),
-    listPollers(connection, namespace, controllersQueue(installation)),
+    listPollers(connection, namespace, installation, 'workflow'),
+    listPollers(connection, namespace, controllersQueue(installation), 'workflow'),
   ]);
   for (const { identity } of [...workers, ...controllers]) {
     const other = clusterOf(identity);
@@ -77,7 +76,7 @@ async function findOtherCluster(connection: ConnectionLike, check: ClusterCheck)
 }
 
 /** Controllers run no tasks. They poll this queue, which has none, so that Temporal knows their identity. */
-function controllersQueue(installation: string): string {
+export function controllersQueue(installation: string): string {
   return `${installation}.controllers`;
 }
 
@@ -171,7 +170,7 @@ export async function listServedClusters(
   connection: ConnectionLike,
   { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,
 ): Promise<readonly string[]> {
-  const pollers = await listPollers(connection, namespace, installation);
+  const pollers = await listPollers(connection, namespace, installation, 'workflow');
   return [...new Set(pollers.flatMap(({ identity }) => clusterOf(identity) ?? []))];
 }
 
@@ -180,18 +179,9 @@ export async function hasWorkers(
   connection: ConnectionLike,
   of: Pick<ClusterCheck, 'namespace' | 'installation'>,
 ): Promise<boolean> {
-  return (await listPollers(connection, of.namespace, of.installation)).length > 0;
+  return (await listPollers(connection, of.namespace, of.installation, 'workflow')).length > 0;
 }
 
-function clusterOf(identity: string | null | undefined): string | undefined {
-  return mark.exec(identity ?? '')?.[1];
-}
-
-async function listPollers(connection: ConnectionLike, namespace: string, name: string) {
-  const { pollers } = await connection.workflowService.describeTaskQueue({
-    namespace,
-    taskQueue: { name },
-    taskQueueType: workflowTasks,
-  });
-  return pollers ?? [];
+function clusterOf(identity: string): string | undefined {
+  return mark.exec(identity)?.[1];
 }

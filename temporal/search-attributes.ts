@@ -35,6 +35,15 @@ export async function withSearchAttributes<T>({ connection, options }: Client, s
   }
 }
 
+/** Those that the namespace lacks or has with another type. Throws ServiceError, also where they may not be listed. */
+export async function lackingSearchAttributes(
+  { operatorService }: ConnectionLike,
+  namespace: string,
+): Promise<string[]> {
+  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+  return names.filter((name) => customAttributes[name] !== keyword);
+}
+
 async function addMissing({ operatorService }: ConnectionLike, namespace: string): Promise<void> {
   try {
     const { customAttributes } = await operatorService.listSearchAttributes({ namespace });

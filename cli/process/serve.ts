@@ -62,8 +62,8 @@ export async function serve(
   const details = () => Object.assign({}, ...components.map((component) => component.details?.()));
 
   async function connect(cluster: 'control' | 'target'): Promise<KubeClient> {
-    const observe = (request: RequestObservation) => metrics.observeRequest(cluster, request);
-    const client = await connectCluster(cluster, options, command, observe);
+    const onRequest = (request: RequestObservation) => metrics.observeRequest(cluster, request);
+    const client = await connectCluster(cluster, options, command, { onRequest });
     stops.push(client.close);
     return client;
   }

@@ -1,0 +1,48 @@
+import { describe, expect, it } from '@jest/globals';
+import { alivePollers, clockFinding, findingsText, providerFinding, retentionFinding } from './findings.ts';
+
+it('warns of a retention under 7 days, with the command that changes it', () => {
+  expect(retentionFinding(7 * 86_400, 'default').state).toBe('ok');
+  expect(retentionFinding(7 * 86_400 - 1, 'default')).toMatchObject({
+    state: 'warning',
+    fix: 'temporal operator namespace update --namespace default --retention 7d',
+  });
+});
+
+it.each([
+  [5_000, 'ok', /agrees/],
+  [-5_000, 'ok', /agrees/],
+  [61_000, 'warning', /1 min 1 s ahead of the one of this host/],
+  [-6_000, 'warning', /6\.0 s behind the one of this host/],
+] as const)('judges a clock that is %d ms ahead', (aheadMs, state, message) => {
+  expect(clockFinding('Temporal', aheadMs)).toMatchObject({ state, message: expect.stringMatching(message) });
+});
+
+it('counts a process that has polled within a poll and a bit', () => {
+  const pollers = [10_000, 90_000, 100_000].map((seenMs) => ({ identity: 'a', seenMs }));
+
+  expect(alivePollers(pollers, 100_000).map(({ seenMs }) => seenMs)).toEqual([90_000, 100_000]);
+});
+
+describe('a provider that nobody serves', () => {
+  const known = ['aws', 'simulated'];
+
+  it('is started, where it is a built-in one', () => {
+    expect(providerFinding('AWS', ['small'], [], known).fix).toBe('start a worker with --providers aws');
+  });
+
+  it('may be a mistake, where it is none', () => {
+    const { message, fix } = providerFinding('awz', ['a', 'b', 'c', 'd'], [], known);
+
+    expect(message).toBe('no worker serves it: the machines of a, b, c and 1 more wait');
+    expect(fix).toMatch(/^correct the name, if it is one of the built-in aws, simulated; else start the worker/);
+  });
+});
+
+it('prints findings with their fixes, and counts them', () => {
+  const problem = { subject: 'a', state: 'problem', message: 'it is broken', fix: 'repair it' } as const;
+
+  expect(findingsText([problem, { subject: 'b', state: 'ok', message: 'fine' }], (_, text) => text)).toBe(
+    '✗ a: it is broken\n    to fix: repair it\n✓ b: fine\n\n1 problem, 0 warnings',
+  );
+});

@@ -1,0 +1,122 @@
+/** What `millwright doctor` has found, and the decisions behind it. Pure. */
+import type { Poller } from '../../../temporal/task-queues.ts';
+import { durationText } from '../../duration-text.ts';
+
+/** Result of one check. */
+export interface Finding {
+  /** What was looked at. */
+  readonly subject: string;
+  /** problem: something does not work. warning: it works, and something will be missed. */
+  readonly state: 'ok' | 'warning' | 'problem';
+  readonly message: string;
+  /** What to do, a sentence or a command. Left out where all is well. */
+  readonly fix?: string;
+}
+
+const daySeconds = 86_400;
+
+/** @param seconds how long Temporal keeps closed runs */
+export function retentionFinding(seconds: number, namespace: string): Finding {
+  const subject = 'retention';
+  const message = `Temporal keeps the history of closed runs for ${durationText(seconds * 1_000)}`;
+  if (seconds >= 7 * daySeconds) return { subject, state: 'ok', message };
+  return {
+    subject,
+    state: 'warning',
+    message: `${message}: after that, neither \`timeline\` nor \`replay\` can explain a machine`,
+    fix: `temporal operator namespace update --namespace ${namespace} --retention 7d`,
+  };
+}
+
+/** @param lacking names of the search attributes that the namespace lacks or has with another type */
+export function searchAttributesFinding(lacking: readonly string[], namespace: string): Finding {
+  const subject = 'search attributes';
+  if (lacking.length === 0) return { subject, state: 'ok', message: 'the namespace has all of them' };
+  const names = lacking.map((name) => `--name ${name} --type Keyword`).join(' ');
+  return {
+    subject,
+    state: 'problem',
+    message: `the namespace ${namespace} lacks ${lacking.join(', ')} of type Keyword`,
+    fix: `temporal operator search-attribute create --namespace ${namespace} ${names}`,
+  };
+}
+
+/** Differences up to this are those of clocks in whole seconds and of slow answers, ms. */
+const harmlessSkewMs = 5_000;
+
+/**
+ * @param aheadMs by how much the clock of the server is ahead of the one here, at least; negative: it is behind
+ */
+export function clockFinding(server: string, aheadMs: number): Finding {
+  const subject = 'clock';
+  const isHarmless = Math.abs(aheadMs) <= harmlessSkewMs;
+  if (isHarmless) return { subject, state: 'ok', message: `that of ${server} agrees with the one of this host` };
+  return {
+    subject,
+    state: 'warning',
+    message: `that of ${server} is ${durationText(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} the one of this host`,
+    fix: 'synchronise the clocks of the hosts, for example with chrony',
+  };
+}
+
+/** A poll takes at most a minute; a process that has not polled for longer has ended. */
+const silentMs = 75_000;
+
+/** Those that still poll. @param nowMs by the clock of the server */
+export function alivePollers(pollers: readonly Poller[], nowMs: number): Poller[] {
+  return pollers.filter(({ seenMs }) => nowMs - seenMs <= silentMs);
+}
+
+/** A task queue, and what polls it. */
+export interface Queue {
+  readonly subject: string;
+  /** What waits while nobody polls it. */
+  readonly serves: string;
+  readonly fix: string;
+  readonly pollers: readonly Poller[];
+}
+
+/** Whether somebody serves the queue. */
+export function queueFinding({ subject, serves, fix, pollers }: Queue): Finding {
+  if (pollers.length === 0)
+    return { subject, state: 'problem', message: `no process is there for them: ${serves} wait`, fix };
+  return { subject, state: 'ok', message: pollers.length === 1 ? 'one process' : `${pollers.length} processes` };
+}
+
+/**
+ * Whether a provider is served, and whether its name may be a mistake.
+ * @param sources names of the classes that name it
+ * @param known names of the built-in providers
+ */
+export function providerFinding(
+  provider: string,
+  sources: readonly string[],
+  pollers: readonly Poller[],
+  known: readonly string[],
+): Finding {
+  const subject = `provider ${provider}`;
+  const users = `${sources.slice(0, 3).join(', ')}${sources.length > 3 ? ` and ${sources.length - 3} more` : ''}`;
+  if (pollers.length > 0) return { subject, state: 'ok', message: `a worker serves it, for ${users}` };
+  const isBuiltIn = known.includes(provider.toLowerCase());
+  return {
+    subject,
+    state: 'problem',
+    message: `no worker serves it: the machines of ${users} wait`,
+    fix: isBuiltIn
+      ? `start a worker with --providers ${provider.toLowerCase()}`
+      : `correct the name, if it is one of the built-in ${known.join(', ')}; else start the worker of this provider`,
+  };
+}
+
+const marks = { ok: '✓', warning: '!', problem: '✗' } as const;
+
+/** A line for each finding and for each fix, and a last line that counts. */
+export function findingsText(findings: readonly Finding[], paint: (state: Finding['state'], text: string) => string) {
+  const lines = findings.flatMap(({ subject, state, message, fix }) => [
+    `${paint(state, marks[state])} ${subject}: ${message}`,
+    ...(fix === undefined ? [] : [`    to fix: ${fix}`]),
+  ]);
+  const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
+  const counted = (state: 'problem' | 'warning') => `${count(state)} ${state}${count(state) === 1 ? '' : 's'}`;
+  return [...lines, '', `${counted('problem')}, ${counted('warning')}`].join('\n');
+}

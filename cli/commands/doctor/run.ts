@@ -1,0 +1,220 @@
+/** `millwright doctor`: looks at what an installation needs. Changes nothing. */
+import type { Connection } from '@temporalio/client';
+import type { SweptSource } from '../../../api/model/sweep.ts';
+import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
+import type { KubeObject, Resource } from '../../../api/objects.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import { isNotFound } from '../../../kube/errors.ts';
+import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
+import { controllersQueue } from '../../../temporal/clusters.ts';
+import { connectClient, reasonOf } from '../../../temporal/connection.ts';
+import { providerNames } from '../../../temporal/providers.ts';
+import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
+import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
+import { NegativeAnswer } from '../../command.ts';
+import { dialect } from '../../dialect.ts';
+import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
+import type { Options } from '../../options.ts';
+import { connectCluster, hasNoTarget, isOneCluster, temporalServer } from '../../servers.ts';
+import { paint } from '../../terminal.ts';
+import {
+  alivePollers,
+  clockFinding,
+  type Finding,
+  findingsText,
+  providerFinding,
+  queueFinding,
+  retentionFinding,
+  searchAttributesFinding,
+} from './findings.ts';
+
+type DoctorOptions = Options<
+  'namespace' | 'installation' | 'output' | (typeof clusterFlags | typeof temporalFlags)[number]
+>;
+
+const colours = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
+
+/** Prints all findings. Throws NegativeAnswer when one of them is a problem. */
+export async function doctor(options: DoctorOptions): Promise<void> {
+  const findings = await find(options);
+  const inColour = (state: Finding['state'], text: string) => paint(colours[state], text);
+  console.log(options.output === 'json' ? JSON.stringify(findings, undefined, 2) : findingsText(findings, inColour));
+  const problems = findings.filter(({ state }) => state === 'problem').length;
+  if (problems > 0) throw new NegativeAnswer(`${problems} ${problems === 1 ? 'problem' : 'problems'} found`);
+}
+
+async function find(options: DoctorOptions): Promise<Finding[]> {
+  const isApart = !hasNoTarget(options) && !isOneCluster(options);
+  const [control, target, temporal] = await Promise.all([
+    reachCluster('control', options),
+    isApart ? reachCluster('target', options) : undefined,
+    reachTemporal(options),
+  ]);
+  try {
+    const inControl = control.client && (await checkControl(control.client, options));
+    const sources = inControl?.sources ?? [];
+    const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
+    const found = [control.findings, inControl?.findings, target?.findings, temporal.findings, inTemporal];
+    return found.flatMap((findings) => findings ?? []);
+  } finally {
+    await Promise.all([control.client?.close(), target?.client?.close(), temporal.server?.connection.close()]);
+  }
+}
+
+interface Reached {
+  /** Left out where the cluster cannot be reached. */
+  readonly client?: KubeClient;
+  readonly findings: readonly Finding[];
+}
+
+interface ReachedTemporal {
+  /** Left out where the server cannot be reached. Its clock is ahead of ours by `aheadMs`. */
+  readonly server?: { readonly connection: Connection; readonly aheadMs: number };
+  readonly findings: readonly Finding[];
+}
+
+async function reachCluster(cluster: 'control' | 'target', options: DoctorOptions): Promise<Reached> {
+  const subject = `${cluster} cluster`;
+  let aheadMs = 0;
+  const onServerTime = (serverMs: number) => {
+    aheadMs = serverMs - Date.now();
+  };
+  try {
+    const client = await connectCluster(cluster, options, 'doctor', { onServerTime });
+    const { gitVersion } = (await client.getRaw('/version')) as { gitVersion: string };
+    const message = `Kubernetes ${gitVersion} at ${client.server}`;
+    return { client, findings: [{ subject, state: 'ok', message }, clockFinding(subject, aheadMs)] };
+  } catch (error) {
+    return { findings: [{ subject, state: 'problem', message: reasonOf(error) }] };
+  }
+}
+
+/** What the cluster of the Machines has, and the classes of the namespace, whose providers need workers. */
+async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
+  const list = async <T extends KubeObject>(resource: Resource<T>) =>
+    (await client.list(resource, { namespace, failFast: true })).items;
+  const [crds, leases, sources] = await Promise.all([
+    finding('CRDs', () => checkCrds(client)),
+    finding('Leases', () => checkLeases(client, namespace)),
+    dialect.source.list(list).then(
+      (listed) => ({ listed, findings: [] }),
+      (error: unknown) => ({
+        listed: [],
+        findings: [problem('classes', `they cannot be listed (${reasonOf(error)})`)],
+      }),
+    ),
+  ]);
+  return { findings: [crds, leases, ...sources.findings], sources: sources.listed };
+}
+
+async function checkCrds(client: KubeClient): Promise<Finding> {
+  const subject = 'CRDs';
+  const kinds = Object.values(dialect.kinds);
+  const served = await Promise.all(kinds.map(async (kind) => ({ kind, isServed: await isServed(client, kind) })));
+  const lacking = served.filter(({ isServed }) => !isServed).map(({ kind }) => `${kind.plural}.${kind.group}`);
+  if (lacking.length === 0) return { subject, state: 'ok', message: 'all are installed' };
+  const message = `the control cluster lacks ${lacking.join(', ')}`;
+  return { subject, state: 'problem', message, fix: 'kubectl apply -f deploy/crds' };
+}
+
+async function isServed(client: KubeClient, { group, version, plural }: Resource<KubeObject>): Promise<boolean> {
+  try {
+    const path = `/apis/${group}/${version}`;
+    const { resources } = (await client.getRaw(path, { failFast: true })) as { resources: { name: string }[] };
+    return resources.some(({ name }) => name === plural);
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+async function checkLeases(client: KubeClient, namespace: string): Promise<Finding> {
+  const subject = 'Leases';
+  const held = await foreignHolderFinder({ client, namespace, names: dialect.policy.leases, timeoutMs: 5_000 })();
+  if (held === undefined) return { subject, state: 'ok', message: 'no other system holds them' };
+  const { lease, holder } = held;
+  const message = `the Lease ${lease} is held by ${holder}, which is not Millwright: the workers pause`;
+  return { subject, state: 'warning', message, fix: 'stop that process if Millwright should work' };
+}
+
+/** The server, if it can be reached, and what the namespace has. */
+async function reachTemporal(options: DoctorOptions): Promise<ReachedTemporal> {
+  const { address, namespace, ...access } = temporalServer(options);
+  let connection: Connection;
+  try {
+    connection = await connectClient({ address, namespace, ...access });
+  } catch (error) {
+    return { findings: [problem('Temporal', reasonOf(error))] };
+  }
+  const { workflowService } = connection;
+  const queue = `${options.installation ?? options.namespace}.doctor`;
+  const aheadMs = (await measureClock(connection, namespace, queue)) ?? 0;
+  const findings = await Promise.all([
+    finding('Temporal', async () => {
+      const { serverVersion } = await workflowService.getSystemInfo({});
+      const message = `server ${serverVersion} at ${address}, namespace ${namespace}`;
+      return { subject: 'Temporal', state: 'ok', message };
+    }),
+    finding('retention', async () => {
+      const { config } = await workflowService.describeNamespace({ namespace });
+      return retentionFinding(Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0), namespace);
+    }),
+    finding('search attributes', async () => {
+      return searchAttributesFinding(await lackingSearchAttributes(connection, namespace), namespace);
+    }),
+  ]);
+  return { server: { connection, aheadMs }, findings: [...findings, clockFinding('Temporal', aheadMs)] };
+}
+
+/** Whether somebody works on the queues of the installation and of the providers that its classes name. */
+async function checkQueues(
+  { connection, aheadMs }: NonNullable<ReachedTemporal['server']>,
+  options: DoctorOptions,
+  sources: readonly SweptSource[],
+) {
+  const { temporalNamespace: namespace } = options;
+  const installation = options.installation ?? options.namespace;
+  const poll = async (queue: string, kind: 'workflow' | 'activity') =>
+    alivePollers(await listPollers(connection, namespace, queue, kind), Date.now() + aheadMs);
+  const worker = 'start `millwright run` or `millwright worker`, or correct --installation';
+  const controllers = 'start `millwright run` or `millwright controllers`, or correct --installation';
+  const providers = Map.groupBy(sources, ({ provider }) => provider);
+  return Promise.all([
+    finding('controllers', async () => {
+      const pollers = await poll(controllersQueue(installation), 'workflow');
+      return queueFinding({ subject: 'controllers', serves: 'new and changed objects', fix: controllers, pollers });
+    }),
+    finding('workflows', async () => {
+      const pollers = await poll(installation, 'workflow');
+      return queueFinding({ subject: 'workflows', serves: 'all machines and rollouts', fix: worker, pollers });
+    }),
+    finding('drains', async () => {
+      const pollers = await poll(drainTaskQueue(installation), 'activity');
+      return queueFinding({ subject: 'drains', serves: 'machines that are deleted', fix: worker, pollers });
+    }),
+    ...[...providers].map(([provider, of]) =>
+      finding(`provider ${provider}`, async () => {
+        const pollers = await poll(providerTaskQueue(installation, provider), 'activity');
+        return providerFinding(
+          provider,
+          of.map(({ object }) => object.name),
+          pollers,
+          providerNames,
+        );
+      }),
+    ),
+  ]);
+}
+
+/** The result of a check; one that fails is a finding as well. */
+async function finding(subject: string, look: () => Promise<Finding>): Promise<Finding> {
+  try {
+    return await look();
+  } catch (error) {
+    return { ...problem(subject, `it could not be checked (${reasonOf(error)})`), state: 'warning' };
+  }
+}
+
+function problem(subject: string, message: string): Finding {
+  return { subject, state: 'problem', message };
+}

@@ -1,0 +1,59 @@
+/** What Temporal knows of the processes that poll a task queue. It forgets them five minutes after their last poll. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionLike } from '@temporalio/client';
+import { tsToMs } from '@temporalio/common/lib/time.js';
+
+/** Kinds of tasks, with their numbers in Temporal's API. */
+const kinds = { workflow: 1, activity: 2 } as const;
+
+/** A process that polls, or has polled. */
+export interface Poller {
+  readonly identity: string;
+  /** Start of its last poll by the clock of the server, ms since the epoch. A poll takes at most a minute. */
+  readonly seenMs: number;
+}
+
+/** Those of the last five minutes. Throws ServiceError. @param namespace of Temporal */
+export async function listPollers(
+  { workflowService }: ConnectionLike,
+  namespace: string,
+  name: string,
+  kind: keyof typeof kinds,
+): Promise<Poller[]> {
+  const taskQueue = { name };
+  const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType: kinds[kind] });
+  return (pollers ?? []).map(({ identity, lastAccessTime }) => ({
+    identity: identity ?? '',
+    seenMs: tsToMs(lastAccessTime),
+  }));
+}
+
+/** Longest search for our own poll, ms. */
+const timeoutMs = 2_000;
+
+/**
+ * By how much the clock of the server is ahead of ours, ms; negative: it is behind. The server notes the time of each poll,
+ * so this polls a queue without tasks. undefined: the server noted nothing within 2 s.
+ */
+export async function measureClock(connection: ConnectionLike, namespace: string, queue: string) {
+  const identity = randomUUID();
+  const polling = new AbortController();
+  const startMs = Date.now();
+  const poll = connection.withAbortSignal(polling.signal, () =>
+    connection.workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name: queue }, identity }),
+  );
+  poll.catch(() => undefined);
+  try {
+    while (Date.now() < startMs + timeoutMs) {
+      const own = (await listPollers(connection, namespace, queue, 'workflow')).find(
+        (each) => each.identity === identity,
+      );
+      if (own !== undefined) return own.seenMs - startMs;
+      await sleep(20);
+    }
+    return undefined;
+  } finally {
+    polling.abort();
+  }
+}

@@ -1,0 +1,106 @@
+/** `millwright doctor`, on installations that work and that do not. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Connection } from '@temporalio/client';
+import { freePort } from '../../deploy/local/ports.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
+import { startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+interface Found {
+  readonly subject: string;
+  readonly state: string;
+  readonly message: string;
+  readonly fix?: string;
+}
+
+describe('millwright doctor', () => {
+  let millwright: Installation;
+  beforeAll(async () => {
+    millwright = await startInstallation({ alone: 'its controllers show themselves to Temporal' });
+  }, 120_000);
+  afterAll(() => millwright?.stop());
+
+  /** @param flags instead of, or besides, those of the installation */
+  async function doctor(flags: Readonly<Record<string, string>> = {}) {
+    const servers = {
+      '-n': millwright.namespace,
+      '--target-kubeconfig': fromSetup('MILLWRIGHT_TEST_KUBECONFIG'),
+      '--temporal-address': fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS'),
+      ...flags,
+    };
+    const { exited, logs } = startProcess(['doctor', ...Object.entries(servers).flat()]);
+    return { code: (await exited).code, output: logs() };
+  }
+
+  async function findings(flags: Readonly<Record<string, string>> = {}) {
+    const { code, output } = await doctor({ '-o': 'json', ...flags });
+    return { code, found: JSON.parse(output.slice(0, output.lastIndexOf(']') + 1)) as Found[] };
+  }
+
+  it('finds no problem in an installation that works, and warns that histories are kept for a day only', async () => {
+    await until('its processes are known', async () => (await doctor()).code === 0);
+
+    const { output } = await doctor();
+
+    const subjects = [...output.matchAll(/^[✓!✗] (.*?):/gm)].map(([, subject]) => subject);
+    expect(subjects).toEqual([
+      ...['control cluster', 'clock', 'CRDs', 'Leases', 'Temporal', 'retention', 'search attributes', 'clock'],
+      ...['controllers', 'workflows', 'drains', 'provider simulated'],
+    ]);
+    expect(output).toMatch(/^! retention: .* for 1 d: .*\n {4}to fix: temporal operator namespace update/m);
+    expect(output).toMatch(/\n0 problems, 1 warning\n$/);
+  });
+
+  it('names what is missing, each with its fix, and exits with 3', async () => {
+    await millwright.createClass('big', { provider: 'awz', providerSpec: {} });
+    const connection = await Connection.connect({ address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS') });
+    const namespace = `doctor-${randomUUID()}`;
+    const workflowExecutionRetentionPeriod = { seconds: (10 * 86_400) as never };
+    await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+    await until(
+      'the namespace exists',
+      async () => (await findings({ '--temporal-namespace': namespace })).found.length > 8,
+    );
+    await connection.close();
+
+    const typo = await findings();
+    const empty = await findings({ '--temporal-namespace': namespace });
+
+    expect([typo.code, empty.code]).toEqual([3, 3]);
+    const problems = (found: Found[]) => found.filter(({ state }) => state === 'problem');
+    expect(problems(typo.found)).toEqual([
+      expect.objectContaining({
+        subject: 'provider awz',
+        fix: expect.stringMatching(/built-in aws, simulated; else start the worker/),
+      }),
+    ]);
+    expect(empty.found).toContainEqual(expect.objectContaining({ subject: 'retention', state: 'ok' }));
+    expect(problems(empty.found).map(({ subject, fix }) => [subject, fix])).toEqual([
+      [
+        'search attributes',
+        expect.stringMatching(/^temporal operator search-attribute create .*MillwrightInstallation/),
+      ],
+      ['controllers', expect.stringContaining('millwright controllers')],
+      ['workflows', expect.stringContaining('millwright worker')],
+      ['drains', expect.stringContaining('millwright worker')],
+      ['provider awz', expect.any(String)],
+      ['provider simulated', 'start a worker with --providers simulated'],
+    ]);
+  });
+
+  it('says which servers do not answer, and by which flag they were found', async () => {
+    const nobody = `127.0.0.1:${await freePort()}`;
+
+    const { code, found } = await findings({
+      '--temporal-address': nobody,
+      '--target-kubeconfig': '/no/such/file',
+    });
+
+    expect(code).toBe(3);
+    expect(found.map(({ subject, message }) => [subject, message])).toEqual([
+      ['control cluster', expect.stringContaining('--target-kubeconfig')],
+      ['Temporal', expect.stringContaining('--temporal-address')],
+    ]);
+  });
+});
