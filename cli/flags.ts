@@ -427,10 +427,10 @@ export const flags = {
     schema: trueOrFalse,
   },
   watch: {
+    short: 'w',
     value: 'true|false',
-    default: 'true',
     description:
-      'Whether `rollout status` waits until the rollout is complete or misses its progress deadline. false: it reports once.',
+      '`rollout status` waits until the rollout is complete or misses its progress deadline, unless this is false. `get` goes on to print what changes, if this is true.',
     schema: trueOrFalse,
   },
   toRevision: {
@@ -458,8 +458,8 @@ export const flags = {
     short: 'o',
     value: 'format',
     default: 'text',
-    description: 'Output format: text or json.',
-    schema: z.enum(['text', 'json'], 'give text or json'),
+    description: 'Output format: text, wide, json or yaml. wide: text, and `get` shows more columns.',
+    schema: z.enum(['text', 'wide', 'json', 'yaml'], 'give text, wide, json or yaml'),
   },
 } as const satisfies Readonly<Record<string, Flag>>;
 

@@ -96,7 +96,7 @@ describe('parseOptions', () => {
     ['address', 'localhost', "--address is 'localhost': give an IP address"],
     ['logLevel', 'loud', "--log-level is 'loud': give debug, info, warn or error"],
     ['logFormat', 'xml', "--log-format is 'xml': give pretty or json"],
-    ['output', 'yaml', "--output is 'yaml': give text or json"],
+    ['output', 'xml', "--output is 'xml': give text, wide, json or yaml"],
   ] as const)('refuses %s %j', (name, value, problem) => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });

@@ -42,7 +42,7 @@ export async function readOwned(control: KubeClient, namespace: string): Promise
 }
 
 /** Watches the deployments, sets and machines of a namespace. `read` asks while the watches are not up to date. */
-export function watchOwned(control: KubeClient, { namespace, name }: { namespace: string; name: string }) {
+export function watchOwned(control: KubeClient, namespace: string) {
   const ignore = () => undefined;
   const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
   const watch = <T extends KubeObject>(resource: Resource<T>) => {
@@ -56,11 +56,9 @@ export function watchOwned(control: KubeClient, { namespace, name }: { namespace
     machines: watch(kinds.machine),
   };
   return {
-    /** `deployment` is undefined when it does not exist. */
-    async read(): Promise<OwnedObjects & { readonly deployment: OwnerDeployment | undefined }> {
+    async read(): Promise<Required<OwnedObjects>> {
       const deployments = await watched.deployments.read();
-      const deployment = deployments.find(({ metadata }) => metadata.name === name);
-      return { deployment, deployments, sets: await watched.sets.read(), machines: await watched.machines.read() };
+      return { deployments, sets: await watched.sets.read(), machines: await watched.machines.read() };
     },
     async stop(): Promise<void> {
       await Promise.all(Object.values(watched).map(({ stop }) => stop()));

@@ -69,7 +69,7 @@ describe('startHttp', () => {
   });
 
   it('names its paths where there is nothing', async () => {
-    const response = await fetch(`${await start()}/healthz`);
+    const response = await fetch(`${await start()}/configz`);
 
     expect([response.status, await response.json()]).toEqual([404, { paths: ['/livez', '/readyz', '/metrics'] }]);
   });

@@ -1,5 +1,6 @@
 /** `millwright stuck` and `millwright timeline`: from the alarm to the cause with one command each, on a real installation. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { machines } from '../../api/gardener/resources.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
@@ -54,11 +55,25 @@ describe('machines that are stuck', () => {
     expect(JSON.parse((await get('deployments', 'pool', '-o', 'json')) ?? '')).toEqual([
       {
         ...{ name: 'pool', desired: 3, machines: 3, old: 0, available: 0, since: expect.any(String) },
+        created: expect.any(String),
         waitsFor: '3 new machines are not running yet',
       },
     ]);
+    expect(await get('deployments', 'pool', '-o', 'yaml')).toMatch(/^- name: pool\n {2}desired: 3\n/);
+    expect(await get('deployments', '-o', 'wide')).toMatch(/^NAME .* AGE +FOR +WAITS FOR$/m);
     expect(await get('sets')).toMatch(/^pool-\S+ +pool +3 +3 +0$/m);
     expect(await get('machines', 'nobody')).toBeUndefined();
+  });
+
+  it('are printed again when they change, with --watch', async () => {
+    const servers = ['-n', millwright.namespace, '--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')];
+    const watching = startProcess(['get', 'machines', '--watch', ...servers]);
+    await until('all are printed', () => /^lost /m.test(watching.logs()));
+    const late = await millwright.createMachine('late', { class: { kind: 'MachineClass', name: 'nowhere' } });
+    await until('the new one is printed', () => /^NAME .*\nlate /m.test(watching.logs()));
+    await millwright.control.delete(machines, late);
+    await until('it is gone', () => /^late is gone$/m.test(watching.logs()));
+    await watching.stop();
   });
 
   it('show in their timeline where the time went, also when they are gone', async () => {

@@ -61,7 +61,7 @@ async function runSweep(millwright: Installation, more: readonly string[]) {
   const command = startSweep(millwright, '-o', 'json', ...more);
   const { code } = await command.exited;
   const output = command.logs();
-  const json = output.split('\n').find((line) => line.startsWith('{'));
+  const [json] = /^\{[^]*?^\}/m.exec(output) ?? [];
   const report: SweepReport | undefined = json === undefined ? undefined : JSON.parse(json);
   return { code, output, report };
 }

@@ -1,4 +1,5 @@
 /** `millwright describe`: what the workflow of an object answers, and what the object itself says. */
+
 import { Client } from '@temporalio/client';
 import { attention } from '../../../api/attention.ts';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
@@ -14,6 +15,7 @@ import { dialect, dialectName, noLimits } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
+import { rendered } from '../../output.ts';
 import { type OwnerState, readOwned, toDeploymentState, toLoneSetState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
 import {
@@ -53,25 +55,24 @@ export async function describe(
   options: DescribeOptions,
   rawFlags: RawFlags,
 ): Promise<string> {
-  const { namespace, output } = options;
+  const { namespace } = options;
   const { object, fallback, live, whyNone, state: now } = await read(kind, name, options, rawFlags);
   const { uid } = object.metadata;
   const id = workflowIdOf(kind, object, options);
   const answer = await ask(id, options);
   const { state, description, reason, retries } = { description: undefined, reason: undefined, retries: [], ...answer };
-  if (output === 'json') {
-    const workflow = { id, state, reason, retries };
-    const { waitsFor, blockedBy } = now ?? {};
-    const answered = { kind, namespace, name, uid, workflow, description, waitsFor, blockedBy, status: object.status };
-    return JSON.stringify(answered, null, 2);
-  }
-  return toText([
-    [kind, `${namespace}/${name}`],
-    ['Workflow', `${id}${noAnswerText(answer, whyNone)}`],
-    ...(description === undefined ? fallback : descriptionRows(description)),
-    ...retryRows(retries),
-    ...live,
-  ]);
+  const workflow = { id, state, reason, retries };
+  const { waitsFor, blockedBy } = now ?? {};
+  const answered = { kind, namespace, name, uid, workflow, description, waitsFor, blockedBy, status: object.status };
+  return rendered(answered, options, () =>
+    toText([
+      [kind, `${namespace}/${name}`],
+      ['Workflow', `${id}${noAnswerText(answer, whyNone)}`],
+      ...(description === undefined ? fallback : descriptionRows(description)),
+      ...retryRows(retries),
+      ...live,
+    ]),
+  );
 }
 
 async function read(

@@ -15,6 +15,7 @@ import { NegativeAnswer } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import type { Options } from '../../options.ts';
+import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget, isOneCluster, temporalServer } from '../../servers.ts';
 import { paint } from '../../terminal.ts';
 import {
@@ -38,7 +39,7 @@ const colours = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
 export async function doctor(options: DoctorOptions): Promise<void> {
   const findings = await find(options);
   const inColour = (state: Finding['state'], text: string) => paint(colours[state], text);
-  console.log(options.output === 'json' ? JSON.stringify(findings, undefined, 2) : findingsText(findings, inColour));
+  console.log(rendered(findings, options, () => findingsText(findings, inColour)));
   const problems = findings.filter(({ state }) => state === 'problem').length;
   if (problems > 0) throw new NegativeAnswer(`${problems} ${problems === 1 ? 'problem' : 'problems'} found`);
 }

@@ -9,10 +9,10 @@ export const getCommand = defineCommand({
     ['kind', 'machines, sets or deployments, or a singular or short name of kubectl'],
     ['[name...]', 'names of the objects; leave them out for all of the namespace'],
   ],
-  flags: ['namespace', 'output', ...clusterFlags],
+  flags: ['namespace', 'output', 'watch', ...clusterFlags],
   async run(options, [given = '', ...names]) {
     const kind = parseKind(given);
     const { get } = await import('./run.ts');
-    console.log(await get(kind, names, options));
+    await get(kind, names, options);
   },
 });

@@ -24,6 +24,9 @@ export interface Listed {
   readonly waitsFor?: string;
   /** Since when it is in its phase or has made no progress, RFC 3339. */
   readonly since?: string;
+  readonly providerID?: string;
+  /** RFC 3339. */
+  readonly created: string;
 }
 
 /** All objects of a kind, by name. */
@@ -38,7 +41,10 @@ export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
 
 function toMachine(machine: KubeObject): Listed {
   const { machines } = dialect.owner;
-  const { stage, stageSince, nodeName, deployment, deletingSince } = dialect.machine.toSnapshot(machine, noLimits);
+  const { stage, stageSince, nodeName, deployment, deletingSince, providerID } = dialect.machine.toSnapshot(
+    machine,
+    noLimits,
+  );
   const isAtRest = (stage === 'running' || stage === 'available') && deletingSince === undefined;
   const { text } = machines.operationOf(machine);
   const phase = machines.phaseOf(machine) || 'new';
@@ -49,6 +55,8 @@ function toMachine(machine: KubeObject): Listed {
     ...(nodeName !== undefined && { node: nodeName }),
     ...(!isAtRest && { waitsFor: text || 'its first step' }),
     since: stageSince ?? machine.metadata.creationTimestamp,
+    ...(providerID !== undefined && { providerID }),
+    created: machine.metadata.creationTimestamp,
   };
 }
 
@@ -63,6 +71,7 @@ function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
     desired: set.spec?.replicas ?? 0,
     machines: own?.total ?? 0,
     available: own?.available ?? 0,
+    created: set.metadata.creationTimestamp,
   };
 }
 
@@ -75,29 +84,50 @@ function toOwner({ metadata, ...owner }: OwnerDeployment | OwnerSet, state: Owne
     name: metadata.name,
     ...{ desired: state.view.replicas, machines: total, old: older, available },
     ...(waitsFor !== undefined && { waitsFor, since: progressing?.lastUpdateTime ?? metadata.creationTimestamp }),
+    created: metadata.creationTimestamp,
   };
 }
 
-const headers = {
-  name: 'NAME',
-  phase: 'PHASE',
-  deployment: 'DEPLOYMENT',
-  node: 'NODE',
-  desired: 'DESIRED',
-  machines: 'MACHINES',
-  old: 'OLD',
-  available: 'AVAILABLE',
-} as const;
+interface Column {
+  readonly head: string;
+  readonly cell: (listed: Listed, nowMs: number) => string | undefined;
+  /** Only a wide table has it. */
+  readonly isWide?: true;
+}
+
+const ageText = (since: string | undefined, nowMs: number) =>
+  since === undefined ? undefined : durationText(nowMs - Date.parse(since));
+
+const tableColumns: readonly Column[] = [
+  { head: 'NAME', cell: ({ name }) => name },
+  { head: 'PHASE', cell: ({ phase }) => phase },
+  { head: 'DEPLOYMENT', cell: ({ deployment }) => deployment },
+  { head: 'NODE', cell: ({ node }) => node },
+  { head: 'DESIRED', cell: ({ desired }) => desired?.toString() },
+  { head: 'MACHINES', cell: ({ machines }) => machines?.toString() },
+  { head: 'OLD', cell: ({ old }) => old?.toString() },
+  { head: 'AVAILABLE', cell: ({ available }) => available?.toString() },
+  { head: 'AGE', cell: ({ created }, nowMs) => ageText(created, nowMs), isWide: true },
+  { head: 'PROVIDER ID', cell: ({ providerID }) => providerID, isWide: true },
+  { head: 'FOR', cell: ({ since }, nowMs) => ageText(since, nowMs) },
+  { head: 'WAITS FOR', cell: ({ waitsFor }) => waitsFor },
+];
 
 /** A table of the columns that one of them has a value for. @param nowMs ms since the epoch */
-export function listText(listed: readonly Listed[], nowMs: number): string {
-  const fields = (Object.keys(headers) as (keyof typeof headers)[]).filter((field) =>
-    listed.some((each) => each[field] !== undefined),
+export function listText(listed: readonly Listed[], nowMs: number, isWide = false): string {
+  const shown = tableColumns.filter(
+    (column) => (isWide || !column.isWide) && listed.some((each) => column.cell(each, nowMs) !== undefined),
   );
-  const rows = listed.map((each) => [
-    ...fields.map((field) => String(each[field] ?? '')),
-    each.since === undefined ? '' : durationText(nowMs - Date.parse(each.since)),
-    each.waitsFor ?? '',
-  ]);
-  return columns([[...fields.map((field) => headers[field]), 'FOR', 'WAITS FOR'], ...rows]).join('\n');
+  const rows = listed.map((each) => shown.map(({ cell }) => cell(each, nowMs) ?? ''));
+  return columns([shown.map(({ head }) => head), ...rows]).join('\n');
+}
+
+/** Those that are new or differ, and the names of those that are gone. */
+export function changesOf(before: readonly Listed[], now: readonly Listed[]): { changed: Listed[]; gone: string[] } {
+  const known = new Map(before.map((each) => [each.name, JSON.stringify(each)]));
+  const names = new Set(now.map(({ name }) => name));
+  return {
+    changed: now.filter((each) => known.get(each.name) !== JSON.stringify(each)),
+    gone: before.map(({ name }) => name).filter((name) => !names.has(name)),
+  };
 }

@@ -1,4 +1,5 @@
 /** `millwright replay`: replays a run from the Temporal server or a file, and reports the first decision that differs. */
+
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { fetchHistory, replayRun } from '../../../temporal/replay.ts';
@@ -6,6 +7,7 @@ import { NegativeAnswer } from '../../command.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import { type Options, UsageError } from '../../options.ts';
+import { rendered } from '../../output.ts';
 import { replayText } from './report.ts';
 
 type ReplayOptions = Options<'export' | 'output' | 'namespace' | 'installation' | (typeof temporalFlags)[number]>;
@@ -26,6 +28,6 @@ export async function replay(given: string, runId: string | undefined, options: 
     console.error(`wrote the history to ${options.export}`);
   }
   const report = await replayRun(text, given);
-  console.log(options.output === 'json' ? JSON.stringify(report, null, 2) : replayText(report));
+  console.log(rendered(report, options, () => replayText(report)));
   if (!report.same) throw new NegativeAnswer('this version decides otherwise: see above');
 }

@@ -1,4 +1,5 @@
 /** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
+
 import { names } from '../../../api/names.ts';
 import { isAvailable } from '../../../api/owner/availability.ts';
 import { isActive } from '../../../api/owner/machines.ts';
@@ -13,6 +14,7 @@ import { retryNow } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import { withInstallation } from '../../installation.ts';
+import { rendered } from '../../output.ts';
 import { readOwned, toDeploymentState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
 import type { RolloutAction } from './actions.ts';
@@ -83,18 +85,17 @@ async function runs({ control, key, options }: RolloutTarget): Promise<string> {
   const found = await withInstallation(options, (to) => listRolloutRuns(to, key));
   const { items } = await control.list(kinds.set, { namespace: key.namespace });
   const listed = withRevisions(found, items);
-  return options.output === 'json' ? JSON.stringify(listed, undefined, 2) : runsText(listed);
+  return rendered(listed, options, () => runsText(listed));
 }
 
 async function plan(target: RolloutTarget): Promise<string> {
   const { control, options } = target;
-  const { filename, namespace, output } = options;
+  const { filename, namespace } = options;
   const planned =
     filename === undefined
       ? [await planLive(control, await readDeployment(target))]
       : await planManifest(control, filename, namespace);
-  if (output === 'json') return JSON.stringify({ assumptions, deployments: planned }, null, 2);
-  return planned.map(planText).join('\n\n');
+  return rendered({ assumptions, deployments: planned }, options, () => planned.map(planText).join('\n\n'));
 }
 
 /** By revision, the oldest first. */

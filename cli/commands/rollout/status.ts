@@ -25,12 +25,13 @@ export async function status(target: RolloutTarget, first: OwnerDeployment): Pro
   const report = progressReporter(target);
   const answer = await report(first, await readOwned(control, key.namespace));
   if (answer !== undefined) return answer;
-  const owned = watchOwned(control, key);
+  const owned = watchOwned(control, key.namespace);
   try {
     for (;;) {
       await sleep(lookMs);
-      const { deployment, ...others } = await owned.read();
-      const answer = await report(existing(target, deployment), others);
+      const read = await owned.read();
+      const deployment = read.deployments.find(({ metadata }) => metadata.name === key.name);
+      const answer = await report(existing(target, deployment), read);
       if (answer !== undefined) return answer;
     }
   } finally {
@@ -52,7 +53,7 @@ function progressReporter(target: RolloutTarget) {
     if (outcome === 'complete') return text;
     const all = [text, ...blockers].join('\n  ');
     if (outcome === 'failed') throw new Error(all);
-    if (!target.options.watch) return all;
+    if (target.options.watch === false) return all;
     if (text !== printed.text) {
       console.log(text);
       printed = { ...printed, text };

@@ -1,10 +1,12 @@
 /** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
+
 import { Client } from '@temporalio/client';
 import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
+import { rendered } from '../../output.ts';
 import { type Cause, causesText, type Example, groupByCause } from './causes.ts';
 
 type StuckOptions = Options<'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
@@ -18,7 +20,7 @@ export async function stuck(options: StuckOptions): Promise<string> {
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => ({ ...group, longest: await ask(openOnes, group.blocked[0]) })),
     );
-    return options.output === 'json' ? JSON.stringify(causes, undefined, 2) : causesText(causes);
+    return rendered(causes, options, () => causesText(causes));
   });
 }
 

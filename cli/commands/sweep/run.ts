@@ -1,4 +1,5 @@
 /** `millwright sweep`: starts a sweep, or approves orphans, and waits for the report. */
+
 import { hasWorkers, listServedClusters } from '../../../temporal/clusters.ts';
 import type { TemporalServer } from '../../../temporal/connection.ts';
 import {
@@ -16,6 +17,7 @@ import { dialectName } from '../../dialect.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
+import { rendered } from '../../output.ts';
 import { heldText, problemOf, progressText, reportText } from './report.ts';
 
 type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
@@ -26,7 +28,7 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
  * listed or deleted.
  */
 export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<void> {
-  const { dryRun, namespace, installation = namespace, output } = options;
+  const { dryRun, namespace, installation = namespace } = options;
   await withCluster(options, async (to, server) => {
     if (!(await hasWorkers(to.client.connection, { namespace: server.namespace, installation }))) {
       const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
@@ -38,11 +40,11 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
     const report = await followSweep(to.client, id, (progress) => {
       const held = progress?.held;
       if (held === undefined) return print(progress);
-      console.log(output === 'json' ? JSON.stringify({ held }) : heldText(held));
+      console.log(rendered({ held }, options, () => heldText(held)));
       const line = commandLine(['sweep', 'approve', '<id>...'], namespace, rawFlags);
       throw new Error(`nothing was deleted: the sweep waits for approval; to approve: ${line}`);
     });
-    conclude(report, output);
+    conclude(report, options);
   });
 }
 
@@ -51,7 +53,7 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
  * an Error when no sweep lists one of them, and when something could not be listed or deleted.
  */
 export async function approve(options: SweepOptions, named: readonly string[]): Promise<void> {
-  const { namespace, installation = namespace, output } = options;
+  const { namespace, installation = namespace } = options;
   await withCluster(options, async (to, server) => {
     const waiting = await findHeldSweeps(to);
     if (waiting.length === 0) {
@@ -68,7 +70,7 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
       console.error(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
     }
     for (const { each } of approvals) {
-      conclude(await followSweep(to.client, each.id, progressPrinter(each.id, installation, server)), output);
+      conclude(await followSweep(to.client, each.id, progressPrinter(each.id, installation, server)), options);
     }
   });
 }
@@ -93,8 +95,8 @@ async function withCluster(
   });
 }
 
-function conclude(report: SweepReport, output: SweepOptions['output']): void {
-  console.log(output === 'json' ? JSON.stringify(report) : reportText(report));
+function conclude(report: SweepReport, options: SweepOptions): void {
+  console.log(rendered(report, options, () => reportText(report)));
   const problem = problemOf(report);
   if (problem !== undefined) throw new Error(problem);
 }

@@ -1,4 +1,5 @@
 /** `millwright timeline`: the steps of a machine's life, from the histories of its workflow. */
+
 import type { Client } from '@temporalio/client';
 import { workflowIdPrefix } from '../../../api/workflow-id.ts';
 import { readable } from '../../../temporal/history.ts';
@@ -7,6 +8,7 @@ import { toTimeline } from '../../../temporal/timeline.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
+import { rendered } from '../../output.ts';
 import { timelineText } from './text.ts';
 
 type TimelineOptions = Options<'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
@@ -16,7 +18,7 @@ const maxRuns = 100;
 
 /** The output of the command. Throws an Error when Temporal keeps no history of such a machine. */
 export async function timeline(name: string, options: TimelineOptions): Promise<string> {
-  const { namespace, output } = options;
+  const { namespace } = options;
   const { workflowId, histories } = await withInstallation(options, async ({ client, name: installation }) => {
     const runs = await listRuns(client, workflowIdPrefix(installation, 'Machine', { namespace, name }));
     const newest = runs.at(-1)?.workflowId;
@@ -29,7 +31,7 @@ export async function timeline(name: string, options: TimelineOptions): Promise<
     throw new Error(`Temporal knows no machine ${namespace}/${name}: ${why}, --namespace or --installation`);
   }
   const lived = toTimeline(histories);
-  return output === 'json' ? JSON.stringify({ workflowId, ...lived }, undefined, 2) : timelineText(lived, Date.now());
+  return rendered({ workflowId, ...lived }, options, () => timelineText(lived, Date.now()));
 }
 
 /** All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds behind. */
