@@ -1,5 +1,6 @@
 /** `millwright stuck` and `millwright timeline`: from the alarm to the cause with one command each, on a real installation. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { defaultPayloadConverter } from '@temporalio/common';
 import { machines } from '../../api/gardener/resources.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
@@ -41,6 +42,20 @@ describe('machines that are stuck', () => {
       longest: { since: expect.any(String) },
     });
     expect(first?.blocked).toHaveLength(3);
+  });
+
+  it('show in their history, beside each call and each timer, what it is for', async () => {
+    const [first] = (await millwright.machines()).filter(({ metadata }) => metadata.name !== 'lost');
+    const { namespace } = millwright;
+    const { name = '', uid = '' } = first?.metadata ?? {};
+    const { events } = await millwright.handleOf({ dialect: 'gardener', namespace, name, uid }).fetchHistory();
+    const summaries = (events ?? []).flatMap(({ userMetadata, activityTaskScheduledEventAttributes: call }) => {
+      const summary = userMetadata?.summary;
+      return summary ? [[call?.activityType?.name ?? 'timer', defaultPayloadConverter.fromPayload(summary)]] : [];
+    });
+
+    expect(summaries).toContainEqual(['ensureVm', `VM of ${name}`]);
+    expect(summaries).toContainEqual(['timer', 'next try after ResourceExhausted']);
   });
 
   it('are listed with what they wait for, and so are their deployments', async () => {

@@ -24,6 +24,8 @@ export interface CloudCallOptions {
   readonly scheduleToStartTimeout?: Duration;
   /** How long all attempts may take. Default: no limit. */
   readonly scheduleToCloseTimeout?: Duration;
+  /** One line beside the call in the Temporal UI. */
+  readonly summary?: string;
 }
 
 /** Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. */
@@ -34,6 +36,7 @@ export function cloudActivities(
     maximumAttempts = 4,
     scheduleToStartTimeout = '1 minute',
     scheduleToCloseTimeout,
+    summary,
   }: CloudCallOptions = {},
 ) {
   return proxyActivities<Required<ProviderActivities>>({
@@ -46,6 +49,7 @@ export function cloudActivities(
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     ...(scheduleToCloseTimeout !== undefined && { scheduleToCloseTimeout }),
     ...(priorityKey !== undefined && { priority: { priorityKey } }),
+    ...(summary !== undefined && { summary }),
   });
 }
 
@@ -55,7 +59,9 @@ export function cloudActivities(
  */
 export async function ensureVm(provider: string, request: EnsureVmRequest): Promise<Vm | Failure> {
   try {
-    return readVm(await cloudActivities(provider, { maximumAttempts: 1 }).ensureVm(request));
+    const maybe = request.outcomeUnknown ? ', which an earlier call may have made' : '';
+    const summary = `VM of ${request.machine.name}${maybe}`;
+    return readVm(await cloudActivities(provider, { maximumAttempts: 1, summary }).ensureVm(request));
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     return withProvider(toFailure(error), provider);
@@ -75,7 +81,8 @@ export async function deleteVm(
 ): Promise<Pick<VmDeletion, 'state' | 'nodeNames'> | Failure> {
   try {
     const request = { ...place, ...scope, credentials: [...credentials] };
-    return readVmDeletion(await cloudActivities(provider).deleteVm(request));
+    const summary = `all VMs of ${scope.machine.name}`;
+    return readVmDeletion(await cloudActivities(provider, { summary }).deleteVm(request));
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = withProvider(toFailure(error), provider);

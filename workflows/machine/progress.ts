@@ -79,6 +79,15 @@ function showDetails(state: MachineState): void {
   setCurrentDetails(toMarkdown(describe(state)));
 }
 
+/** Temporal refuses summaries of more than 400 bytes. */
+const maxSummaryLength = 120;
+
+/** Why the workflow waits, in one line for a timer in the Temporal UI. */
+export function waitSummary({ doing, waitingFor = doing, blockedOn, lastError }: Progress): string {
+  if (blockedOn !== undefined && lastError !== undefined) return `next try after ${lastError.code}`;
+  return waitingFor.length > maxSummaryLength ? `${waitingFor.slice(0, maxSummaryLength - 1)}…` : waitingFor;
+}
+
 /** Updates the search attributes: one event when the phase or the blocker has changed, else none. */
 export function showSearchAttributes(state: MachineState): void {
   showDetails(state);

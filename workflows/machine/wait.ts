@@ -14,7 +14,7 @@ import { kubernetes } from './kubernetes.ts';
 import { putMachine, putNode } from './observe.ts';
 import { hasJoined, isPastCreation } from './outcome.ts';
 import { recoverCreation } from './phases/creation.ts';
-import { forgetError, restoreProgress, show } from './progress.ts';
+import { forgetError, restoreProgress, show, waitSummary } from './progress.ts';
 import { MachineGoneError, type MachineState, type PersistedState, timeIn, toPersisted } from './state.ts';
 
 /** A timer that fires this late means that Temporal or all workers were down, ms. */
@@ -49,7 +49,7 @@ export async function waitForChange(state: MachineState, before: number, timeout
   if (isHistoryLong()) await continueAsNewRun(state);
   while (state.changes === before && Date.now() < endMs) {
     if (endMs === Infinity) await condition(isAwake);
-    else await condition(isAwake, endMs - Date.now());
+    else await condition(isAwake, endMs - Date.now(), { summary: waitSummary(state.progress) });
     if (isHistoryLong()) await continueAsNewRun(state);
     if (Date.now() > endMs + lateMs) {
       state.outageEndMs = Date.now();
@@ -135,7 +135,8 @@ async function recover(state: MachineState): Promise<void> {
     doing: 'waiting until calls of an earlier run have certainly ended',
     until: timeIn(lostCallMs),
   });
-  await CancellationScope.nonCancellable(() => sleep(lostCallMs));
+  const summary = 'calls of an earlier run end';
+  await CancellationScope.nonCancellable(() => sleep(lostCallMs, { summary }));
 }
 
 async function readLive(state: MachineState): Promise<MachineReading> {

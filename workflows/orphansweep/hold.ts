@@ -27,7 +27,7 @@ export async function holdAtBrake(
   const until = new Date(Date.now() + seconds * 1_000).toISOString();
   show(sweep, { doing: 'waiting for approval', candidates: held.count, until, held });
   showBlocker('Brake');
-  if (!(await condition(() => sweep.approved !== undefined, seconds * 1_000))) {
+  if (!(await condition(() => sweep.approved !== undefined, seconds * 1_000, { summary: 'approval by a person' }))) {
     // The search attribute stays: the next sweep sees by it that nobody has answered.
     throw ApplicationFailure.create({
       type: notApprovedFailure,

@@ -110,7 +110,7 @@ export async function untilAnswered<T>(sweep: Sweep, read: () => Promise<T>): Pr
     show(sweep, { lastError: { code, message, at: new Date().toISOString() } });
     if (!isBlocked) block(sweep, 1);
     isBlocked = true;
-    await condition(() => sweep.nudges !== nudges, pauseMs);
+    await condition(() => sweep.nudges !== nudges, pauseMs, { summary: `next try after ${code}` });
   };
   try {
     return await untilApiAnswers(attempt, { ...pauses, pause });

@@ -75,7 +75,7 @@ async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Re
       return [{ object, reason: 'OrphanNotDeleted', note }];
     }
     if (deletion.state === 'deleting' && asks < maxAsks) {
-      await sleep(askPauseMs);
+      await sleep(askPauseMs, { summary: 'next question whether it is gone' });
       continue;
     }
     (deletion.state === 'gone' ? removal.deleted : removal.deleting).push(orphan);

@@ -125,7 +125,7 @@ async function lookAgain(sweep: Sweep, suspects: Suspects, pauseSeconds: number)
   const candidates = [...suspects.values()].reduce((sum, keys) => sum + keys.size, 0);
   const until = new Date(Date.now() + pauseSeconds * 1_000).toISOString();
   show(sweep, { doing: 'waiting to look again at what has no Machine', candidates, until });
-  await sleep(pauseSeconds * 1_000);
+  await sleep(pauseSeconds * 1_000, { summary: 'second look at what has no Machine' });
   show(sweep, { doing: 'looking again at what has no Machine' });
   await lookAtAll(sweep, suspects, [...suspects.keys()]);
 }

@@ -27,7 +27,7 @@ export async function watchDeadline(run: OwnerRun): Promise<void> {
     const leftMs = clock.sinceMs + totalMs - startMs;
     const tenthMs = totalMs / 10;
     const waitMs = Math.max(1_000, leftMs > 0 ? Math.min(leftMs, tenthMs) : tenthMs);
-    if (await condition(() => run.deadlineMs !== totalMs, waitMs)) continue;
+    if (await condition(() => run.deadlineMs !== totalMs, waitMs, { summary: 'progress deadline' })) continue;
     if (Date.now() > startMs + waitMs + lateTimerMs) run.clock = afterOutage(run.clock, Date.now());
     if (run.clock?.sinceMs === clock.sinceMs) run.refreshNow = true;
   }

@@ -84,14 +84,23 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref, toRolloutState(run));
     run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
     if (outcome === 'requestFailed')
-      await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000));
+      await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000), {
+        summary: 'next reading after a failed request',
+      });
     if (outcome === 'changing') {
       run.nextStepMs = Date.now() + stepPauseMs;
-      await condition(() => run.refreshNow || asksForStep(run), longestStepPauseMs);
+      await condition(() => run.refreshNow || asksForStep(run), longestStepPauseMs, {
+        summary: 'machines are created or deleted',
+      });
     }
-    if (outcome === 'held') await condition(() => run.refreshNow || asksForStep(run), heldPauseMs);
+    if (outcome === 'held')
+      await condition(() => run.refreshNow || asksForStep(run), heldPauseMs, {
+        summary: 'next look at unhealthy machines',
+      });
     if (outcome === 'limited' || outcome === 'queued')
-      await condition(() => run.refreshNow || asksForStep(run), limitPauseMs);
+      await condition(() => run.refreshNow || asksForStep(run), limitPauseMs, {
+        summary: 'next claim of machines that the namespace limits',
+      });
     // Who waits for others is not late because of that.
     if (outcome === 'queued') run.clock = afterOutage(run.clock, Date.now());
     if (outcome === 'waiting') {

@@ -133,7 +133,7 @@ async function askProvider(state: MachineState, doing: string, volumes: Volumes)
 /** How long a drain may go on past its deadline, ms: its last calls take that long where no API server answers. */
 const overtimeMs = 60_000;
 
-function drainActivities({ machine }: MachineState, { force, deadlineMs }: NodeDrain) {
+function drainActivities({ machine }: MachineState, { force, deadlineMs, nodeName }: NodeDrain) {
   const leftMs = force ? 0 : Math.max(deadlineMs - Date.now(), 0);
   return proxyActivities<DrainActivities>({
     taskQueue: drainTaskQueue(workflowInfo().taskQueue),
@@ -144,5 +144,6 @@ function drainActivities({ machine }: MachineState, { force, deadlineMs }: NodeD
     heartbeatTimeout: '10 seconds',
     retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    summary: `Node ${nodeName}${leftMs === 0 ? ', without waiting for its pods' : ''}`,
   });
 }

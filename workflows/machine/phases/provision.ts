@@ -82,7 +82,7 @@ async function callForVm(state: MachineState, attempt: Attempt, doing: string): 
     const pauseMs = 'code' in answer ? quickPauseMs(answer, calls) : undefined;
     if (pauseMs === undefined || !('code' in answer)) return answer;
     showRetry(state, { doing, error: answer });
-    await sleep(pauseMs);
+    await sleep(pauseMs, { summary: `next try after ${answer.code}` });
   }
 }
 
