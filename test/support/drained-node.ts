@@ -29,6 +29,8 @@ export interface DrainSetting {
   readonly target?: KubeClient;
   readonly evictionRetryMs?: number;
   readonly policy?: Partial<VolumePolicy>;
+  /** Called with each heartbeat, in the middle of a look. */
+  readonly onBeat?: (progress: DrainProgress) => void;
   /** The IDs of the volumes that are the cloud's, by name. Default: none is. */
   readonly volumeIds?: Readonly<Record<string, string>>;
 }
@@ -65,7 +67,10 @@ export async function createDrainedNode(client: KubeClient) {
     const cancel = new AbortController();
     const { signal } = cancel;
     const deps = depsOf(setting);
-    const heartbeat = (progress: unknown) => beats.push(progress as DrainProgress);
+    const heartbeat = (progress: unknown) => {
+      beats.push(progress as DrainProgress);
+      setting.onBeat?.(progress as DrainProgress);
+    };
     const call = async (request: DrainRequest): Promise<void> => {
       const outcome = await drain(deps, request, { attempt: 1, signal, heartbeat });
       outcomes.push(outcome);

@@ -325,6 +325,35 @@ describe('a drain', () => {
   });
 });
 
+it('a pod that becomes due in the middle of a look is evicted in the next one', async () => {
+  await newPod('unlucky');
+  let tries = 0;
+  const failing: KubeClient = {
+    ...client,
+    evict: async (...args) => {
+      tries += 1;
+      // The answer is news of its own: no other look is under way.
+      await sleep(30);
+      if (tries < 6) throw new Error('refused');
+      await client.evict(...args);
+    },
+  };
+  const busy = new Int32Array(new SharedArrayBuffer(4));
+  const { ended } = start(
+    {},
+    {
+      target: failing,
+      evictionRetryMs: 50,
+      onBeat: ({ waitingFor }) => {
+        if (waitingFor[0]?.endsWith('refused')) Atomics.wait(busy, 0, 0, 100);
+      },
+    },
+  );
+  await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+  await finish('unlucky');
+  await ended;
+});
+
 describe('force', () => {
   it('deletes what is left at the deadline without grace', async () => {
     await newBudget('budget', 0);

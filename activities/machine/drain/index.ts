@@ -193,6 +193,8 @@ async function evictAll(
         continue;
       }
       signal.throwIfAborted();
+      // One moment for the whole look: a pod that becomes due meanwhile ends the wait after it.
+      const nowMs = Date.now();
       const onNode = watch.store.list();
       const left = onNode.filter(isEvictable);
       const hasArrivals = left.some((pod) => !expected.has(uidOf(pod)));
@@ -204,7 +206,7 @@ async function evictAll(
         for (const pod of left) expected.add(uidOf(pod));
         nextLookMs = Date.now() + nodeLookMs;
       }
-      for (const pod of left) if (!hasClaims(pod) && evictions.dueMs(pod) <= Date.now()) evictions.start(pod);
+      for (const pod of left) if (!hasClaims(pod) && evictions.dueMs(pod) <= nowMs) evictions.start(pod);
       const look = await departures.look(onNode, node);
       heartbeat(progressOf(left, look, evictions));
       const isMoved = look.isKnown && look.moves.length === 0 && look.unknown.length === 0;
@@ -222,7 +224,7 @@ async function evictAll(
       const nextMs = Math.min(
         deadlineMs,
         nextLookMs,
-        ...left.map(evictions.dueMs).filter((dueMs) => dueMs > Date.now()),
+        ...left.map(evictions.dueMs).filter((dueMs) => dueMs > nowMs),
         ...look.moves.map(({ untilMs }) => untilMs),
       );
       await waiter.wait(nextMs - Date.now(), signal);
