@@ -53,6 +53,7 @@ function createActivities(control: KubeClient, target = client): MachineActiviti
     target,
     events: { record: (event) => events.push(event), flush: async () => undefined },
     findOutage: async () => undefined,
+    logger: { info: () => undefined },
     defaults,
     bootstrapTokenExtraGroups: '',
   });

@@ -3,6 +3,7 @@
  * Those that answer a Machine answer null when it is gone or its name belongs to another object.
  */
 
+import { asyncLocalStorage } from '@temporalio/activity';
 import { stageByNode } from '../../api/attention.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
@@ -27,11 +28,13 @@ import type { KubeClient } from '../../kube/client.ts';
 import type { Node } from '../../kube/core.ts';
 import { isConflict, isInvalid } from '../../kube/errors.ts';
 import type { EventRecorder } from '../../kube/events.ts';
+import type { Logger } from '../../kube/logger.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { withoutFinalizer } from '../finalizer.ts';
 import { localRequest } from '../local-request.ts';
 import type { FindOutage } from '../outage.ts';
+import { goneLine, type LogLine, lineOf } from './log.ts';
 import { createMaintenanceActivities } from './maintenance.ts';
 import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
@@ -44,6 +47,7 @@ export interface MachineDeps extends UserDataDeps {
   readonly events: EventRecorder;
   readonly defaults: MachineLimits;
   readonly findOutage: FindOutage;
+  readonly logger: Pick<Logger, 'info'>;
 }
 
 export type MachineActivities = ReturnType<typeof createMachineActivities>;
@@ -82,7 +86,10 @@ export interface Teardown {
 }
 
 /** What a workflow knows of the Machine whose status it writes. */
-export type Known = Pick<MachineSnapshot, 'resourceVersion' | 'createdAt' | 'stage' | 'phase' | 'deletingSince'>;
+export type Known = Pick<
+  MachineSnapshot,
+  'resourceVersion' | 'createdAt' | 'stage' | 'stageSince' | 'phase' | 'deletingSince'
+>;
 
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {
@@ -125,9 +132,17 @@ export function createMachineActivities(deps: MachineDeps) {
     if (report.stage === 'failed' && seen.stage !== 'failed') await notePreservation(ref);
     const machine = await patchStatus(ref, seen, report.stage, toStatusPatch(reported, report, new Date(), conditions));
     const { event } = report;
-    const isWritten = machine !== null && toSnapshot(ref, machine).stage === report.stage;
-    if (isWritten && event !== undefined) recordEvent(ref, event.reason, event.note ?? toEventNote(reported, report));
+    const after = machine && toSnapshot(ref, machine);
+    if (after === null || after.stage !== report.stage) return machine;
+    if (event !== undefined) recordEvent(ref, event.reason, event.note ?? toEventNote(reported, report));
+    const line = lineOf(ref, seen, report, after, Date.now());
+    if (line !== undefined) log(line);
     return machine;
+  }
+
+  function log({ message, fields }: LogLine): void {
+    const workflowId = asyncLocalStorage.getStore()?.info.workflowExecution?.workflowId;
+    deps.logger.info({ ...fields, ...(workflowId !== undefined && { workflowId }) }, message);
   }
 
   /**
@@ -378,7 +393,9 @@ export function createMachineActivities(deps: MachineDeps) {
       const { nodeNames, providerID, seenNode, hasUserData } = teardown;
       for (const name of nodeNames) await removeNode(ref, name, providerID, seenNode);
       if (hasUserData) await removeUserData(ref);
-      if ((await removeFinalizer(ref, seen)) !== null) recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
+      if ((await removeFinalizer(ref, seen)) === null) return true;
+      recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
+      log(goneLine(ref, seen, Date.now()));
       return true;
     },
   };

@@ -44,6 +44,7 @@ describe('what a preservation writes', () => {
       target: kube,
       events: { record: (event) => events.push(event), flush: async () => undefined },
       findOutage: async () => undefined,
+      logger: { info: () => undefined },
       defaults,
       bootstrapTokenExtraGroups: '',
     });

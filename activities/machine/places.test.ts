@@ -31,6 +31,7 @@ describe('the places of a Machine', () => {
       target: client,
       events: { record: () => undefined, flush: async () => undefined },
       findOutage: async () => undefined,
+      logger: { info: () => undefined },
       defaults,
       bootstrapTokenExtraGroups: '',
     });

@@ -160,6 +160,8 @@ export interface MachineReport {
   /** Whether a timeout counts against the stage. */
   readonly isTimed?: boolean;
   readonly lastKnownState?: string;
+  /** Name of its provider, for the log; left out where the run has not read the source. */
+  readonly provider?: string;
   /** Addresses of its VM. */
   readonly addresses?: readonly VmAddress[];
   /** Name of the Node that has joined; null: the VM that had it is gone. */

@@ -5,7 +5,7 @@ import type { NodeSnapshot } from '../../api/model/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
-import { type Facts, withTime } from './report.ts';
+import { type Facts, withContext } from './report.ts';
 import type { MachineState } from './state.ts';
 import { untilAnswered } from './wait.ts';
 
@@ -65,7 +65,7 @@ export async function nameNode(state: MachineState): Promise<void> {
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
   const nodeName = nodeNameOf(state);
   const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
-  const dated = withTime(state, facts);
+  const dated = withContext(state, facts);
   let wasOutdated = false;
   const seen = await untilAnswered(state, 'synchronising the node', () => {
     const { node } = state;

@@ -11,8 +11,8 @@ import { type Activity, show, showSearchAttributes } from './progress.ts';
 import { type MachineState, now, StaleStateError } from './state.ts';
 import { untilAnswered } from './wait.ts';
 
-/** What is reported about a Machine: the time of a new stage is added here. */
-export type Facts = Omit<MachineReport, 'stageSince'>;
+/** What is reported about a Machine: the time of a new stage and the provider are added here. */
+export type Facts = Omit<MachineReport, 'stageSince' | 'provider'>;
 
 /** A step that was refused, as it is reported. */
 export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownState'> {
@@ -45,19 +45,28 @@ export const seeLastError = 'See the last error.';
  */
 export async function report(state: MachineState, activity: Activity | undefined, facts: Facts): Promise<void> {
   if (activity !== undefined) show(state, activity);
-  const { resourceVersion, createdAt, stage, phase, deletingSince } = state.machine;
-  const known = { resourceVersion, createdAt, stage, phase, ...(deletingSince !== undefined && { deletingSince }) };
-  const dated = withTime(state, facts);
-  const step = () => kubernetes.writeStatus(state.ref, known, dated);
+  const { resourceVersion, createdAt, stage, stageSince, phase, deletingSince } = state.machine;
+  const known = {
+    ...{ resourceVersion, createdAt, stage, phase },
+    ...(stageSince !== undefined && { stageSince }),
+    ...(deletingSince !== undefined && { deletingSince }),
+  };
+  const complete = withContext(state, facts);
+  const step = () => kubernetes.writeStatus(state.ref, known, complete);
   const machine = await untilAnswered(state, 'writing the status', step);
   setMachine(state, machine);
   if (machine.stage !== facts.stage) throw new StaleStateError();
   showSearchAttributes(state);
 }
 
-/** The report with the time of the stage, if that is a new one. */
-export function withTime({ machine }: MachineState, facts: Facts): MachineReport {
-  return { ...facts, ...(facts.stage !== machine.stage && { stageSince: now() }) };
+/** The report with the time of the stage, if that is a new one, and the provider, if it is known. */
+export function withContext({ machine, reading }: MachineState, facts: Facts): MachineReport {
+  const provider = reading?.cloud?.provider;
+  return {
+    ...facts,
+    ...(facts.stage !== machine.stage && { stageSince: now() }),
+    ...(provider !== undefined && { provider }),
+  };
 }
 
 /**

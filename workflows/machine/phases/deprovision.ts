@@ -5,7 +5,7 @@ import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { done, type PhaseOutcome } from '../outcome.ts';
 import { show, showSearchAttributes } from '../progress.ts';
-import { withTime } from '../report.ts';
+import { withContext } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { deleteVms } from './vm-deletion.ts';
@@ -39,7 +39,7 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
  */
 async function findPlaces(state: MachineState): Promise<PlacesReading> {
   const { ref, sourceVersion } = state;
-  const report = withTime(state, { stage: 'deleting', step: { kind: 'deleteVm', state: 'processing' } });
+  const report = withContext(state, { stage: 'deleting', step: { kind: 'deleteVm', state: 'processing' } });
   const step = () =>
     state.deletionAnnounced
       ? kubernetes.readPlaces(ref, state.machine.source)

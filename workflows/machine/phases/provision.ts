@@ -21,7 +21,7 @@ import {
   retryPauseMs,
 } from '../outcome.ts';
 import { forgetError, show, showRetry } from '../progress.ts';
-import { type Facts, report, reportRefusal, withTime } from '../report.ts';
+import { type Facts, report, reportRefusal, withContext } from '../report.ts';
 import { MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
@@ -182,7 +182,7 @@ async function storeIdentity(state: MachineState, attempt: Attempt, vm: Vm, fact
     providerID: isNamed ? (machine.providerID ?? providerID) : providerID,
     ...(nodeName !== undefined && { nodeName }),
   };
-  const dated = facts && withTime(state, facts);
+  const dated = facts && withContext(state, facts);
   const step = () => kubernetesSteps.storeIdentity(state.ref, machine, identity, dated, isNamed ? undefined : vm.tags);
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
