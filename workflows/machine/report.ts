@@ -59,14 +59,11 @@ export async function report(state: MachineState, activity: Activity | undefined
   showSearchAttributes(state);
 }
 
-/** The report with the time of the stage, if that is a new one, and the provider, if it is known. */
+/** The report with the time of the stage, if that is a new one, and with the provider for what the log says of it. */
 export function withContext({ machine, reading }: MachineState, facts: Facts): MachineReport {
-  const provider = reading?.cloud?.provider;
-  return {
-    ...facts,
-    ...(facts.stage !== machine.stage && { stageSince: now() }),
-    ...(provider !== undefined && { provider }),
-  };
+  const isNew = facts.stage !== machine.stage;
+  const provider = isNew || facts.event !== undefined ? reading?.cloud?.provider : undefined;
+  return { ...facts, ...(isNew && { stageSince: now() }), ...(provider !== undefined && { provider }) };
 }
 
 /**
