@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
-import { causesText, groupByCause } from './causes.ts';
+import { type BlockedWorkflow, meanings } from '../../../temporal/blocked.ts';
+import { type CauseGroup, causesText, type Example, groupByCause } from './causes.ts';
 
 const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployment?: string): BlockedWorkflow => ({
   workflowId: `default/machine/default/${name}/uid`,
@@ -9,6 +9,9 @@ const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployme
   blockedOn,
   ...(deployment !== undefined && { deployment }),
 });
+
+const toCauses = (groups: readonly CauseGroup[], longest: Example) =>
+  groups.map((group, i) => ({ ...group, meaning: meanings[group.blockedOn], longest: i === 0 ? longest : {} }));
 
 describe('what is stuck', () => {
   it('is grouped by cause, the largest group first, with what the one says that waits longest', () => {
@@ -21,7 +24,7 @@ describe('what is stuck', () => {
       unblock: 'Raise the quota.',
     };
 
-    expect(causesText(groups.map((group, i) => ({ ...group, longest: i === 0 ? longest : {} }))).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, longest)).split('\n')).toEqual([
       'CloudCapacity: 7 machines. The cloud has no capacity or the quota is used up.',
       '  of workers 2, other 5',
       '  default/w-0, default/w-1, default/w-2, default/w-3, default/w-4 and 2 more',

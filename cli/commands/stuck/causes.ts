@@ -1,10 +1,9 @@
 /** What is blocked, grouped by cause. Pure. */
-import { type Blocker, blockers } from '../../../api/names.ts';
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
 
 /** Workflows of a type that wait for the same. */
 export interface CauseGroup {
-  readonly blockedOn: Blocker;
+  readonly blockedOn: BlockedWorkflow['blockedOn'];
   readonly type: string;
   /** The oldest first. */
   readonly blocked: readonly [BlockedWorkflow, ...BlockedWorkflow[]];
@@ -19,6 +18,8 @@ export interface Example {
 }
 
 export interface Cause extends CauseGroup {
+  /** What it means, as a clause. */
+  readonly meaning: string;
   readonly longest: Example;
 }
 
@@ -42,11 +43,11 @@ export function causesText(causes: readonly Cause[]): string {
   return causes.map((cause) => paragraphOf(cause).join('\n')).join('\n\n');
 }
 
-function paragraphOf({ blockedOn, type, blocked, longest }: Cause): string[] {
+function paragraphOf({ blockedOn, meaning, type, blocked, longest }: Cause): string[] {
   const { since, problem, unblock } = longest;
   const said = [...(since === undefined ? [] : [`since ${since}`]), ...(problem === undefined ? [] : [problem])];
   return [
-    `${blockedOn}: ${countText(type, blocked.length)}. ${sentence(blockers[blockedOn])}`,
+    `${blockedOn}: ${countText(type, blocked.length)}. ${sentence(meaning)}`,
     ...deploymentLines(blocked),
     `  ${namesText(blocked)}`,
     ...(said.length === 0 ? [] : [`  ${nameOf(blocked[0])}: ${said.join(', ')}`]),
@@ -77,6 +78,6 @@ function nameOf({ workflowId }: BlockedWorkflow): string {
   return parts.length < 5 ? workflowId : parts.slice(-3, -1).join('/');
 }
 
-function sentence(text: string | undefined): string {
-  return text === undefined ? '' : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+function sentence(clause: string): string {
+  return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
 }

@@ -1,7 +1,7 @@
 /** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
 
 import { Client } from '@temporalio/client';
-import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
+import { type BlockedWorkflow, findTaskFailure, listBlocked, meanings } from '../../../temporal/blocked.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
@@ -18,14 +18,24 @@ export async function stuck(options: StuckOptions): Promise<string> {
     const openOnes = new Client({ connection, namespace, ...openOnly });
     const groups = groupByCause(await listBlocked(installation));
     const causes: Cause[] = await Promise.all(
-      groups.map(async (group) => ({ ...group, longest: await ask(openOnes, group.blocked[0]) })),
+      groups.map(async (group) => ({
+        ...group,
+        meaning: meanings[group.blockedOn],
+        longest: await ask(openOnes, group.blocked[0]),
+      })),
     );
     return rendered(causes, options, () => causesText(causes));
   });
 }
 
+const anotherVersion =
+  'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
+
 /** What the workflow says itself. */
 async function ask(client: Client, blocked: BlockedWorkflow): Promise<Example> {
+  if (blocked.blockedOn === 'WorkflowTask') {
+    return { ...(await findTaskFailure(client, blocked.workflowId)), unblock: anotherVersion };
+  }
   const answer = await describeWorkflow(client, blocked.workflowId);
   if (answer.state === 'silent') return { problem: `it does not answer: ${answer.reason}` };
   if (answer.state === 'none') return {};

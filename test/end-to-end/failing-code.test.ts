@@ -1,0 +1,44 @@
+/** A version of Millwright whose workflow code fails. */
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { type ChangedBuild, makeChangedBuild } from '../support/changed-build.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
+import { startMillwright, startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
+
+let millwright: Installation;
+let build: ChangedBuild;
+beforeAll(async () => {
+  build = await makeChangedBuild({
+    'workflows/machine/phases/validate.ts': [
+      ['showRetry(state, { doing });', "throw new Error('a mistake in validate');"],
+    ],
+  });
+  millwright = await startInstallation({ isStopped: true });
+}, 120_000);
+afterAll(async () => {
+  await millwright?.stop();
+  await build?.remove();
+});
+
+it('is named by `millwright stuck`, and the machine goes on with a version that is correct', async () => {
+  const { namespace } = millwright;
+  const flags = ['--leader-elect', 'false'];
+  const mistaken = await startMillwright({ namespace, flags, main: build.main });
+  const machine = await millwright.createMachine('a');
+  const servers = ['-n', namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
+  const said = await until(
+    'it is listed',
+    async () => {
+      const { exited, logs } = startProcess(['stuck', ...servers]);
+      return (await exited).code === 0 && logs().startsWith('WorkflowTask') ? logs() : undefined;
+    },
+    { timeoutMs: 90_000 },
+  );
+  await mistaken.stop();
+  const correct = await startMillwright({ namespace, flags });
+  await millwright.untilPhase(machine, 'Running', 60_000);
+  await correct.stop();
+
+  expect(said).toMatch(/^WorkflowTask: 1 machine\. The code of the workflow fails.*\n {2}\S+\/a\n/);
+  expect(said).toMatch(/\/a: since \S+Z, a mistake in validate\n {2}To unblock: Install a version of Millwright/);
+}, 180_000);
