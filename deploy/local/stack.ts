@@ -143,6 +143,8 @@ export async function startTemporal(
     'frontend.namespaceRPS.visibility=1000',
     // As a server has it that is no development server: otherwise each read of search attributes asks the database.
     'system.forceSearchAttributesCacheRefreshOnRead=false',
+    // Says after seconds instead of a minute that the code of a workflow fails.
+    'system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=2',
   ];
   const temporal = await start({
     name: 'temporal',
