@@ -1,6 +1,7 @@
 /** The controllers of an installation. Of all replicas one acts; the others only watch. */
 import { hostname } from 'node:os';
 import { dialectOf } from '../api/dialects.ts';
+import type { MachineChange, WatchedObjects } from '../api/metrics.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { FreezeLimits } from '../api/owner/freeze.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -21,7 +22,7 @@ import { createSecretController } from './secrets.ts';
 import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
-import { startWatches } from './watches.ts';
+import { type Change, startWatches } from './watches.ts';
 
 /** Each is a file of its own; the order does not matter. */
 const controllers = [
@@ -63,12 +64,16 @@ export interface ControllersOptions {
   readonly outageMs?: number;
   /** Resolves when this process is the one that acts. Until then caches are filled, and nothing is written or sent. */
   readonly leading: Promise<void>;
+  /** Called for each change of a Machine that existed before. */
+  readonly onMachineChange?: (change: MachineChange) => void;
   readonly logger: Logger;
   /** Time between two resyncs, ms; every tenth lists all open workflows. Default: 60 000. */
   readonly resyncMs?: number;
 }
 
 export interface Controllers {
+  /** What is watched, once everything is listed and these controllers act: no other replica shows the same. */
+  objects(): WatchedObjects | undefined;
   /** What is not ready yet to act, or to take over; empty when everything is. */
   missing(): string[];
   stop(): Promise<void>;
@@ -96,7 +101,9 @@ export function startControllers(options: ControllersOptions): Controllers {
     ...options,
     dialect,
     onChange(kind, change) {
-      if (isStarted) for (const each of running) each.onChange(kind, change);
+      if (!isStarted) return;
+      for (const each of running) each.onChange(kind, change);
+      if (kind === 'machines' && change.kind !== 'added') noteMachine(change);
     },
     onListed(kind, afterRestore) {
       isRestored ||= afterRestore;
@@ -105,6 +112,12 @@ export function startControllers(options: ControllersOptions): Controllers {
       else for (const each of running) each.onListed(kind);
     },
   });
+  function noteMachine({ kind, object, previous }: Exclude<Change, { kind: 'added' }>): void {
+    const key = { namespace, name: dialect.source.nameOf(object) ?? '' };
+    const source = watches.sources.get(key);
+    options.onMachineChange?.({ object, previous, source, isGone: kind === 'deleted', nowMs: Date.now() });
+  }
+
   const context: ControllerContext = {
     freezeLimits: { safetyUp: 2, safetyDown: 1 },
     keepsAutoscalerAway: true,
@@ -139,6 +152,12 @@ export function startControllers(options: ControllersOptions): Controllers {
   }, resyncMs);
 
   return {
+    objects() {
+      const { machines, sets, deployments, nodes } = watches;
+      return isStarted
+        ? { machines: machines.list(), sets: sets.list(), deployments: deployments.list(), isFrozen: !nodes.reachable }
+        : undefined;
+    },
     missing: watches.missing,
     async stop() {
       clearInterval(resync);

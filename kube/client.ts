@@ -121,6 +121,8 @@ export interface KubeClient {
 
 /** One attempt of a request, for metrics. */
 export interface RequestObservation {
+  /** Base URL of the API server. */
+  readonly server: string;
   readonly verb: string;
   /** Plural with its subresource, or the raw path. */
   readonly resource: string;
@@ -172,7 +174,7 @@ export function createKubeClient(clientOptions: KubeClientOptions): KubeClient {
   async function observed<R>({ verb, resource }: { verb: string; resource: string }, send: () => Promise<R>) {
     const start = performance.now();
     const report = (status: number | 'error') =>
-      onRequest?.({ verb, resource, status, seconds: (performance.now() - start) / 1000 });
+      onRequest?.({ server: access.server, verb, resource, status, seconds: (performance.now() - start) / 1000 });
     try {
       const answer = await send();
       report(200);

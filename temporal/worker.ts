@@ -1,7 +1,13 @@
 /** The workers of an installation: one for workflows and their Kubernetes activities, one for drains, one for each provider. */
 import { hostname } from 'node:os';
 import { Client } from '@temporalio/client';
-import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import {
+  type ActivityInterceptorsFactory,
+  type NativeConnection,
+  Worker,
+  type WorkerOptions,
+} from '@temporalio/worker';
 import { boundary } from '../activities/boundary.ts';
 import { createFailedRunActivities, type FailedRunDeps } from '../activities/failed-runs.ts';
 import { createInterruptionActivities } from '../activities/interruptions.ts';
@@ -65,6 +71,9 @@ export interface WorkersOptions {
   readonly defaultCredentials?: boolean;
   /** Called with each rate at which requests are sent to a cloud. */
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
+  readonly onRequest?: NonNullable<ProviderDeps['onRequest']>;
+  /** Called after each activity of a provider. A call that was cancelled has neither succeeded nor failed. */
+  readonly onProviderCall?: (call: ProviderCall) => void;
   /** How many unhealthy machines of an owner may be replaced at once. */
   readonly mostReplacing: MostReplacing;
   /** Whether rollouts keep the autoscaler from removing Nodes. Default: they do. */
@@ -98,8 +107,13 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
 
 /** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const { control, logger, onRequestRate, defaultCredentials = false } = options;
-  const deps = { readSecret: secretReader(control), defaultCredentials, ...(onRequestRate && { onRequestRate }) };
+  const { control, logger, onRequestRate, onRequest, defaultCredentials = false } = options;
+  const deps = {
+    readSecret: secretReader(control),
+    defaultCredentials,
+    ...(onRequestRate && { onRequestRate }),
+    ...(onRequest && { onRequest }),
+  };
   const clouds = await Promise.all(
     options.providers.map(async (name) => ({ name, provider: await createProvider(name, deps) })),
   );
@@ -213,13 +227,52 @@ async function createDrainWorker(options: WorkersOptions, attachments: WatchAtta
 
 /** The worker of a cloud's activities: trouble there delays nothing else. */
 async function createProviderWorker(options: WorkersOptions, { name, provider }: { name: string; provider: Provider }) {
-  const { connection, namespace, installation } = options;
+  const { connection, namespace, installation, onProviderCall } = options;
+  const { interceptors, ...every } = everyWorker(options);
+  const observe = onProviderCall === undefined ? [] : [observeCalls(name, onProviderCall)];
   return Worker.create({
-    ...everyWorker(options),
+    ...every,
+    interceptors: { activity: [...observe, ...interceptors.activity] },
     connection,
     namespace,
     taskQueue: providerTaskQueue(installation, name),
     activities: createVmActivities(provider),
+  });
+}
+
+/** An activity of a provider that has ended. */
+export interface ProviderCall {
+  readonly provider: string;
+  /** Type of the activity. */
+  readonly activity: string;
+  readonly seconds: number;
+  /** Code of api/failures.ts; left out after a success. */
+  readonly code?: string;
+}
+
+function observeCalls(provider: string, onProviderCall: (call: ProviderCall) => void): ActivityInterceptorsFactory {
+  return ({ info }) => ({
+    inbound: {
+      async execute(input, next) {
+        const startMs = performance.now();
+        const end = (failed: Pick<ProviderCall, 'code'> = {}) =>
+          onProviderCall({
+            provider,
+            activity: info.activityType,
+            seconds: (performance.now() - startMs) / 1_000,
+            ...failed,
+          });
+        try {
+          const answer = await next(input);
+          end();
+          return answer;
+        } catch (error) {
+          if (!(error instanceof CancelledFailure))
+            end({ code: error instanceof ApplicationFailure ? (error.type ?? 'Unknown') : 'Unknown' });
+          throw error;
+        }
+      },
+    },
   });
 }
 

@@ -52,6 +52,14 @@ export interface ProviderDeps {
   readonly defaultCredentials?: boolean;
   /** Called with each rate at which requests are sent to a cloud, for metrics. */
   onRequestRate?(labels: RateLabels, rate: RequestRate): void;
+  /** Called after each request to a cloud, for metrics. */
+  onRequest?(request: CloudRequest): void;
+}
+
+/** A request to a cloud that was answered, refused or lost. */
+export interface CloudRequest extends Pick<RateLabels, 'provider' | 'endpoint'> {
+  readonly seconds: number;
+  readonly hasFailed: boolean;
 }
 
 /** How fast requests are sent to a cloud. */

@@ -1,6 +1,5 @@
 /** The components of `run`, `controllers` and `worker`. */
 import { Client } from '@temporalio/client';
-import { Gauge } from 'prom-client';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import { startControllers } from '../../controllers/main.ts';
 import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
@@ -8,13 +7,14 @@ import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { startWorkers } from '../../temporal/worker.ts';
-import { dialectName } from '../dialect.ts';
+import { dialect, dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { hasNoTarget, temporalServer } from '../servers.ts';
+import { countChanges, showControllers } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
-import { countFailedRuns, showRequestRates } from './metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
+import { countWork, showPauses } from './worker-metrics.ts';
 
 /** Starts the controllers, with their own connection to Temporal. They act once they lead. */
 export async function startControllersComponent(
@@ -45,8 +45,10 @@ export async function startControllersComponent(
     thawedMs: options.machineSafetyOvershootingPeriod * 1_000,
     outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,
+    onMachineChange: countChanges(deps.registry, dialect),
     logger,
   });
+  showControllers(deps.registry, dialect, { isLeader: leadership.isLeader, objects: controllers.objects });
   const otherClusters = watchForOtherClusters(connection, check, {
     control,
     namespace: options.namespace,
@@ -101,8 +103,7 @@ export async function startWorkersComponent(
       brakeRate: options.orphanBrakeRate,
       approvalSeconds,
     },
-    onFailedRun: countFailedRuns(registry),
-    onRequestRate: showRequestRates(registry),
+    ...countWork(registry),
     volumes: {
       detachMs: options.machinePvDetachTimeout * 1_000,
       reattachMs: options.machinePvReattachTimeout * 1_000,
@@ -121,14 +122,7 @@ export async function startWorkersComponent(
     start: (refusal) => startWorkers({ ...workersOptions, refusal }),
     logger,
   });
-  new Gauge({
-    name: 'millwright_workers_paused',
-    help: '1 while the workers pause because a process other than Millwright holds a Lease.',
-    registers: [registry],
-    collect() {
-      this.set(workers.isPaused() ? 1 : 0);
-    },
-  });
+  showPauses(registry, workers.isPaused);
   const otherClusters = watchForOtherClusters(connection, check, {
     control,
     namespace: options.namespace,

@@ -2,7 +2,6 @@
  * Of several controllers only those of the process that holds the Leases act. The Leases are those of the system that
  * Millwright replaces, so that the two never act at the same time.
  */
-import { Gauge } from 'prom-client';
 import { createKubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
@@ -14,6 +13,7 @@ import { kubeconfigOf, userAgentOf } from '../servers.ts';
 import type { ComponentDeps } from './serve.ts';
 
 export interface Leadership {
+  isLeader(): boolean;
   /** Resolves when this process leads. It exits when it loses a Lease before `stop`. */
   readonly leading: Promise<void>;
   /** `leases` while it is unknown who leads. */
@@ -45,7 +45,7 @@ export function leasesForWorkers(
 type LeadershipOptions = Options<'namespace' | (typeof electionFlags | typeof clusterFlags)[number]>;
 
 /** Joins the election. Without --leader-elect this process leads at once. */
-export function startLeadership(options: LeadershipOptions, { command, registry, logger }: ComponentDeps): Leadership {
+export function startLeadership(options: LeadershipOptions, { command, logger }: ComponentDeps): Leadership {
   const election = options.leaderElect ? elect() : undefined;
 
   function elect(): Election {
@@ -66,15 +66,8 @@ export function startLeadership(options: LeadershipOptions, { command, registry,
   }
 
   const isLeader = () => election === undefined || election.standing().kind === 'leader';
-  new Gauge({
-    name: 'millwright_leader',
-    help: '1 where the controllers act, 0 where they stand by.',
-    registers: [registry],
-    collect() {
-      this.set(isLeader() ? 1 : 0);
-    },
-  });
   return {
+    isLeader,
     leading: election?.held ?? Promise.resolve(),
     missing: () => (election?.standing().kind === 'unknown' ? ['leases'] : []),
     details() {

@@ -50,8 +50,20 @@ describe('startHttp', () => {
   });
 
   it('shows requests to API servers by verb, resource and code', async () => {
-    observeRequest('control', { verb: 'list', resource: 'machines', status: 200, seconds: 0.2 });
-    observeRequest('control', { verb: 'list', resource: 'machines', status: 'error', seconds: 5 });
+    observeRequest('control', {
+      server: 'https://a:6443',
+      verb: 'list',
+      resource: 'machines',
+      status: 200,
+      seconds: 0.2,
+    });
+    observeRequest('control', {
+      server: 'https://a:6443',
+      verb: 'list',
+      resource: 'machines',
+      status: 'error',
+      seconds: 5,
+    });
 
     const text = await (await fetch(`${await start()}/metrics`)).text();
 

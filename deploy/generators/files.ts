@@ -8,6 +8,7 @@ import { conformanceDoc } from './conformance.ts';
 import { crdFiles } from './crds.ts';
 import { eventsDoc } from './events.ts';
 import { failuresDoc } from './failures.ts';
+import { metricsDoc } from './metrics.ts';
 import { providerContractDoc } from './provider-contract.ts';
 import { providerSpecsDoc } from './provider-specs.ts';
 
@@ -24,6 +25,7 @@ export function generatedFiles(): Record<string, string> {
     'docs/reference/conformance.md': conformanceDoc(),
     'docs/reference/events.md': eventsDoc(),
     'docs/reference/failures.md': failuresDoc(),
+    'docs/reference/metrics.md': metricsDoc(),
     'docs/reference/provider-contract.md': providerContractDoc(),
     'docs/reference/provider-specs.md': providerSpecsDoc(),
   };

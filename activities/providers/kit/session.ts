@@ -50,7 +50,7 @@ interface Keys {
 /** Opens sessions with a cloud. Machines whose classes reach the same place with the same credentials share a rate. */
 export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, Client>(
   cloud: Cloud<Spec, Reach, Credentials, Client>,
-  { readSecret, onRequestRate, defaultCredentials = false }: ProviderDeps,
+  { readSecret, onRequestRate, onRequest, defaultCredentials = false }: ProviderDeps,
 ) {
   const connections = new Map<string, Connection<Client>>();
 
@@ -122,6 +122,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       const { problems, makeClient } = judgeKeys(found);
       if (makeClient === undefined) throw new ProviderError('InvalidArgument', problems.join('; '));
       const { client, rate } = connect(reach, found, makeClient);
+      const labels = { provider: cloud.scheme, endpoint: cloud.endpointOf(reach) };
       let isAdmitted = false;
 
       async function send<T>(act: () => Promise<T>, at: Priority): Promise<T> {
@@ -136,12 +137,16 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
           }
           isAdmitted = true;
           const sentMs = performance.now();
+          const report = (hasFailed: boolean) =>
+            onRequest?.({ ...labels, seconds: (performance.now() - sentMs) / 1_000, hasFailed });
           try {
             const answer = await act();
             rate.taken();
+            report(false);
             return answer;
           } catch (thrown) {
             signal.throwIfAborted();
+            report(true);
             const { error: failure, isThrottled } = readError(cloud, reach, thrown);
             if (!isThrottled) throw failure;
             rate.throttled(sentMs, failure.retryAfterMs);

@@ -1,10 +1,10 @@
 import { expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { showRequestRates } from './metrics.ts';
+import { countWork } from './worker-metrics.ts';
 
 it('shows the rates of each credentials as they are at the moment', async () => {
   const registry = new Registry();
-  const show = showRequestRates(registry);
+  const { onRequestRate: show } = countWork(registry);
   const labels = { provider: 'simulated', endpoint: 'http://cloud', credentials: 'garden/one' };
   let state = { perSecond: 100, waiting: 0, throttled: 0 };
   show(labels, {
@@ -13,7 +13,7 @@ it('shows the rates of each credentials as they are at the moment', async () => 
     },
   });
   show({ ...labels, credentials: 'garden/two' }, { state: { perSecond: 7, waiting: 3, throttled: 2 } });
-  const read = async () => (await registry.metrics()).split('\n').filter((line) => /^\w/.test(line));
+  const read = async () => (await registry.metrics()).split('\n').filter((line) => line.startsWith('millwright_cloud'));
   await read();
 
   state = { perSecond: 50, waiting: 12, throttled: 1 };

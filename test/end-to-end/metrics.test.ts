@@ -1,0 +1,108 @@
+/** The metrics of machine-controller-manager, on a real installation. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+const key = ['name', 'namespace'];
+const failed = [
+  ...['failed_machine_last_operation_machine_operation_type', 'failed_machine_last_operation_state'],
+  ...['failed_machine_name', 'failed_machine_owner_ref', 'failed_machine_provider_id'],
+];
+const perDeployment = ['instance_type', 'machine_deployment', 'namespace', 'zone'];
+const classOf = (prefix: string) => ['api_group', 'kind', 'name'].map((field) => `${prefix}_${field}`);
+
+/** Names and labels as in machine-controller-manager, of what a rollout and a machine that fails make. */
+const expected: Readonly<Record<string, readonly string[]>> = {
+  mcm_machine_items_total: [],
+  mcm_machine_controller_frozen: [],
+  mcm_machine_stale_machines_total: [],
+  mcm_machine_current_status_phase: key,
+  mcm_machine_info: [...key, 'createdAt', 'node_name', 'spec_provider_id', ...classOf('spec_class')],
+  mcm_machine_status_condition: [...key, 'condition'],
+  mcm_machine_create_duration_seconds: perDeployment,
+  mcm_machine_join_duration_seconds: perDeployment,
+  mcm_machine_delete_duration_seconds: perDeployment,
+  mcm_machine_drain_duration_seconds: ['machine_deployment', 'namespace'],
+  mcm_machine_num_failed_join: perDeployment,
+  mcm_cloud_api_requests_total: ['provider', 'service'],
+  mcm_cloud_api_requests_failed_total: ['provider', 'service'],
+  mcm_cloud_api_api_request_duration_seconds: ['provider', 'service'],
+  mcm_cloud_api_driver_request_duration_seconds: ['operation', 'provider'],
+  mcm_cloud_api_driver_requests_failed_total: ['error_code', 'operation', 'provider'],
+  mcm_machine_set_items_total: [],
+  mcm_machine_set_info: [...key, 'createdAt', ...classOf('spec_machine_class')],
+  ...Object.fromEntries(
+    [
+      ...['info_spec_replicas', 'info_spec_min_ready_seconds', 'status_available_replicas'],
+      ...['status_fully_labelled_replicas', 'status_ready_replicas', 'status_replicas'],
+    ].map((name) => [`mcm_machine_set_${name}`, key]),
+  ),
+  mcm_machine_set_failed_machines: [...failed, ...key],
+  mcm_machine_deployment_items_total: [],
+  mcm_machine_deployment_info: [...key, 'createdAt', 'spec_strategy_type'],
+  ...Object.fromEntries(
+    [
+      ...['paused', 'replicas', 'min_ready_seconds', 'rolling_update_max_surge', 'rolling_update_max_unavailable'],
+      ...['revision_history_limit', 'progress_deadline_seconds', 'rollback_to_revision'],
+    ].map((name) => [`mcm_machine_deployment_info_spec_${name}`, key]),
+  ),
+  mcm_machine_deployment_status_condition: [...key, 'condition'],
+  ...Object.fromEntries(
+    ['available_replicas', 'unavailable_replicas', 'ready_replicas', 'updated_replicas', 'replicas'].map((name) => [
+      `mcm_machine_deployment_status_${name}`,
+      key,
+    ]),
+  ),
+  mcm_machine_deployment_failed_machines: [...failed, ...key],
+  rest_client_requests_total: ['code', 'host', 'method'],
+  rest_client_request_latency_seconds: ['url', 'verb'],
+};
+
+describe('the metrics of machine-controller-manager', () => {
+  let millwright: Installation;
+  /** Series that were seen at some time, by metric. */
+  const seen = new Map<string, Set<string>>();
+  beforeAll(async () => {
+    millwright = await startInstallation({ alone: 'its metrics are read' });
+  }, 120_000);
+  afterAll(() => millwright?.stop());
+
+  async function scrape(): Promise<string> {
+    const text = await (await fetch(`${millwright.processes[0]?.url}/metrics`)).text();
+    for (const [, name = '', labels = ''] of text.matchAll(
+      /^((?:mcm|rest)_\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? /gm,
+    )) {
+      const names = [...labels.matchAll(/(\w+)="/g)].map(([, label = '']) => label).filter((label) => label !== 'le');
+      seen.set(name, (seen.get(name) ?? new Set()).add(names.toSorted().join()));
+    }
+    return text;
+  }
+
+  it('[mcm 111 partly] have its names and labels, and the series of what is gone end', async () => {
+    const spec = { progressDeadlineSeconds: 600, revisionHistoryLimit: 2 };
+    await millwright.createDeployment('pool', 2);
+    await until('they run', async () =>
+      /^mcm_machine_deployment_status_available_replicas\{.*\} 2$/m.test(await scrape()),
+    );
+    const [first] = await millwright.machines();
+    const name = first?.metadata.name ?? '';
+    expect(await scrape()).toMatch(new RegExp(`^mcm_machine_current_status_phase\\{name="${name}",.*\\} 1$`, 'm'));
+
+    await millwright.cloud.setFaults({ kind: 'capacity' });
+    await millwright.createDeployment('refused', 1, spec);
+    await until('one is refused', async () =>
+      /^mcm_cloud_api_driver_requests_failed_total\{.*error_code="ResourceExhausted"\} /m.test(await scrape()),
+    );
+    await millwright.scale('pool', 0);
+    await until('they are gone', async () => /^mcm_machine_items_total 1$/m.test(await scrape()));
+
+    const text = await scrape();
+    expect(text).not.toContain(name);
+    expect(text).toMatch(/^mcm_machine_delete_duration_seconds\{.*machine_deployment="pool".*\} [\d.]+$/m);
+    const wrong = Object.entries(expected).filter(([metric, labels]) => {
+      return [...(seen.get(metric) ?? [])].some((found) => found !== labels.toSorted().join());
+    });
+    expect(wrong).toEqual([]);
+    for (const metric of Object.keys(expected)) expect(text).toContain(`\n# TYPE ${metric} `);
+  }, 90_000);
+});
