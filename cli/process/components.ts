@@ -11,7 +11,7 @@ import { dialect, dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { hasNoTarget, temporalServer } from '../servers.ts';
-import { countChanges, showControllers } from './controller-metrics.ts';
+import { countChanges, showStanding } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
 import type { Component, ComponentDeps } from './serve.ts';
 import { countWork, showPauses } from './worker-metrics.ts';
@@ -48,7 +48,7 @@ export async function startControllersComponent(
     onMachineChange: countChanges(deps.registry, dialect),
     logger,
   });
-  showControllers(deps.registry, dialect, { isLeader: leadership.isLeader, objects: controllers.objects });
+  showStanding(deps.registry, dialect, { isLeader: leadership.isLeader, objects: controllers.objects });
   const otherClusters = watchForOtherClusters(connection, check, {
     control,
     namespace: options.namespace,

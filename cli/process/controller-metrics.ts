@@ -11,11 +11,7 @@ export interface ControllerFacts {
 }
 
 /** Registers what is asked at each scrape. */
-export function showControllers(
-  registry: Registry,
-  { metrics }: Dialect,
-  { isLeader, objects }: ControllerFacts,
-): void {
+export function showStanding(registry: Registry, { metrics }: Dialect, { isLeader, objects }: ControllerFacts): void {
   new Gauge({
     name: 'millwright_leader',
     help: '1 where the controllers act, 0 where they stand by.',

@@ -1,7 +1,7 @@
 /** docs/reference/metrics.md, from the metrics that processes register. */
 import { Registry } from 'prom-client';
 import { dialect } from '../../cli/dialect.ts';
-import { countChanges, showControllers } from '../../cli/process/controller-metrics.ts';
+import { countChanges, showStanding } from '../../cli/process/controller-metrics.ts';
 import { createMetrics } from '../../cli/process/metrics.ts';
 import { countWork, showPauses } from '../../cli/process/worker-metrics.ts';
 
@@ -9,7 +9,7 @@ import { countWork, showPauses } from '../../cli/process/worker-metrics.ts';
 export function metricsDoc(): string {
   const controllers = new Registry();
   countChanges(controllers, dialect);
-  showControllers(controllers, dialect, { isLeader: () => false, objects: () => undefined });
+  showStanding(controllers, dialect, { isLeader: () => false, objects: () => undefined });
   const workers = new Registry();
   countWork(workers);
   showPauses(workers, () => false);
