@@ -8,6 +8,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
 import { referenceTo } from '../../api/objects.ts';
+import { tokenNamespace } from '../../api/rights.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Secret, secrets } from '../../kube/core.ts';
 import { isAlreadyExists, isNotFound } from '../../kube/errors.ts';
@@ -22,7 +23,6 @@ export interface UserDataDeps {
   readonly bootstrapTokenExtraGroups: string;
 }
 
-const tokenNamespace = 'kube-system';
 const tokenAlphabet = '0123456789abcdefghijklmnopqrstuvwxyz';
 
 /** @param deps `control` gets the rendered user data, `target` the bootstrap tokens. */

@@ -11,6 +11,7 @@ import { failuresDoc } from './failures.ts';
 import { metricsDoc } from './metrics.ts';
 import { providerContractDoc } from './provider-contract.ts';
 import { providerSpecsDoc } from './provider-specs.ts';
+import { rbacFiles } from './rbac.ts';
 
 /** The root of the repository, with a slash at the end. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -19,6 +20,7 @@ export const root = fileURLToPath(new URL('../../', import.meta.url));
 export function generatedFiles(): Record<string, string> {
   return {
     ...crdFiles(),
+    ...rbacFiles(),
     'docs/acceptance.md': acceptanceDoc(findTestTitles(root)),
     'docs/reference/api.md': apiDoc(),
     'docs/reference/cli.md': cliDoc(),

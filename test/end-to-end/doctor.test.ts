@@ -1,7 +1,11 @@
 /** `millwright doctor`, on installations that work and that do not. */
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Connection } from '@temporalio/client';
+import { parse, stringify } from 'yaml';
 import { freePort } from '../../deploy/local/ports.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
@@ -45,7 +49,15 @@ describe('millwright doctor', () => {
 
     const subjects = [...output.matchAll(/^[✓!✗] (.*?):/gm)].map(([, subject]) => subject);
     expect(subjects).toEqual([
-      ...['control cluster', 'clock', 'CRDs', 'Leases', 'Temporal', 'retention', 'search attributes', 'clock'],
+      ...[
+        'control cluster',
+        'clock',
+        'rights in the control cluster',
+        'CRDs',
+        'Leases',
+        'rights in the target cluster',
+      ],
+      ...['Temporal', 'retention', 'search attributes', 'clock'],
       ...['controllers', 'workflows', 'drains', 'provider simulated'],
     ]);
     expect(output).toMatch(/^! retention: .* for 1 d: .*\n {4}to fix: temporal operator namespace update/m);
@@ -87,6 +99,23 @@ describe('millwright doctor', () => {
       ['provider awz', expect.any(String)],
       ['provider simulated', 'start a worker with --providers simulated'],
     ]);
+  });
+
+  it('names what the account of a kubeconfig may not do', async () => {
+    const config = parse(await readFile(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'), 'utf8'));
+    for (const each of config.users) each.user.as = 'nobody';
+    const path = join(await mkdtemp(join(tmpdir(), 'millwright-doctor-')), 'kubeconfig');
+    await writeFile(path, stringify(config));
+
+    const { found } = await findings({ '--target-kubeconfig': path });
+    await rm(dirname(path), { recursive: true });
+
+    const rights = found.filter(({ subject }) => subject.startsWith('rights'));
+    expect(rights.map(({ state, message }) => [state, message])).toEqual([
+      ['problem', expect.stringMatching(/ may not get, .*machines\.machine\.sapcloud\.io in /)],
+      ['problem', expect.stringMatching(/ may not get, list, watch, patch, delete nodes; .*secrets in kube-system$/)],
+    ]);
+    expect(rights[0]?.fix).toContain('deploy/rbac');
   });
 
   it('says which servers do not answer, and by which flag they were found', async () => {

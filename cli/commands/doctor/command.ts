@@ -3,7 +3,7 @@ import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 
 export const doctorCommand = defineCommand({
   name: 'doctor',
-  description: `Check an installation: servers and their clocks, CRDs, search attributes, retention, and whether somebody works on each task queue and provider. Each problem is shown with its fix. Exits with 3 if there is a problem.`,
+  description: `Check an installation: servers and their clocks, rights, CRDs, search attributes, retention, and whether somebody works on each task queue and provider. Each problem is shown with its fix. Exits with 3 if there is a problem.`,
   flags: ['namespace', 'installation', 'output', ...clusterFlags, ...temporalFlags],
   async run(options) {
     const { doctor } = await import('./run.ts');

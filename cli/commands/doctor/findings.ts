@@ -41,6 +41,33 @@ export function searchAttributesFinding(lacking: readonly string[], namespace: s
   };
 }
 
+/** Something that an account may do. */
+export interface Right {
+  /** Empty for the core group. */
+  readonly group: string;
+  /** Plural, with its subresource. */
+  readonly resource: string;
+  readonly verb: string;
+  /** undefined: in all namespaces, or not namespaced. */
+  readonly namespace: string | undefined;
+}
+
+/** @param lacking what the account may not do */
+export function rightsFinding(subject: string, lacking: readonly Right[]): Finding {
+  if (lacking.length === 0) return { subject, state: 'ok', message: 'the account of the kubeconfig has all' };
+  const byResource = Map.groupBy(lacking, ({ group, resource, namespace }) => {
+    const name = group === '' ? resource : `${resource}.${group}`;
+    return namespace === undefined ? name : `${name} in ${namespace}`;
+  });
+  const parts = [...byResource].map(([resource, rights]) => `${rights.map(({ verb }) => verb).join(', ')} ${resource}`);
+  return {
+    subject,
+    state: 'problem',
+    message: `the account of the kubeconfig may not ${parts.join('; ')}`,
+    fix: 'apply deploy/rbac with this account as subject; where it is not the one of the processes, run doctor with theirs',
+  };
+}
+
 /** Differences up to this are those of clocks in whole seconds and of slow answers, ms. */
 const harmlessSkewMs = 5_000;
 

@@ -2,7 +2,8 @@
 import type { Connection } from '@temporalio/client';
 import type { SweptSource } from '../../../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
-import type { KubeObject, Resource } from '../../../api/objects.ts';
+import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
+import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from '../../../api/rights.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { isNotFound } from '../../../kube/errors.ts';
 import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
@@ -25,7 +26,9 @@ import {
   findingsText,
   providerFinding,
   queueFinding,
+  type Right,
   retentionFinding,
+  rightsFinding,
   searchAttributesFinding,
 } from './findings.ts';
 
@@ -54,8 +57,10 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
   try {
     const inControl = control.client && (await checkControl(control.client, options));
     const sources = inControl?.sources ?? [];
+    const nodes = hasNoTarget(options) ? undefined : ((isApart ? target : control)?.client ?? undefined);
+    const inTarget = nodes && (await checkTarget(nodes));
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
-    const found = [control.findings, inControl?.findings, target?.findings, temporal.findings, inTemporal];
+    const found = [control.findings, inControl?.findings, target?.findings, inTarget, temporal.findings, inTemporal];
     return found.flatMap((findings) => findings ?? []);
   } finally {
     await Promise.all([control.client?.close(), target?.client?.close(), temporal.server?.connection.close()]);
@@ -94,7 +99,8 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
 async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
-  const [crds, leases, sources] = await Promise.all([
+  const [rights, crds, leases, sources] = await Promise.all([
+    checkRights(client, 'control', [{ rules: controlRules(dialect.kinds), namespace }]),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
     dialect.source.list(list).then(
@@ -105,7 +111,13 @@ async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
       }),
     ),
   ]);
-  return { findings: [crds, leases, ...sources.findings], sources: sources.listed };
+  return { findings: [rights, crds, leases, ...sources.findings], sources: sources.listed };
+}
+
+/** What the account may do in the cluster of the Nodes. */
+async function checkTarget(client: KubeClient): Promise<Finding[]> {
+  const needs = [{ rules: targetRules }, { rules: tokenRules, namespace: tokenNamespace }];
+  return [await checkRights(client, 'target', needs)];
 }
 
 async function checkCrds(client: KubeClient): Promise<Finding> {
@@ -136,6 +148,49 @@ async function checkLeases(client: KubeClient, namespace: string): Promise<Findi
   const { lease, holder } = held;
   const message = `the Lease ${lease} is held by ${holder}, which is not Millwright: the workers pause`;
   return { subject, state: 'warning', message, fix: 'stop that process if Millwright should work' };
+}
+
+/** Whether the account of the kubeconfig may do all that the rules say. */
+async function checkRights(client: KubeClient, cluster: string, needs: readonly Need[]): Promise<Finding> {
+  const subject = `rights in the ${cluster} cluster`;
+  const asked = needs.flatMap(({ rules, namespace }) =>
+    rules.flatMap(({ apiGroups, resources, verbs }) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) => verbs.map((verb) => ({ group, resource, verb, namespace }))),
+      ),
+    ),
+  );
+  return finding(subject, async () => {
+    const answers = await Promise.all(asked.map((each) => isAllowed(client, each)));
+    return rightsFinding(
+      subject,
+      asked.filter((_, i) => !answers[i]),
+    );
+  });
+}
+
+interface Need {
+  readonly rules: readonly Rule[];
+  /** Left out: in all. */
+  readonly namespace?: string;
+}
+
+const accessReviews = defineResource<KubeObject & { spec: object; status?: { allowed: boolean } }>({
+  group: 'authorization.k8s.io',
+  version: 'v1',
+  plural: 'selfsubjectaccessreviews',
+  kind: 'SelfSubjectAccessReview',
+  namespaced: false,
+});
+
+async function isAllowed(client: KubeClient, { group, resource, verb, namespace }: Right): Promise<boolean> {
+  const [plural, subresource] = resource.split('/');
+  const resourceAttributes = { group, resource: plural, subresource, verb, namespace };
+  // A question has no name: the API server refuses one.
+  const metadata = {} as { name: string };
+  const review = { metadata, spec: { resourceAttributes } };
+  const { status } = await client.create(accessReviews, review, { failFast: true });
+  return status?.allowed === true;
 }
 
 /** The server, if it can be reached, and what the namespace has. */
