@@ -39,7 +39,7 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
     const spellings = Object.values(ignoredFlags).map(({ spelling }) => /--[a-z-]+/.exec(spelling)?.[0]);
     subcommand.addHelpText(
       'after',
-      `\nAccepted without effect, as flags of machine-controller-manager; the log says what replaces them:\n  ${spellings.join(', ')}`,
+      `\nAccepted without effect, so that an existing Deployment's arguments start; the log says what replaces them:\n  ${spellings.join(', ')}`,
     );
   }
   const variables = command.flags

@@ -35,8 +35,8 @@ function showObjects(
       collect() {
         this.reset();
         const objects = read();
-        if (objects === undefined) return this.remove();
-        for (const { labels, value } of samplesOf(objects)) this.set(labels, value);
+        if (objects !== undefined) for (const { labels, value } of samplesOf(objects)) this.set(labels, value);
+        else if (labelNames.length === 0) this.remove(); // which reset() has set to 0
       },
     });
   }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { Gauge } from 'prom-client';
 import { startHttp } from './http.ts';
 import { createMetrics } from './metrics.ts';
 
@@ -72,6 +73,18 @@ describe('startHttp', () => {
     expect(text).toContain(`millwright_kube_requests_total{${labels},code="error"} 1`);
     expect(text).toContain(`millwright_kube_request_duration_seconds_count{${labels}} 2`);
     expect(text).toContain('nodejs_eventloop_lag_seconds');
+  });
+
+  it('stays alive when a metric cannot be read, and says why', async () => {
+    const collect = () => Promise.reject(new Error('no answer'));
+    new Gauge({ name: 'millwright_broken', help: 'Throws.', registers: [registry], collect });
+    const url = await start();
+
+    const response = await fetch(`${url}/metrics`);
+    registry.removeSingleMetric('millwright_broken');
+
+    expect([response.status, await response.json()]).toEqual([500, { error: 'Error: no answer' }]);
+    expect((await fetch(`${url}/metrics`)).status).toBe(200);
   });
 
   it('says which flags to correct when the port is taken', async () => {

@@ -37,9 +37,11 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
         const waitingFor = missing();
         return send(response, waitingFor.length === 0 ? 200 : 503, { missing: waitingFor, ...details?.() });
       }
-      case '/metrics':
-        response.writeHead(200, { 'content-type': registry.contentType }).end(await registry.metrics());
+      case '/metrics': {
+        const metrics = await registry.metrics();
+        response.writeHead(200, { 'content-type': registry.contentType }).end(metrics);
         return;
+      }
       default:
         return send(response, 404, { paths: ['/livez', '/readyz', '/metrics'] });
     }
@@ -47,7 +49,7 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
 
   const server = createServer((request, response) => {
     const [path = ''] = (request.url ?? '').split('?');
-    answer(path, response).catch(() => response.writeHead(500).end());
+    answer(path, response).catch((error: unknown) => send(response, 500, { error: String(error) }));
   });
   server.listen(port, address);
   try {

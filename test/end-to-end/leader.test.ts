@@ -42,8 +42,9 @@ async function startProxied(command: 'run' | 'controllers'): Promise<MillwrightP
 }
 
 async function isLeading({ url }: MillwrightProcess): Promise<boolean> {
-  const metrics = await (await fetch(`${url}/metrics`)).text();
-  return metrics.includes('\nmillwright_leader 1\n');
+  const response = await fetch(`${url}/metrics`);
+  expect(response.status).toBe(200);
+  return (await response.text()).includes('\nmillwright_leader 1\n');
 }
 
 async function untilLeading(process: MillwrightProcess): Promise<void> {
