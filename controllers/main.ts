@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineChange, WatchedObjects } from '../api/metrics.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
+import type { KubeObject } from '../api/objects.ts';
 import type { FreezeLimits } from '../api/owner/freeze.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
@@ -72,6 +73,8 @@ export interface ControllersOptions {
 }
 
 export interface Controllers {
+  /** The providers that the watched sources name. */
+  providers(): Promise<readonly string[]>;
   /** What is watched, once everything is listed and these controllers act: no other replica shows the same. */
   objects(): WatchedObjects | undefined;
   /** What is not ready yet to act, or to take over; empty when everything is. */
@@ -152,6 +155,12 @@ export function startControllers(options: ControllersOptions): Controllers {
   }, resyncMs);
 
   return {
+    async providers() {
+      const watched = dialect.kinds.source === undefined ? watches.machines : watches.sources;
+      // It asks for its own sources alone.
+      const list = async <T extends KubeObject>() => watched.list() as readonly KubeObject[] as readonly T[];
+      return [...new Set((await dialect.source.list(list)).map(({ provider }) => provider))];
+    },
     objects() {
       const { machines, sets, deployments, nodes } = watches;
       return isStarted

@@ -29,6 +29,19 @@ export async function listPollers(
   }));
 }
 
+/** Tasks of a queue that wait for a worker, as far as the server knows. Throws ServiceError. */
+export async function readBacklog(
+  { workflowService }: ConnectionLike,
+  namespace: string,
+  name: string,
+  kind: keyof typeof kinds,
+): Promise<number> {
+  const taskQueue = { name };
+  const request = { namespace, taskQueue, taskQueueType: kinds[kind], reportStats: true };
+  const { stats } = await workflowService.describeTaskQueue(request);
+  return Number(stats?.approximateBacklogCount ?? 0);
+}
+
 /** Longest search for our own poll, ms. */
 const timeoutMs = 2_000;
 

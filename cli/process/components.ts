@@ -1,17 +1,19 @@
 /** The components of `run`, `controllers` and `worker`. */
-import { Client } from '@temporalio/client';
+import { Client, type Connection } from '@temporalio/client';
 import type { MachineLimits } from '../../api/model/machine.ts';
+import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import { startControllers } from '../../controllers/main.ts';
 import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
 import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { readBacklog } from '../../temporal/task-queues.ts';
 import { startWorkers } from '../../temporal/worker.ts';
 import { dialect, dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { hasNoTarget, temporalServer } from '../servers.ts';
-import { countChanges, showStanding } from './controller-metrics.ts';
+import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
 import type { Component, ComponentDeps } from './serve.ts';
 import { countWork, showPauses } from './worker-metrics.ts';
@@ -48,7 +50,11 @@ export async function startControllersComponent(
     onMachineChange: countChanges(deps.registry, dialect),
     logger,
   });
-  showStanding(deps.registry, dialect, { isLeader: leadership.isLeader, objects: controllers.objects });
+  showStanding(deps.registry, dialect, {
+    isLeader: leadership.isLeader,
+    objects: controllers.objects,
+    backlogs: () => readBacklogs(connection, server.namespace, installation, controllers.providers),
+  });
   const otherClusters = watchForOtherClusters(connection, check, {
     control,
     namespace: options.namespace,
@@ -67,6 +73,36 @@ export async function startControllersComponent(
       await connection.close();
     },
   };
+}
+
+/** Longest question for the backlogs of a scrape, ms. */
+const backlogMs = 2_000;
+
+async function readBacklogs(
+  connection: Connection,
+  namespace: string,
+  installation: string,
+  listProviders: () => Promise<readonly string[]>,
+): Promise<Backlog[]> {
+  const providers = await listProviders();
+  const queues = [
+    { queue: installation, kind: 'workflow' },
+    { queue: installation, kind: 'activity' },
+    { queue: drainTaskQueue(installation), kind: 'activity' },
+    ...providers.map((provider) => ({ queue: providerTaskQueue(installation, provider), kind: 'activity' as const })),
+  ] as const;
+  try {
+    return await connection.withDeadline(Date.now() + backlogMs, () =>
+      Promise.all(
+        queues.map(async ({ queue, kind }) => {
+          const count = await readBacklog(connection, namespace, queue, kind);
+          return { installation, queue, kind, count };
+        }),
+      ),
+    );
+  } catch {
+    return []; // the metrics of the clients say that Temporal does not answer
+  }
 }
 
 /** How long a sweep waits for approval, s: a day, so that somebody is at work. */

@@ -8,16 +8,41 @@ export interface ControllerFacts {
   isLeader(): boolean;
   /** undefined while they do not act: no two replicas show the same objects. */
   objects(): WatchedObjects | undefined;
+  /** The task queues of the installation with the tasks that wait in them; empty while Temporal does not answer. */
+  backlogs(): Promise<readonly Backlog[]>;
+}
+
+/** Tasks that wait for a worker. */
+export interface Backlog {
+  readonly installation: string;
+  readonly queue: string;
+  readonly kind: 'workflow' | 'activity';
+  readonly count: number;
 }
 
 /** Registers what is asked at each scrape. */
-export function showStanding(registry: Registry, { metrics }: Dialect, { isLeader, objects }: ControllerFacts): void {
+export function showStanding(
+  registry: Registry,
+  { metrics }: Dialect,
+  { isLeader, objects, backlogs }: ControllerFacts,
+): void {
   new Gauge({
     name: 'millwright_leader',
     help: '1 where the controllers act, 0 where they stand by.',
     registers: [registry],
     collect() {
       this.set(isLeader() ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: 'millwright_task_queue_backlog',
+    help: 'Tasks that wait for a worker, as far as Temporal knows. Only the leading controllers ask.',
+    labelNames: ['installation', 'queue', 'kind'],
+    registers: [registry],
+    async collect() {
+      const found = isLeader() ? await backlogs() : [];
+      this.reset();
+      for (const { count, ...labels } of found) this.set(labels, count);
     },
   });
   showObjects(registry, metrics?.ofObjects ?? [], objects);

@@ -9,7 +9,7 @@ import { countWork, showPauses } from '../../cli/process/worker-metrics.ts';
 export function metricsDoc(): string {
   const controllers = new Registry();
   countChanges(controllers, dialect);
-  showStanding(controllers, dialect, { isLeader: () => false, objects: () => undefined });
+  showStanding(controllers, dialect, { isLeader: () => false, objects: () => undefined, backlogs: async () => [] });
   const workers = new Registry();
   countWork(workers);
   showPauses(workers, () => false);

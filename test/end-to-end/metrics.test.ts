@@ -88,6 +88,14 @@ describe('the metrics of machine-controller-manager', () => {
     const name = first?.metadata.name ?? '';
     expect(await scrape()).toMatch(new RegExp(`^mcm_machine_current_status_phase\\{name="${name}",.*\\} 1$`, 'm'));
 
+    const { namespace } = millwright;
+    const queues = [namespace, `${namespace}.drain`, `${namespace}.provider-simulated`];
+    for (const queue of queues) {
+      expect(await scrape()).toContain(
+        `millwright_task_queue_backlog{installation="${namespace}",queue="${queue}",kind="activity"} `,
+      );
+    }
+
     await millwright.cloud.setFaults({ kind: 'capacity' });
     await millwright.createDeployment('refused', 1, spec);
     await until('one is refused', async () =>
