@@ -11,8 +11,8 @@ export class NegativeAnswer extends Error {}
 export interface Command<N extends FlagName = FlagName> {
   readonly name: string;
   readonly description: string;
-  /** In order. Names in brackets are optional; the last one may end with `...`. */
-  readonly arguments?: readonly (readonly [name: string, description: string])[];
+  /** In order. Names in brackets are optional; the last one may end with `...`. `values` are offered by shells. */
+  readonly arguments?: readonly (readonly [name: string, description: string, values?: readonly string[]])[];
   readonly flags: readonly N[];
   /** Whether it accepts the flags of machine-controller-manager that have no effect. */
   readonly acceptsIgnored?: true;

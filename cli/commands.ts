@@ -8,6 +8,7 @@ import { drainCommand, retryCommand } from './commands/signal/commands.ts';
 import { stuckCommand } from './commands/stuck/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
 import { timelineCommand } from './commands/timeline/command.ts';
+import { completionCommand } from './completion/command.ts';
 
 /** Commands that look or act once: those of `kubectl machine`, too. */
 export const toolCommands = [
@@ -24,4 +25,4 @@ export const toolCommands = [
 ] as const;
 
 /** The commands of `millwright`, in the order of the help. */
-export const commands = [runCommand, controllersCommand, workerCommand, ...toolCommands] as const;
+export const commands = [runCommand, controllersCommand, workerCommand, ...toolCommands, completionCommand] as const;

@@ -80,6 +80,13 @@ describe('machines that are stuck', () => {
     expect(await get('machines', 'nobody')).toBeUndefined();
   });
 
+  it('are offered by completion', async () => {
+    const servers = ['-n', millwright.namespace, '--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')];
+    const completing = startProcess(['__complete', 'describe', 'machine', ...servers, 'lo']);
+    expect(await completing.exited).toMatchObject({ code: 0 });
+    expect(completing.logs()).toBe('lost\n');
+  });
+
   it('are printed again when they change, with --watch', async () => {
     const servers = ['-n', millwright.namespace, '--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')];
     const watching = startProcess(['get', 'machines', '--watch', ...servers]);

@@ -6,7 +6,11 @@ export const describeCommand = defineCommand({
   name: 'describe',
   description: 'Show what Millwright is doing with an object, what it is waiting for and what would unblock it.',
   arguments: [
-    ['kind', 'machine, machinedeployment or machineset, or a plural or short name of kubectl'],
+    [
+      'kind',
+      'machine, machinedeployment or machineset, or a plural or short name of kubectl',
+      ['machine', 'machinedeployment', 'machineset'],
+    ],
     ['name', 'name of the object'],
   ],
   flags: ['namespace', 'output', 'installation', ...clusterFlags, ...temporalFlags],

@@ -6,7 +6,11 @@ export const getCommand = defineCommand({
   name: 'get',
   description: `List machines, sets or deployments with what each of them waits for, and for how long. It reads Kubernetes only.`,
   arguments: [
-    ['kind', 'machines, sets or deployments, or a singular or short name of kubectl'],
+    [
+      'kind',
+      'machines, sets or deployments, or a singular or short name of kubectl',
+      ['machines', 'sets', 'deployments'],
+    ],
     ['[name...]', 'names of the objects; leave them out for all of the namespace'],
   ],
   flags: ['namespace', 'output', 'watch', ...clusterFlags],

@@ -24,7 +24,7 @@ export const rolloutCommand = defineCommand({
 - undo: restore the template of an earlier revision.
 - restart: replace all machines.`,
   arguments: [
-    ['action', `${rolloutActions.slice(0, -1).join(', ')} or ${rolloutActions.at(-1)}`],
+    ['action', `${rolloutActions.slice(0, -1).join(', ')} or ${rolloutActions.at(-1)}`, rolloutActions],
     ['[name]', 'name of the MachineDeployment; leave it out with -f'],
   ],
   flags: ['watch', 'toRevision', 'filename', 'output', 'namespace', 'installation', ...clusterFlags, ...temporalFlags],

@@ -7,7 +7,7 @@ export const sweepCommand = defineCommand({
   description: `Start an orphan sweep now: find resources in the clouds that have no Machine, delete them, and report what was deleted or kept, and why. Exits with 1 if something could not be listed or deleted, or if the sweep waits for approval; then it lists the orphans that wait.
 - approve: name the orphans that may be deleted. Each waiting sweep that lists one of them deletes those, keeps the others and ends.`,
   arguments: [
-    ['[action]', 'approve; leave it out to start a sweep'],
+    ['[action]', 'approve; leave it out to start a sweep', ['approve']],
     ['[orphan...]', 'for approve: ids as the sweep lists them, or names, if only one listed resource has that name'],
   ],
   flags: ['dryRun', 'namespace', 'output', 'installation', ...temporalFlags],

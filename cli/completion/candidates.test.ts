@@ -1,0 +1,46 @@
+import { describe, expect, it } from '@jest/globals';
+import { commands } from '../commands.ts';
+import { candidatesFor } from './candidates.ts';
+
+describe('what a shell offers', () => {
+  it.each([
+    [['do'], ['doctor']],
+    [
+      ['get', ''],
+      ['machines', 'sets', 'deployments'],
+    ],
+    [['get', 'machines', '--wat'], ['--watch']],
+    [
+      ['get', '-o', ''],
+      ['text', 'wide', 'json', 'yaml'],
+    ],
+    [['get', '-o', 'json', 's'], ['sets']],
+    [['get', '--watch', 'd'], ['deployments']],
+    [['describe', '--output=j'], ['--output=json']],
+    [['rollout', 'pa'], ['pause']],
+    [
+      ['retry', '--blocked-on', 'Cloud'],
+      ['CloudCapacity', 'CloudApi'],
+    ],
+    [
+      ['completion', ''],
+      ['bash', 'zsh', 'fish'],
+    ],
+    [['worker', '--temporal-api-key'], ['--temporal-api-key-file']],
+    [['get', '-n', ''], []],
+    [['nonsense', ''], []],
+  ])('after %j is %j', (words, expected) => {
+    expect([...candidatesFor(commands, words).words].toSorted()).toEqual([...expected].toSorted());
+  });
+
+  it.each([
+    [['describe', 'mc', ''], 'mc'],
+    [['get', 'machines', 'a', '--watch', 'b'], 'machines'],
+    [['timeline', ''], 'machines'],
+    [['retry', 'a', ''], 'machines'],
+    [['rollout', 'status', 'w'], 'deployments'],
+    [['replay', ''], undefined],
+  ])('after %j are the names of %p', (words, kind) => {
+    expect(candidatesFor(commands, words).namesOf).toBe(kind);
+  });
+});

@@ -1,0 +1,87 @@
+/** What may come next on a command line. Pure. */
+import { z } from 'zod';
+import type { Command } from '../command.ts';
+import { type Flag, type FlagName, flags } from '../flags.ts';
+import { flagOf } from '../options.ts';
+
+/** What a shell offers: words, or the names of objects, which have to be read from the cluster. */
+export interface Candidates {
+  readonly words: readonly string[];
+  /** Kind of kubectl whose names are offered. */
+  readonly namesOf?: string;
+}
+
+const nothing: Candidates = { words: [] };
+
+/**
+ * @param words of the command line after the name of the program; the last one is being typed and may be empty
+ */
+export function candidatesFor(commands: readonly Command[], words: readonly string[]): Candidates {
+  const [first = '', ...rest] = words;
+  if (rest.length === 0) return { words: startingWith(first, [...commands.map(({ name }) => name), 'help']) };
+  const command = commands.find(({ name }) => name === first);
+  if (command === undefined) return nothing;
+  const typed = rest.at(-1) ?? '';
+  const [, inline] = /^(--[\w-]+)=/.exec(typed) ?? [];
+  if (inline !== undefined) {
+    const values = valuesOf(command.flags.find((name) => flagOf(name) === inline));
+    return {
+      words: startingWith(
+        typed,
+        values.map((value) => `${inline}=${value}`),
+      ),
+    };
+  }
+  const before = flagCalled(command, rest.at(-2));
+  if (before !== undefined && !isSwitch(before)) return { words: startingWith(typed, valuesOf(before)) };
+  if (typed.startsWith('-')) return { words: startingWith(typed, command.flags.filter(isNoVariable).map(flagOf)) };
+  return positional(command, positionalsOf(command, rest.slice(0, -1)), typed);
+}
+
+function positional(command: Command, given: readonly string[], typed: string): Candidates {
+  const { arguments: declared = [] } = command;
+  const last = declared.at(-1);
+  const [label, , values = []] = declared[given.length] ?? (last?.[0].includes('...') ? last : ['', '']);
+  if (values.length > 0) return { words: startingWith(typed, values) };
+  const kindAt = declared.findIndex(([name]) => name === 'kind');
+  if (/^\[?machine\b/.test(label)) return { words: [], namesOf: 'machines' };
+  if (!/^\[?name\b/.test(label)) return nothing;
+  return { words: [], namesOf: kindAt >= 0 ? (given[kindAt] ?? '') : 'deployments' };
+}
+
+/** The words that are neither flags nor their values. */
+function positionalsOf(command: Command, words: readonly string[]): string[] {
+  return words.filter((word, i) => {
+    const before = flagCalled(command, words[i - 1]);
+    return !word.startsWith('-') && (before === undefined || isSwitch(before));
+  });
+}
+
+function flagCalled(command: Command, word: string | undefined): FlagName | undefined {
+  if (word === undefined || word.includes('=')) return undefined;
+  return command.flags.find((name) => {
+    const { short }: Flag = flags[name];
+    return flagOf(name) === word || (short !== undefined && `-${short}` === word);
+  });
+}
+
+function isSwitch(name: FlagName): boolean {
+  return flags[name].value === 'true|false';
+}
+
+function isNoVariable(name: FlagName): boolean {
+  const { envOnly }: Flag = flags[name];
+  return envOnly === undefined;
+}
+
+/** The values that a flag takes, where they are few. */
+function valuesOf(name: FlagName | undefined): readonly string[] {
+  if (name === undefined) return [];
+  if (isSwitch(name)) return ['true', 'false'];
+  const { schema }: Flag = flags[name];
+  return schema instanceof z.ZodEnum ? schema.options.map(String) : [];
+}
+
+function startingWith(typed: string, words: readonly string[]): string[] {
+  return words.filter((word) => word.startsWith(typed));
+}

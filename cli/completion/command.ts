@@ -1,0 +1,32 @@
+import { defineCommand } from '../command.ts';
+import { UsageError } from '../options.ts';
+
+/** What each shell has to be told once; it then asks the program itself at each Tab. */
+const scripts = {
+  bash: `_millwright() {
+  local IFS=$'\\n'
+  COMPREPLY=($(millwright __complete "\${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _millwright millwright`,
+  zsh: `#compdef millwright
+_millwright() {
+  local -a found
+  found=("\${(@f)$(millwright __complete "\${(@)words[2,$CURRENT]}" 2>/dev/null)}")
+  compadd -- $found
+}
+compdef _millwright millwright`,
+  fish: `complete -c millwright -f -a '(millwright __complete (commandline -opc)[2..] (commandline -ct))'`,
+} as const;
+
+export const completionCommand = defineCommand({
+  name: 'completion',
+  description: `Print what makes a shell complete commands, flags, their values and the names of objects. For bash: source <(millwright completion bash). kubectl completes the plugin by itself where kubectl_complete-machine is on PATH.`,
+  arguments: [['shell', 'bash, zsh or fish', Object.keys(scripts)]],
+  flags: [],
+  async run(_options, [shell = '']) {
+    const script = new Map(Object.entries(scripts)).get(shell);
+    if (script === undefined)
+      throw new UsageError(`shell is '${shell}': give one of ${Object.keys(scripts).join(', ')}`);
+    console.log(script);
+  },
+});
