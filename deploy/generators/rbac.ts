@@ -1,4 +1,4 @@
-/** deploy/rbac, from the one list of rights. */
+/** deploy/rbac and the roles of the chart, from the one list of rights. */
 import { stringify } from 'yaml';
 import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from '../../api/rights.ts';
 import { dialect } from '../../cli/dialect.ts';
@@ -8,11 +8,15 @@ const account = { kind: 'ServiceAccount', name: 'millwright' };
 
 /** Content by path from the root. */
 export function rbacFiles(): Record<string, string> {
+  const { kinds } = dialect;
   return {
+    'deploy/chart/rights/control.yaml': rulesText(controlRules(kinds)),
+    'deploy/chart/rights/target.yaml': rulesText(targetRules),
+    'deploy/chart/rights/tokens.yaml': rulesText(tokenRules),
     'deploy/rbac/control.yaml': `${generated}# Rights of Millwright in the cluster of the Machines, in the namespace that it watches:
 #   kubectl apply -n <namespace> -f deploy/rbac/control.yaml
 # Correct the subject where Millwright logs in as somebody else.
-${roleAndBinding('Role', { name: 'millwright' }, controlRules(dialect.kinds), account)}`,
+${roleAndBinding('Role', { name: 'millwright' }, controlRules(kinds), account)}`,
     'deploy/rbac/target.yaml': `${generated}# Rights of Millwright in the cluster of the Nodes:
 #   kubectl apply -f deploy/rbac/target.yaml
 # Correct the subjects where Millwright runs in another namespace or logs in as somebody else.
@@ -33,12 +37,17 @@ function roleAndBinding(
   const roleRef = { apiGroup, kind, name: metadata.name };
   const head = stringify({ apiVersion, kind, metadata });
   const binding = stringify({ apiVersion, kind: `${kind}Binding`, metadata, roleRef, subjects: [subject] });
-  return `${head}rules:\n${rules.map(ruleText).join('')}---\n${binding}`;
+  return `${head}rules:\n${rulesText(rules).replace(/^(?=.)/gm, '  ')}---\n${binding}`;
 }
 
-function ruleText({ comment, ...rule }: Rule): string {
+/** A list in YAML. */
+function rulesText(rules: readonly Rule[]): string {
   const flow = (list: readonly string[]) =>
     stringify(list, { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0 }).trimEnd();
-  const fields = Object.entries(rule).map(([name, list]) => `${name}: ${flow(list)}\n`);
-  return `${comment === undefined ? '' : `  # ${comment}\n`}  - ${fields.join('    ')}`;
+  return rules
+    .map(({ comment, ...rule }) => {
+      const fields = Object.entries(rule).map(([name, list]) => `${name}: ${flow(list)}\n`);
+      return `${comment === undefined ? '' : `# ${comment}\n`}- ${fields.join('  ')}`;
+    })
+    .join('');
 }

@@ -49,6 +49,24 @@ export const serverSources = {
   'kube-apiserver': kubernetesServer('kube-apiserver', 'MILLWRIGHT_KUBE_APISERVER', 4),
   'kube-controller-manager': kubernetesServer('kube-controller-manager', 'MILLWRIGHT_KUBE_CONTROLLER_MANAGER', 4),
   kubectl: kubernetesServer('kubectl', 'MILLWRIGHT_KUBECTL', 2),
+  helm: {
+    name: 'helm',
+    version: 'v3.22.0',
+    minimum: '3.14.0',
+    variable: 'MILLWRIGHT_HELM',
+    versionArgs: ['version', '--short'],
+    release: {
+      url: 'https://get.helm.sh/helm-v3.22.0-{os}-{arch}.tar.gz',
+      checksums: 'https://get.helm.sh/helm-v3.22.0-{os}-{arch}.tar.gz.sha256sum',
+      member: '{os}-{arch}/helm',
+    },
+    build: {
+      module: 'helm',
+      package: 'helm.sh/helm/v3/cmd/helm',
+      ldflags: '-X helm.sh/helm/v3/internal/version.version=v3.22.0',
+      minutes: 2,
+    },
+  },
   temporal: {
     name: 'temporal',
     version: 'v1.8.2',

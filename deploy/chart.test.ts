@@ -1,0 +1,105 @@
+/** The chart, rendered by helm and judged by a real API server. */
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { parseAllDocuments } from 'yaml';
+import { defineResource, type KubeObject, type NewObject } from '../api/objects.ts';
+import { controllersCommand, workerCommand } from '../cli/commands/serve/command.ts';
+import { flagOf } from '../cli/options.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { namespaces } from '../kube/core.ts';
+import { mergePatch } from '../kube/patch.ts';
+import { newNamespace, testClient } from '../test/support/kube.ts';
+import { findServer } from './local/servers.ts';
+import { manifests, render } from './manifests.ts';
+
+interface Rendered extends KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+interface Deployment extends Rendered {
+  readonly spec: {
+    readonly template: { readonly spec: { readonly containers: readonly { readonly args: readonly string[] }[] } };
+  };
+}
+
+const examples = ['one-cluster', 'gardener', 'temporal-cloud', 'mutual-tls'] as const;
+const plurals: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
+
+let client: KubeClient;
+let namespace: string;
+beforeAll(async () => {
+  client = testClient();
+  namespace = await newNamespace(client);
+  await findServer('helm');
+}, 900_000); // where helm has to be built
+afterAll(() => client?.close());
+
+const objectsOf = (text: string): Rendered[] =>
+  parseAllDocuments(text).flatMap((document) => (document.toJSON() === null ? [] : [document.toJSON()]));
+
+/** Has the API server judge an object as if it were created; it refuses fields that it does not know. */
+async function judge({ apiVersion, kind, ...object }: Rendered): Promise<void> {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  const plural = plurals[kind] ?? `${kind.toLowerCase()}s`;
+  const isNamespaced = object.metadata.namespace !== undefined;
+  const resource = defineResource<KubeObject>({ group, version, plural, kind, namespaced: isNamespaced });
+  await client.create(resource, object as NewObject<KubeObject>, { dryRun: 'All', fieldValidation: 'Strict' });
+}
+
+describe.each(examples)('the chart with the values of %s', (example) => {
+  it('makes objects that an API server takes', async () => {
+    const objects = objectsOf(await render(example, namespace));
+
+    for (const object of objects) await judge(object);
+    const kinds = new Set(objects.map(({ kind }) => kind));
+    for (const kind of ['Deployment', 'ServiceAccount', 'PodDisruptionBudget', 'NetworkPolicy', 'Service'])
+      expect([...kinds]).toContain(kind);
+    expect(kinds.has('HorizontalPodAutoscaler')).toBe(example === 'gardener');
+    expect(kinds.has('ClusterRole')).toBe(example === 'one-cluster' || example === 'temporal-cloud');
+  });
+
+  it('makes Pods that a namespace takes which enforces the restricted Pod Security Standard', async () => {
+    const enforce = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await client.patch(namespaces, { name: namespace }, mergePatch({ metadata: { labels: enforce } }));
+    const deployments = objectsOf(await render(example, namespace)).filter(({ kind }) => kind === 'Deployment');
+
+    expect(deployments).toHaveLength(2);
+    for (const { metadata, spec } of deployments as Deployment[]) {
+      const { serviceAccountName: _, ...pod } = spec.template.spec as typeof spec.template.spec &
+        Record<string, unknown>;
+      const { name } = metadata;
+      await judge({
+        ...{ apiVersion: 'v1', kind: 'Pod', spec: pod },
+        metadata: { name, namespace },
+      } as unknown as Rendered);
+    }
+  });
+
+  it('gives the processes arguments that they know', async () => {
+    const deployments = objectsOf(await render(example, namespace)).filter(({ kind }) => kind === 'Deployment');
+    const commands = [controllersCommand, workerCommand];
+
+    for (const { spec } of deployments as Deployment[]) {
+      const [word, ...args] = spec.template.spec.containers[0]?.args ?? [];
+      const command = commands.find(({ name }) => name === word);
+      const known = (command?.flags ?? []).map((flag) => flagOf(flag));
+      expect(known).toEqual(expect.arrayContaining(args.map((arg) => arg.replace(/=.*/, ''))));
+    }
+  });
+});
+
+it.each([
+  ['temporal.address=http://temporal', /temporal[./]address/],
+  ['workers.replicas=0', /workers[./]replicas/],
+  ['wrokers.replicas=3', /wrokers/],
+])('the chart refuses %s and names the value', async (setting, message) => {
+  await expect(render('one-cluster', namespace, setting)).rejects.toThrow(message);
+});
+
+it('deploy/manifests is what the chart makes', async () => {
+  const file = fileURLToPath(new URL('manifests/millwright.yaml', import.meta.url));
+
+  // To update it: npm run manifests
+  expect(await manifests()).toBe(await readFile(file, 'utf8'));
+});

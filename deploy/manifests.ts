@@ -1,0 +1,36 @@
+/** `npm run manifests`: writes deploy/manifests from the chart, for those who do not use helm. */
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { findServer, serverSources } from './local/servers.ts';
+
+const folder = fileURLToPath(new URL('./', import.meta.url));
+
+/** What the chart makes of a file of values in deploy/chart/examples, as YAML. Throws an Error with what helm says. */
+export async function render(example: string, namespace: string, ...settings: readonly string[]): Promise<string> {
+  const helm = await findServer('helm');
+  const values = `${folder}chart/examples/${example}.yaml`;
+  const set = settings.flatMap((setting) => ['--set', setting]);
+  const version = ['--kube-version', serverSources['kube-apiserver'].version];
+  const options = [...version, '--namespace', namespace, '--values', values, ...set];
+  // It would look for the kubeconfig of whoever runs this.
+  const { stdout } = await promisify(execFile)(helm, ['template', 'millwright', `${folder}chart`, ...options], {
+    env: { ...process.env, KUBECONFIG: '/dev/null' },
+  });
+  return stdout;
+}
+
+/** Content of deploy/manifests/millwright.yaml. */
+export async function manifests(): Promise<string> {
+  const head =
+    '# Made from deploy/chart by `npm run manifests`, for one cluster with the provider aws. Do not edit.\n' +
+    '# Correct the image, --temporal-address and --providers, and the namespace `millwright` where it is another one.\n';
+  const objects = await render('one-cluster', 'millwright');
+  return `${head}${objects.replaceAll(/^ *app\.kubernetes\.io\/managed-by: Helm\n|^# Source: .*\n/gm, '')}`;
+}
+
+if (import.meta.main) {
+  await mkdir(`${folder}manifests`, { recursive: true });
+  await writeFile(`${folder}manifests/millwright.yaml`, await manifests());
+}
