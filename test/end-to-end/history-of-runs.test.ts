@@ -41,19 +41,22 @@ describe('the runs of a rollout', () => {
 
   const temporal = () => ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
 
-  /** A command to its end. @param main of another build */
-  async function command(args: readonly string[], main?: string): Promise<{ code: number | null; output: string }> {
-    const { exited, logs } = startProcess([...args, '-n', millwright.namespace, ...temporal()], {}, main);
+  /** A command to its end. @param program of another build */
+  async function command(
+    args: readonly string[],
+    program?: readonly string[],
+  ): Promise<{ code: number | null; output: string }> {
+    const { exited, logs } = startProcess([...args, '-n', millwright.namespace, ...temporal()], {}, program);
     const { code } = await exited;
     return { code, output: logs() };
   }
   const runs = (...flags: string[]) =>
     command(['rollout', 'runs', 'pool', '--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG'), ...flags]);
 
-  async function withBuild<T>(changes: Changes, use: (main: string) => Promise<T>): Promise<T> {
+  async function withBuild<T>(changes: Changes, use: (program: readonly string[]) => Promise<T>): Promise<T> {
     const build = await makeChangedBuild(changes);
     try {
-      return await use(build.main);
+      return await use(build.program);
     } finally {
       await build.remove();
     }
@@ -113,7 +116,7 @@ describe('the runs of a rollout', () => {
     // Temporal compares the kinds of decisions alone: it would go on.
     const content = await withBuild(
       { 'workflows/rollout/plan.ts': [["replicas: desired.get('') ?? 0", 'replicas: 7']] },
-      (main) => command(['replay', file], main),
+      (program) => command(['replay', file], program),
     );
     const kind = await withBuild(
       {
@@ -122,7 +125,7 @@ describe('the runs of a rollout', () => {
           ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(ref);'],
         ],
       },
-      (main) => command(['replay', file, '-o', 'json'], main),
+      (program) => command(['replay', file, '-o', 'json'], program),
     );
 
     expect([content.code, content.output]).toEqual([3, expect.stringContaining('recorded: activity actOnOwner\n')]);

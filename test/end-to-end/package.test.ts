@@ -35,7 +35,7 @@ describe('the package of npm pack, installed into an empty folder', () => {
     installation = await startInstallation({ alone: 'it runs the package', isStopped: true });
     const { namespace } = installation;
     const main = join(folder, 'node_modules/millwright/dist/cli/main.js');
-    millwright = await startMillwright({ namespace, main });
+    millwright = await startMillwright({ namespace, program: [process.execPath, main] });
   }, 60_000);
   afterAll(async () => {
     await millwright.stop();

@@ -101,7 +101,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     await note('sweep', `${namespace}/orphan-sweep/now`);
 
     await Promise.all(millwright.processes.map((each) => each.stop()));
-    second = await startMillwright({ namespace, main: build.main, flags });
+    second = await startMillwright({ namespace, program: build.program, flags });
   }, 300_000);
   afterAll(async () => {
     await sweep?.kill('SIGKILL');

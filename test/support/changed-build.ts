@@ -11,8 +11,8 @@ const folders = ['activities', 'api', 'cli', 'controllers', 'kube', 'temporal', 
 export type Changes = Readonly<Record<string, readonly (readonly [was: string, is: string])[]>>;
 
 export interface ChangedBuild {
-  /** File of its command `millwright`. */
-  readonly main: string;
+  /** What its command line begins with. */
+  readonly program: readonly string[];
   remove(): Promise<void>;
 }
 
@@ -30,5 +30,6 @@ export async function makeChangedBuild(changes: Changes): Promise<ChangedBuild> 
     }
     await writeFile(file, source);
   }
-  return { main: join(folder, 'cli/main.ts'), remove: () => rm(folder, { recursive: true }) };
+  const program = [process.execPath, join(folder, 'cli/main.ts')];
+  return { program, remove: () => rm(folder, { recursive: true }) };
 }

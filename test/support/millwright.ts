@@ -19,7 +19,7 @@ const quickElection = [
 /** A test that wants sweeps says when: one in between would be seen by those that count what happens. */
 const noSweeps = ['--machine-safety-orphan-vms-period', '0s'];
 
-const ownMain = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
+const ownProgram = [process.execPath, fileURLToPath(new URL('../../cli/main.ts', import.meta.url))];
 
 export interface MillwrightOptions {
   readonly namespace: string;
@@ -31,8 +31,8 @@ export interface MillwrightOptions {
   readonly targetKubeconfig?: string;
   /** Default: the Temporal server of the test stack. */
   readonly temporalAddress?: string;
-  /** File of the build that runs. Default: that of this checkout. */
-  readonly main?: string;
+  /** What the command line of the build that runs begins with. Default: that of this checkout. */
+  readonly program?: readonly string[];
   /** Default: `run`. */
   readonly command?: 'run' | 'controllers' | 'worker';
   /** More of the command line; a flag given here wins. */
@@ -67,7 +67,7 @@ export interface Process extends Omit<MillwrightProcess, 'url'> {}
  * Throws with the end of its log when it exits before or is not ready after 60 s.
  */
 export async function startMillwright(options: MillwrightOptions): Promise<MillwrightProcess> {
-  const { namespace, installation, main, targetKubeconfig, command = 'run', flags = [] } = options;
+  const { namespace, installation, program, targetKubeconfig, command = 'run', flags = [] } = options;
   const kubeconfig = options.kubeconfig ?? variable('MILLWRIGHT_TEST_KUBECONFIG');
   const temporalAddress = options.temporalAddress ?? variable('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
   const args = [
@@ -79,7 +79,7 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
     ...(command === 'worker' ? [] : [...quickElection, ...noSweeps]),
     ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
   ];
-  const millwright = startProcess(args, {}, main);
+  const millwright = startProcess(args, {}, program);
   let hasExited = false;
   void millwright.exited.then(() => {
     hasExited = true;
@@ -102,18 +102,19 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
 /**
  * Starts `millwright` with these arguments.
  * @param env is added to the environment
- * @param main file of the build that runs
+ * @param program what the command line of the build that runs begins with
  */
 export function startProcess(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-  main: string = ownMain,
+  program: readonly string[] = ownProgram,
 ): Process {
   const folder = mkdtempSync(join(tmpdir(), 'millwright-process-'));
   const releaseFolder = removeWhenOrphaned(folder);
   const logFile = join(folder, 'log');
   const log = openSync(logFile, 'a');
-  const child = spawnGuarded('KILL', process.execPath, [main, ...args], {
+  const [executable = '', ...words] = program;
+  const child = spawnGuarded('KILL', executable, [...words, ...args], {
     stdio: ['ignore', log, log],
     env: { ...process.env, NODE_OPTIONS: '', ...env },
     detached: true,
