@@ -30,7 +30,24 @@ function kubernetesServer(name: string, variable: string, minutes: number) {
   } satisfies ServerSource;
 }
 
-/** Every server of the local stack, by name. */
+function temporalServer(name: string, variable: string, command: string, minutes: number) {
+  const release = 'https://github.com/temporalio/temporal/releases/download/v1.31.2';
+  return {
+    name,
+    version: 'v1.31.2',
+    minimum: '1.28.0',
+    variable,
+    versionArgs: ['--version'],
+    release: {
+      url: `${release}/temporal_1.31.2_{os}_{arch}.tar.gz`,
+      checksums: `${release}/checksums.txt`,
+      member: name,
+    },
+    build: { module: 'temporal-server', package: `go.temporal.io/server/cmd/${command}`, ldflags: '', minutes },
+  } satisfies ServerSource;
+}
+
+/** Every server of the local stack, and what else tests start, by name. */
 export const serverSources = {
   etcd: {
     name: 'etcd',
@@ -85,6 +102,8 @@ export const serverSources = {
       minutes: 4,
     },
   },
+  'temporal-server': temporalServer('temporal-server', 'MILLWRIGHT_TEMPORAL_SERVER', 'server', 4),
+  'temporal-sql-tool': temporalServer('temporal-sql-tool', 'MILLWRIGHT_TEMPORAL_SQL_TOOL', 'tools/sql', 1),
 } as const satisfies Record<string, ServerSource>;
 
 export type ServerName = keyof typeof serverSources;

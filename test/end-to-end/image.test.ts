@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { buildImage, giveTo, type Image, removeImage } from '../support/image.ts';
+import { buildImage, type Image, removeImage } from '../support/image.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { giveTo } from '../support/users.ts';
 
 const checkout = fileURLToPath(new URL('../../', import.meta.url));
 

@@ -4,9 +4,9 @@ import { existsSync } from 'node:fs';
 import { copyFile, cp, mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, delimiter, join, relative } from 'node:path';
 import { promisify } from 'node:util';
+import { becoming, giveTo } from './users.ts';
 
 const run = promisify(execFile);
-const isRoot = process.getuid?.() === 0;
 
 /** Takes the steps before the first USER, where the tests run as root. */
 const builder = '65532:65532';
@@ -104,16 +104,6 @@ export async function buildImage(context: string, folder: string): Promise<Image
 export async function removeImage(folder: string): Promise<void> {
   await run('chmod', ['-R', 'u+w', folder]);
   await rm(folder, { recursive: true });
-}
-
-/** Gives files to a user, where the tests run as root. */
-export async function giveTo(user: string, path: string): Promise<void> {
-  if (isRoot) await run('chown', ['-R', '-h', user, path]);
-}
-
-function becoming(user: string): readonly string[] {
-  const [uid, gid] = user.split(':');
-  return isRoot ? ['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups'] : [];
 }
 
 async function readSteps(context: string) {

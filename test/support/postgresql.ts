@@ -1,0 +1,147 @@
+/** The real Temporal server on PostgreSQL, set up with the commands of docs/operations.md. */
+import { execFile } from 'node:child_process';
+import { existsSync, globSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { freePort } from '../../deploy/local/ports.ts';
+import { removeWhenOrphaned, type ServerCommand, type ServerHandle, startServer } from '../../deploy/local/process.ts';
+import { findServers } from '../../deploy/local/servers.ts';
+import { becoming, giveTo, isRoot } from './users.ts';
+
+const run = promisify(execFile);
+const operations = fileURLToPath(new URL('../../docs/operations.md', import.meta.url));
+
+/** PostgreSQL refuses root, and users without a name. This one is nobody. */
+const owner = '65534:65534';
+
+/** Why there can be no PostgreSQL here, for the title of what is skipped. */
+export function lackOfPostgresql(): string | undefined {
+  if (findPostgresql() || (isRoot && existsSync('/usr/bin/apt-get'))) return undefined;
+  return ', which needs the Debian package postgresql, which only root can install';
+}
+
+export type TemporalOnPostgresql = Awaited<ReturnType<typeof startTemporalOnPostgresql>>;
+
+/** Starts both on free ports, and makes the namespace `default`. */
+export async function startTemporalOnPostgresql() {
+  const programs = await findServers(['temporal-server', 'temporal-sql-tool', 'temporal']);
+  const folder = findPostgresql() ?? (await installPostgresql());
+  const dir = await mkdtemp(join(tmpdir(), 'millwright-postgresql-'));
+  const releaseFolder = removeWhenOrphaned(dir);
+  const servers: ServerHandle[] = [];
+  const start = async (command: Omit<ServerCommand, 'logFile'>): Promise<ServerHandle> => {
+    const logFile = join(dir, `${command.name}.log`);
+    const server = await startServer({ ...command, logFile }, new AbortController().signal);
+    servers.unshift(server);
+    return server;
+  };
+  async function stop(): Promise<void> {
+    for (const server of servers) await server.kill();
+    await rm(dir, { recursive: true });
+    releaseFolder();
+  }
+
+  const [port, frontend] = [await freePort(), await freePort()];
+  const temporalAddress = `127.0.0.1:${frontend}`;
+  const bin = join(dir, 'bin');
+  const env = {
+    ...{ ...process.env, PATH: [bin, process.env.PATH].join(delimiter) },
+    ...{
+      SQL_PLUGIN: 'postgres12',
+      SQL_HOST: '127.0.0.1',
+      SQL_PORT: `${port}`,
+      SQL_USER: 'temporal',
+      SQL_PASSWORD: '-',
+    },
+    TEMPORAL_ADDRESS: temporalAddress,
+  };
+  try {
+    await mkdir(bin);
+    for (const name of ['temporal', 'temporal-sql-tool'] as const) await symlink(programs[name], join(bin, name));
+    await giveTo(owner, dir);
+    const data = join(dir, 'data');
+    const [sh, ...words] = [...becoming(owner), 'sh', '-c'];
+    const initdb = `${folder}/initdb --pgdata ${data} --username ${env.SQL_USER} --auth trust --no-sync`;
+    await run(sh, [...words, initdb], { cwd: '/' });
+    const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=`;
+    const postgresql = await start({
+      name: 'postgresql',
+      executable: sh,
+      args: [...words, `exec ${folder}/postgres -D ${data} ${settings}`],
+      ready: () => succeeds(`${folder}/pg_isready`, '-h', '127.0.0.1', '-p', `${port}`),
+    });
+    await runDocumented('temporal-sql-tool', env);
+    const config = join(dir, 'temporal.yaml');
+    await writeFile(config, JSON.stringify(await configuration(`127.0.0.1:${port}`, env.SQL_USER, frontend)));
+    const server = await start({
+      name: 'temporal-server',
+      executable: programs['temporal-server'],
+      args: ['--config-file', config, 'start'],
+      ready: () => succeeds(programs.temporal, 'operator', 'cluster', 'health', '--address', temporalAddress),
+    });
+    await runDocumented('temporal operator namespace', env);
+    return { temporalAddress, postgresql, server, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Folder with its newest programs. */
+function findPostgresql(): string | undefined {
+  const { compare } = new Intl.Collator('en', { numeric: true });
+  return globSync('/usr/lib/postgresql/*/bin').toSorted(compare).at(-1);
+}
+
+async function installPostgresql(): Promise<string> {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  await run('apt-get', ['update'], { env });
+  await run('apt-get', ['install', '--yes', '--no-install-recommends', 'postgresql'], { env });
+  const folder = findPostgresql();
+  if (folder === undefined) throw new Error('the Debian package postgresql has left nothing in /usr/lib/postgresql');
+  return folder;
+}
+
+/** Runs the commands of docs/operations.md that begin so. */
+async function runDocumented(beginning: string, env: NodeJS.ProcessEnv): Promise<void> {
+  const lines = (await readFile(operations, 'utf8')).split('\n').filter((line) => line.startsWith(`${beginning} `));
+  if (lines.length === 0) throw new Error(`docs/operations.md has no command that begins with ${beginning}`);
+  await run('sh', ['-ec', lines.join('\n')], { env });
+}
+
+/** That of one server with all services. */
+async function configuration(connectAddr: string, user: string, frontend: number) {
+  const store = (databaseName: string) => ({
+    sql: { pluginName: 'postgres12', databaseName, connectAddr, connectProtocol: 'tcp', user, password: '-' },
+  });
+  const service = async (grpcPort: number) => ({
+    rpc: { grpcPort, membershipPort: await freePort(), bindOnLocalHost: true },
+  });
+  const active = { enabled: true, initialFailoverVersion: 1, rpcName: 'frontend', rpcAddress: `127.0.0.1:${frontend}` };
+  return {
+    log: { stdout: true, level: 'error' },
+    persistence: {
+      ...{ defaultStore: 'default', visibilityStore: 'visibility', numHistoryShards: 4 },
+      datastores: { default: store('temporal'), visibility: store('temporal_visibility') },
+    },
+    global: { membership: { maxJoinDuration: '30s', broadcastAddress: '127.0.0.1' } },
+    services: {
+      frontend: await service(frontend),
+      history: await service(await freePort()),
+      matching: await service(await freePort()),
+      worker: await service(await freePort()),
+    },
+    clusterMetadata: {
+      ...{ masterClusterName: 'active', currentClusterName: 'active', failoverVersionIncrement: 10 },
+      clusterInformation: { active },
+    },
+  };
+}
+
+async function succeeds(program: string, ...args: readonly string[]): Promise<boolean> {
+  await run(program, args);
+  return true;
+}
