@@ -43,9 +43,11 @@ export const electionFlags = [
   'leaderElectRetryPeriod',
 ] as const;
 
-/** What only the leading controllers need. */
+/** What only controllers need. */
 export const leaderFlags = [
   ...electionFlags,
+  'fleetPort',
+  'temporalUi',
   'machineSafetyOrphanVmsPeriod',
   'machineSafetyApiserverStatuscheckTimeout',
   'interruptionCheckPeriod',

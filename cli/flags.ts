@@ -383,7 +383,7 @@ export const flags = {
   address: {
     value: 'ip',
     default: '0.0.0.0',
-    description: 'IP address of /livez, /readyz and /metrics.',
+    description: 'IP address of /livez, /readyz and /metrics, and of the fleet page.',
     schema: z.string().refine((given) => isIP(given) !== 0, 'give an IP address'),
   },
   port: {
@@ -391,6 +391,20 @@ export const flags = {
     default: '10258',
     description: 'Port of /livez, /readyz and /metrics. 0: any free port, which the log names.',
     schema: wholeNumber(0, 65_535),
+  },
+  fleetPort: {
+    value: 'number',
+    description:
+      'Port of the fleet page, which shows every machine to whoever can reach the port. 0: any free port, which the log names. Default: there is no such page.',
+    schema: wholeNumber(0, 65_535),
+  },
+  temporalUi: {
+    value: 'url',
+    description:
+      'Address of the Temporal UI as browsers reach it, such as https://temporal.example.com. The fleet page links to it.',
+    schema: z
+      .url({ protocol: /^https?$/, error: 'give a URL that begins with http:// or https://' })
+      .transform((url) => url.replace(/\/+$/, '')),
   },
   logLevel: {
     value: 'level',

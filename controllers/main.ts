@@ -23,7 +23,7 @@ import { createSecretController } from './secrets.ts';
 import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
-import { type Change, startWatches } from './watches.ts';
+import { type Change, startWatches, type Watches } from './watches.ts';
 
 /** Each is a file of its own; the order does not matter. */
 const controllers = [
@@ -73,6 +73,8 @@ export interface ControllersOptions {
 }
 
 export interface Controllers {
+  /** What is watched, also while these controllers stand by. */
+  readonly watches: Pick<Watches, 'machines' | 'deployments' | 'nodes'>;
   /** The providers that the watched sources name. */
   providers(): Promise<readonly string[]>;
   /** What is watched, once everything is listed and these controllers act: no other replica shows the same. */
@@ -155,6 +157,7 @@ export function startControllers(options: ControllersOptions): Controllers {
   }, resyncMs);
 
   return {
+    watches,
     async providers() {
       const watched = dialect.kinds.source === undefined ? watches.machines : watches.sources;
       // It asks for its own sources alone.

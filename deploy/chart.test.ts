@@ -56,6 +56,8 @@ describe.each(examples)('the chart with the values of %s', (example) => {
     for (const kind of ['Deployment', 'ServiceAccount', 'PodDisruptionBudget', 'NetworkPolicy', 'Service'])
       expect([...kinds]).toContain(kind);
     expect(kinds.has('HorizontalPodAutoscaler')).toBe(example === 'gardener');
+    const services = objects.filter(({ kind }) => kind === 'Service');
+    expect(services).toHaveLength(example === 'gardener' ? 2 : 1); // one more for the fleet page
     expect(kinds.has('ClusterRole')).toBe(example === 'one-cluster' || example === 'temporal-cloud');
   });
 

@@ -2,7 +2,7 @@
  * `npm pack`: the program as Node runs it from node_modules, where it strips no types. Writes dist: the sources without types,
  * and the bundles of the workflows, which a package cannot build.
  */
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,6 +22,7 @@ for (const source of sources.filter((file) => !/\.test\.ts$|\.d\.ts$/.test(file)
   const code = stripTypeScriptTypes(readFileSync(join(root, source), 'utf8')).replaceAll(ownFile, '.js');
   write(source.replace(/\.ts$/, '.js'), code);
 }
+cpSync(join(root, 'cli/fleet-page/page'), join(dist, 'cli/fleet-page/page'), { recursive: true });
 write(join('temporal', builtInBundles.workflows), (await loadWorkflowBundle()).code);
 write(join('temporal', builtInBundles.replay), (await buildReplayBundle()).code);
 write('package.json', `${JSON.stringify({ type: 'module', version })}\n`);

@@ -11,6 +11,7 @@ import { readBacklog } from '../../temporal/task-queues.ts';
 import { startWorkers } from '../../temporal/worker.ts';
 import { dialect, dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
+import { startFleetPage } from '../fleet-page/server.ts';
 import type { Options } from '../options.ts';
 import { hasNoTarget, temporalServer } from '../servers.ts';
 import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
@@ -55,6 +56,16 @@ export async function startControllersComponent(
     objects: controllers.objects,
     backlogs: () => readBacklogs(connection, server.namespace, installation, controllers.providers),
   });
+  const { address, fleetPort: port, temporalUi } = options;
+  const page =
+    port === undefined
+      ? undefined
+      : await startFleetPage({
+          ...{ address, port, temporalUi, control, logger },
+          watches: controllers.watches,
+          installation: { client, name: installation },
+          namespace: options.namespace,
+        });
   const otherClusters = watchForOtherClusters(connection, check, {
     control,
     namespace: options.namespace,
@@ -67,6 +78,7 @@ export async function startControllersComponent(
     failed: otherClusters.found,
     async stop() {
       otherClusters.stop();
+      await page?.close();
       await controllers.stop();
       // Last: nothing acts any more.
       await leadership.stop();

@@ -1,8 +1,7 @@
 /** The endpoints /livez, also as /healthz, /readyz and /metrics. */
-import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
+import { listen } from './listen.ts';
 
 export interface HttpOptions {
   readonly address: string;
@@ -51,21 +50,12 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
     const [path = ''] = (request.url ?? '').split('?');
     answer(path, response).catch((error: unknown) => send(response, 500, { error: String(error) }));
   });
-  server.listen(port, address);
-  try {
-    await once(server, 'listening');
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`cannot serve HTTP (${reason}): correct --address or --port`, { cause });
-  }
-  const bound = server.address() as AddressInfo;
+  const { url, close } = await listen(server, { address, port }, '--port');
   return {
-    url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    url,
     async close() {
       lag.stop();
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
+      await close();
     },
   };
 }

@@ -66,10 +66,11 @@ async function stayUp(): Promise<void> {
   screen.print('\nStopping');
 }
 
-function greeting({ uiUrl }: Demo): string {
+function greeting({ uiUrl, millwright }: Demo): string {
   const again = { title: 'Start over', command: firstStop.command };
   const lines = [...tour, again].flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
   return `
+Fleet page      ${millwright.fleetPage}
 Temporal UI     ${uiUrl}
 Data and logs   ${dir}, deleted at the end
 

@@ -1,6 +1,6 @@
 /** The real Temporal server on PostgreSQL, set up with the commands of docs/operations.md. */
 import { execFile } from 'node:child_process';
-import { existsSync, globSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -9,7 +9,8 @@ import { promisify } from 'node:util';
 import { freePort } from '../../deploy/local/ports.ts';
 import { removeWhenOrphaned, type ServerCommand, type ServerHandle, startServer } from '../../deploy/local/process.ts';
 import { findServers } from '../../deploy/local/servers.ts';
-import { becoming, giveTo, isRoot } from './users.ts';
+import { canInstallPackages, installPackages } from './packages.ts';
+import { becoming, giveTo } from './users.ts';
 
 const run = promisify(execFile);
 const operations = fileURLToPath(new URL('../../docs/operations.md', import.meta.url));
@@ -19,7 +20,7 @@ const owner = '65534:65534';
 
 /** Why there can be no PostgreSQL here, for the title of what is skipped. */
 export function lackOfPostgresql(): string | undefined {
-  if (findPostgresql() || (isRoot && existsSync('/usr/bin/apt-get'))) return undefined;
+  if (findPostgresql() || canInstallPackages()) return undefined;
   return ', which needs the Debian package postgresql, which only root can install';
 }
 
@@ -97,9 +98,7 @@ function findPostgresql(): string | undefined {
 }
 
 async function installPostgresql(): Promise<string> {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  await run('apt-get', ['update'], { env });
-  await run('apt-get', ['install', '--yes', '--no-install-recommends', 'postgresql'], { env });
+  await installPackages('postgresql');
   const folder = findPostgresql();
   if (folder === undefined) throw new Error('the Debian package postgresql has left nothing in /usr/lib/postgresql');
   return folder;

@@ -1,52 +1,20 @@
 /** `millwright describe`: what the workflow of an object answers, and what the object itself says. */
 
 import { Client } from '@temporalio/client';
-import { attention } from '../../../api/attention.ts';
-import type { MachineSnapshot } from '../../../api/model/machine.ts';
-import type { ObjectRef } from '../../../api/model/ref.ts';
-import type { KubeObject } from '../../../api/objects.ts';
-import { type WorkflowKind, workflowId } from '../../../api/workflow-id.ts';
-import type { KubeClient } from '../../../kube/client.ts';
-import { describeWorkflow, openOnly, type WorkflowAnswer } from '../../../temporal/describe.ts';
-import { type MachineDescription } from '../../../workflows/machine/messages.ts';
-import { type OwnerDescription } from '../../../workflows/rollout/messages.ts';
+import type { WorkflowKind } from '../../../api/workflow-id.ts';
+import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import type { RawFlags } from '../../command.ts';
-import { dialect, dialectName, noLimits } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
-import { type OwnerState, readOwned, toDeploymentState, toLoneSetState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
-import {
-  descriptionRows,
-  failedRows,
-  machineRows,
-  ownedSetRows,
-  ownerRows,
-  type Rows,
-  retryRows,
-  stateRows,
-  toText,
-} from './rows.ts';
+import { type Answer, describeObject } from './object.ts';
+import { toText } from './rows.ts';
 
 type DescribeOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
-const { kinds } = dialect;
-
-/** An object and its rows. */
-interface Described {
-  readonly object: KubeObject & { readonly status?: unknown };
-  /** Printed when its workflow does not answer. */
-  readonly fallback: Rows;
-  /** Printed in any case: the workflow does not report it, or reports older values. */
-  readonly live: Rows;
-  /** Why it has no open workflow, if it has none. */
-  readonly whyNone: string;
-  /** Of a deployment, and of a set without a deployment. */
-  readonly state?: OwnerState;
-}
 
 /** The output of `millwright describe`. Throws an Error when the object does not exist or its cluster does not answer. */
 export async function describe(
@@ -55,37 +23,12 @@ export async function describe(
   options: DescribeOptions,
   rawFlags: RawFlags,
 ): Promise<string> {
-  const { namespace } = options;
-  const { object, fallback, live, whyNone, state: now } = await read(kind, name, options, rawFlags);
-  const { uid } = object.metadata;
-  const id = workflowIdOf(kind, object, options);
-  const answer = await ask(id, options);
-  const { state, description, reason, retries } = { description: undefined, reason: undefined, retries: [], ...answer };
-  const workflow = { id, state, reason, retries };
-  const { waitsFor, blockedBy } = now ?? {};
-  const answered = { kind, namespace, name, uid, workflow, description, waitsFor, blockedBy, status: object.status };
-  return rendered(answered, options, () =>
-    toText([
-      [kind, `${namespace}/${name}`],
-      ['Workflow', `${id}${noAnswerText(answer, whyNone)}`],
-      ...(description === undefined ? fallback : descriptionRows(description)),
-      ...retryRows(retries),
-      ...live,
-    ]),
-  );
-}
-
-async function read(
-  kind: WorkflowKind,
-  name: string,
-  options: DescribeOptions,
-  rawFlags: RawFlags,
-): Promise<Described> {
-  const { namespace } = options;
+  const { namespace, installation = namespace } = options;
   const control = await connectCluster('control', options, 'describe');
   try {
-    const described = await find(control, kind, { namespace, name }, rawFlags);
-    if (described !== undefined) return described;
+    const ask = (id: string) => askWorkflow(id, options);
+    const described = await describeObject(kind, { namespace, name }, { control, installation, ask, rawFlags });
+    if (described !== undefined) return rendered(described.facts, options, () => toText(described.rows));
   } finally {
     await control.close();
   }
@@ -94,90 +37,12 @@ async function read(
   );
 }
 
-async function find(
-  control: KubeClient,
-  kind: WorkflowKind,
-  key: { namespace: string; name: string },
-  rawFlags: RawFlags,
-): Promise<Described | undefined> {
-  if (kind === 'Machine') {
-    const machine = await control.find(kinds.machine, key);
-    if (machine === undefined) return undefined;
-    const snapshot = dialect.machine.toSnapshot(machine, noLimits);
-    return { object: machine, fallback: machineRows(machine, snapshot), live: [], whyNone: whyNoneOf(snapshot) };
-  }
-  const ofOwner = (object: KubeObject, state: OwnerState): Described => {
-    const fallback = ownerRows(object, state);
-    return { object, fallback, live: stateRows(object, state, rawFlags), whyNone: whyNoneOfOwner(state), state };
-  };
-  if (kind === 'MachineDeployment') {
-    const deployment = await control.find(kinds.deployment, key);
-    if (deployment === undefined) return undefined;
-    return ofOwner(deployment, toDeploymentState(deployment, await readOwned(control, key.namespace)));
-  }
-  const set = await control.find(kinds.set, key);
-  if (set === undefined) return undefined;
-  if (deploymentOf(set)) return { object: set, fallback: ownedSetRows(set), live: failedRows(set), whyNone: atRest };
-  return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
-}
-
-const atRest = 'there is nothing to do';
-/** Nobody has started the workflow yet, or somebody has terminated it. */
-const isDue = 'the controllers start it within a minute';
-
-function whyNoneOfOwner({ needs, view }: OwnerState): string {
-  if (needs.length > 0) return isDue;
-  return view.paused ? `${atRest} while it is paused` : atRest;
-}
-
-/** The workflow of a Machine at rest may have been terminated: nothing starts it before it is needed. */
-function whyNoneOf(machine: MachineSnapshot): string {
-  const isAtRest = attention(machine, { state: 'unknown' }).length === 0;
-  return isAtRest ? 'the Machine is at rest, and the controllers start it when there is something to do' : isDue;
-}
-
-/** A set of a deployment has no workflow of its own: that of the deployment manages it. */
-function workflowIdOf(kind: WorkflowKind, { metadata }: KubeObject, options: DescribeOptions): string {
-  const { namespace, installation = namespace } = options;
-  const ref = ({ name, uid }: { name: string; uid: string }): ObjectRef => ({
-    dialect: dialectName,
-    namespace,
-    name,
-    uid,
-  });
-  const deployment = deploymentOf({ metadata });
-  if (kind === 'MachineSet' && deployment) return workflowId(installation, 'MachineDeployment', ref(deployment));
-  return workflowId(installation, kind, ref(metadata));
-}
-
-function deploymentOf({ metadata }: Pick<KubeObject, 'metadata'>) {
-  return metadata.ownerReferences?.find((owner) => owner.kind === kinds.deployment.kind && owner.controller);
-}
-
-type Answer =
-  | WorkflowAnswer<MachineDescription | OwnerDescription>
-  /** Temporal did not answer. */
-  | { readonly state: 'unreachable'; readonly reason: string };
-
-async function ask(id: string, options: DescribeOptions): Promise<Answer> {
+async function askWorkflow(id: string, options: DescribeOptions): Promise<Answer> {
   try {
     return await withInstallation(options, ({ client: { connection } }, { namespace }) =>
       describeWorkflow(new Client({ connection, namespace, ...openOnly }), id),
     );
   } catch (error) {
     return { state: 'unreachable', reason: error instanceof Error ? error.message : String(error) };
-  }
-}
-
-function noAnswerText(answer: Answer, whyNone: string): string {
-  switch (answer.state) {
-    case 'open':
-      return '';
-    case 'none':
-      return `, not open: ${whyNone}`;
-    case 'silent':
-      return `, no answer (${answer.reason}): is a worker running?`;
-    case 'unreachable':
-      return `, not asked: ${answer.reason}`;
   }
 }

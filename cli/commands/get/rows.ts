@@ -32,14 +32,15 @@ export interface Listed {
 /** All objects of a kind, by name. */
 export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
   const listed = {
-    Machine: () => owned.machines.map(toMachine),
+    Machine: () => owned.machines.map(listedMachine),
     MachineSet: () => owned.sets.map((set) => toSet(set, owned)),
     MachineDeployment: () => (owned.deployments ?? []).map((each) => toOwner(each, toDeploymentState(each, owned))),
   }[kind]();
   return listed.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-function toMachine(machine: KubeObject): Listed {
+/** A Machine with its phase, its deployment and what it waits for. */
+export function listedMachine(machine: KubeObject): Listed & { readonly phase: string } {
   const { machines } = dialect.owner;
   const { stage, stageSince, nodeName, deployment, deletingSince, providerID } = dialect.machine.toSnapshot(
     machine,

@@ -129,11 +129,20 @@ spec:
             {{- with .providers }}
             - --providers={{ join "," . }}
             {{- end }}
+            {{- if and $root.Values.fleetPage.enabled (eq .component "controllers") }}
+            - --fleet-port=10259
+            {{- with $root.Values.fleetPage.temporalUi }}
+            - --temporal-ui={{ . }}
+            {{- end }}
+            {{- end }}
             {{- range .settings.args }}
             - {{ . | quote }}
             {{- end }}
           ports:
             - {name: metrics, containerPort: 10258, protocol: TCP}
+            {{- if and $root.Values.fleetPage.enabled (eq .component "controllers") }}
+            - {name: fleet, containerPort: 10259, protocol: TCP}
+            {{- end }}
           livenessProbe:
             httpGet: {path: /livez, port: metrics}
             periodSeconds: 10

@@ -19,6 +19,8 @@ export interface MillwrightOptions {
   readonly dir: string;
   readonly kubeconfig: string;
   readonly temporalAddress: string;
+  /** Of the Temporal UI, for the links of the fleet page. */
+  readonly uiUrl: string;
   /** That it serves, and what that needs in its environment. */
   readonly provider: string;
   readonly env: Readonly<Record<string, string>>;
@@ -29,6 +31,8 @@ export interface MillwrightOptions {
 /** Millwright, restarted whenever it ends, as a Deployment would do. */
 export interface Millwright {
   readonly logFile: string;
+  /** Address of the fleet page. */
+  readonly fleetPage: string;
   /** Number of starts. */
   readonly starts: number;
   /** Whether the current process is ready. */
@@ -40,14 +44,14 @@ export interface Millwright {
 /** Resolves when Millwright is ready. Throws with the end of its log when it ends before, or is not ready after 2 minutes. */
 export async function startMillwright({ dir, print, ...settings }: MillwrightOptions): Promise<Millwright> {
   const logFile = join(dir, 'millwright.log');
-  const port = await freePort();
+  const ports = { port: await freePort(), fleetPort: await freePort() };
   let starts = 0;
   let isReady = false;
   const stopping = new AbortController();
 
   function start() {
     starts += 1;
-    const child = launch(logFile, port, settings);
+    const child = launch(logFile, ports, settings);
     writeFileSync(join(dir, 'millwright.pid'), `${child.pid}\n`);
     const exited = once(child, 'exit').then(([code, signal]) => `${signal ?? code}`);
     return { child, exited };
@@ -60,7 +64,7 @@ export async function startMillwright({ dir, print, ...settings }: MillwrightOpt
         throw new Error(`Millwright has ended (${how}) before it was ready:\n${logTail(logFile)}`);
     });
     try {
-      await Promise.race([answers(`http://127.0.0.1:${port}/readyz`, over.signal), ended]);
+      await Promise.race([answers(`http://127.0.0.1:${ports.port}/readyz`, over.signal), ended]);
       isReady = true;
     } finally {
       over.abort();
@@ -87,6 +91,7 @@ export async function startMillwright({ dir, print, ...settings }: MillwrightOpt
   const supervised = supervise();
   return {
     logFile,
+    fleetPage: `http://127.0.0.1:${ports.fleetPort}`,
     get starts() {
       return starts;
     },
@@ -105,8 +110,8 @@ export async function startMillwright({ dir, print, ...settings }: MillwrightOpt
 
 function launch(
   logFile: string,
-  port: number,
-  { kubeconfig, temporalAddress, provider, env: ofProvider }: Omit<MillwrightOptions, 'dir' | 'print'>,
+  { port, fleetPort }: { readonly port: number; readonly fleetPort: number },
+  { kubeconfig, temporalAddress, uiUrl, provider, env: ofProvider }: Omit<MillwrightOptions, 'dir' | 'print'>,
 ) {
   const log = openSync(logFile, 'a');
   // Settings of the user for other servers must not affect the demo.
@@ -118,6 +123,7 @@ function launch(
       ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', kubeconfig],
       ...['--providers', provider],
       ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', `${port}`],
+      ...['--fleet-port', `${fleetPort}`, '--temporal-ui', uiUrl],
       // There is only one process: after a kill the next one need not wait until the Leases have expired.
       ...['--leader-elect', 'false'],
     ],

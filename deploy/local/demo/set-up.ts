@@ -55,7 +55,7 @@ export async function setUp(
   const millwright = await timed(screen, 'Millwright', async () => {
     const { provider, env = {} } = cloud;
     const print = (line: string) => screen.print(line);
-    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, provider, env, print });
+    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, uiUrl, provider, env, print });
     ending.push(() => millwright.stop());
     return millwright;
   });
@@ -65,7 +65,7 @@ export async function setUp(
   ending.push(() => connection.close());
   await writeManifest(dir, cloud);
   screen.print(`\ndeploy/examples/${cloud.example}, made to fit this cloud, is ${dir}/machines.yaml`);
-  await writeEnvironment(dir, stack, cloud.url, programs);
+  await writeEnvironment(dir, stack, { CLOUD: cloud.url, FLEET_PAGE: millwright.fleetPage }, programs);
   return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
 }
 
@@ -98,7 +98,7 @@ async function writeManifest(dir: string, { example, changes }: DemoCloud): Prom
 async function writeEnvironment(
   dir: string,
   { kubeconfig, temporalAddress, uiUrl }: Stack,
-  cloudUrl: string,
+  addresses: Readonly<Record<string, string>>,
   { kubectl, temporal }: Readonly<Record<'kubectl' | 'temporal', string>>,
 ): Promise<void> {
   const commands = {
@@ -118,7 +118,7 @@ async function writeEnvironment(
     TEMPORAL_ADDRESS: temporalAddress,
     TEMPORAL_NAMESPACE: 'default',
     TEMPORAL_UI: uiUrl,
-    CLOUD: cloudUrl,
+    ...addresses,
   };
   const lines = [
     // Settings of the user for other servers must not affect the demo.

@@ -36,6 +36,14 @@ export const tour: readonly Stop[] = [
     missing: async (_, output) => expectIn(output, 'machinedeployment', 'machineset', 'machine', 'node', 'Running'),
   },
   {
+    title: 'Open this in a browser: every machine as a cell, live',
+    command: 'echo "$FLEET_PAGE"',
+    missing: async (_, output) => {
+      const page = await fetch(output.trim());
+      return page.ok ? undefined : `the page answers ${page.status}`;
+    },
+  },
+  {
     title: 'Scale up',
     command: 'kubectl scale machinedeployment workers --replicas 5',
     missing: async (demo) => {

@@ -1,0 +1,163 @@
+/** What Millwright is doing with an object: what its workflow answers, and what the object itself says. */
+import { attention } from '../../../api/attention.ts';
+import type { MachineSnapshot } from '../../../api/model/machine.ts';
+import type { ObjectRef } from '../../../api/model/ref.ts';
+import type { KubeObject } from '../../../api/objects.ts';
+import { type WorkflowKind, workflowId } from '../../../api/workflow-id.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import type { WorkflowAnswer } from '../../../temporal/describe.ts';
+import type { MachineDescription } from '../../../workflows/machine/messages.ts';
+import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
+import type { RawFlags } from '../../command.ts';
+import { dialect, dialectName, noLimits } from '../../dialect.ts';
+import { type OwnerState, readOwned, toDeploymentState, toLoneSetState } from '../../owner-state.ts';
+import {
+  descriptionRows,
+  failedRows,
+  machineRows,
+  ownedSetRows,
+  ownerRows,
+  type Rows,
+  retryRows,
+  stateRows,
+} from './rows.ts';
+
+const { kinds } = dialect;
+
+/** What came of asking a workflow. */
+export type Answer =
+  | WorkflowAnswer<MachineDescription | OwnerDescription>
+  /** Temporal did not answer. */
+  | { readonly state: 'unreachable'; readonly reason: string };
+
+/** Where an object is looked up, and its workflow asked. */
+export interface DescribeSource {
+  readonly control: KubeClient;
+  readonly installation: string;
+  readonly ask: (workflowId: string) => Promise<Answer>;
+  /** For the commands that the rows recommend. */
+  readonly rawFlags: RawFlags;
+}
+
+/** What is known of an object. */
+export interface Description {
+  readonly workflowId: string;
+  /** For people. */
+  readonly rows: Rows;
+  /** The same facts for programs. */
+  readonly facts: object;
+}
+
+/** An object and its rows. */
+interface Described {
+  readonly object: KubeObject & { readonly status?: unknown };
+  /** Printed when its workflow does not answer. */
+  readonly fallback: Rows;
+  /** Printed in any case: the workflow does not report it, or reports older values. */
+  readonly live: Rows;
+  /** Why it has no open workflow, if it has none. */
+  readonly whyNone: string;
+  /** Of a deployment, and of a set without a deployment. */
+  readonly state?: OwnerState;
+}
+
+/** undefined: the object does not exist. Throws when the API server does not answer. */
+export async function describeObject(
+  kind: WorkflowKind,
+  key: { readonly namespace: string; readonly name: string },
+  { control, installation, ask, rawFlags }: DescribeSource,
+): Promise<Description | undefined> {
+  const described = await find(control, kind, key, rawFlags);
+  if (described === undefined) return undefined;
+  const { object, fallback, live, whyNone, state: now } = described;
+  const { namespace, name } = key;
+  const { uid } = object.metadata;
+  const id = workflowIdOf(kind, object, namespace, installation);
+  const answer = await ask(id);
+  const { state, description, reason, retries } = { description: undefined, reason: undefined, retries: [], ...answer };
+  const workflow = { id, state, reason, retries };
+  const { waitsFor, blockedBy } = now ?? {};
+  return {
+    workflowId: id,
+    rows: [
+      [kind, `${namespace}/${name}`],
+      ['Workflow', `${id}${noAnswerText(answer, whyNone)}`],
+      ...(description === undefined ? fallback : descriptionRows(description)),
+      ...retryRows(retries),
+      ...live,
+    ],
+    facts: { kind, namespace, name, uid, workflow, description, waitsFor, blockedBy, status: object.status },
+  };
+}
+
+async function find(
+  control: KubeClient,
+  kind: WorkflowKind,
+  key: { namespace: string; name: string },
+  rawFlags: RawFlags,
+): Promise<Described | undefined> {
+  if (kind === 'Machine') {
+    const machine = await control.find(kinds.machine, key);
+    if (machine === undefined) return undefined;
+    const snapshot = dialect.machine.toSnapshot(machine, noLimits);
+    return { object: machine, fallback: machineRows(machine, snapshot), live: [], whyNone: whyNoneOf(snapshot) };
+  }
+  const ofOwner = (object: KubeObject, state: OwnerState): Described => {
+    const fallback = ownerRows(object, state);
+    return { object, fallback, live: stateRows(object, state, rawFlags), whyNone: whyNoneOfOwner(state), state };
+  };
+  if (kind === 'MachineDeployment') {
+    const deployment = await control.find(kinds.deployment, key);
+    if (deployment === undefined) return undefined;
+    return ofOwner(deployment, toDeploymentState(deployment, await readOwned(control, key.namespace)));
+  }
+  const set = await control.find(kinds.set, key);
+  if (set === undefined) return undefined;
+  if (deploymentOf(set)) return { object: set, fallback: ownedSetRows(set), live: failedRows(set), whyNone: atRest };
+  return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
+}
+
+const atRest = 'there is nothing to do';
+/** Nobody has started the workflow yet, or somebody has terminated it. */
+const isDue = 'the controllers start it within a minute';
+
+function whyNoneOfOwner({ needs, view }: OwnerState): string {
+  if (needs.length > 0) return isDue;
+  return view.paused ? `${atRest} while it is paused` : atRest;
+}
+
+/** The workflow of a Machine at rest may have been terminated: nothing starts it before it is needed. */
+function whyNoneOf(machine: MachineSnapshot): string {
+  const isAtRest = attention(machine, { state: 'unknown' }).length === 0;
+  return isAtRest ? 'the Machine is at rest, and the controllers start it when there is something to do' : isDue;
+}
+
+/** A set of a deployment has no workflow of its own: that of the deployment manages it. */
+function workflowIdOf(kind: WorkflowKind, { metadata }: KubeObject, namespace: string, installation: string): string {
+  const ref = ({ name, uid }: { name: string; uid: string }): ObjectRef => ({
+    dialect: dialectName,
+    namespace,
+    name,
+    uid,
+  });
+  const deployment = deploymentOf({ metadata });
+  if (kind === 'MachineSet' && deployment) return workflowId(installation, 'MachineDeployment', ref(deployment));
+  return workflowId(installation, kind, ref(metadata));
+}
+
+function deploymentOf({ metadata }: Pick<KubeObject, 'metadata'>) {
+  return metadata.ownerReferences?.find((owner) => owner.kind === kinds.deployment.kind && owner.controller);
+}
+
+function noAnswerText(answer: Answer, whyNone: string): string {
+  switch (answer.state) {
+    case 'open':
+      return '';
+    case 'none':
+      return `, not open: ${whyNone}`;
+    case 'silent':
+      return `, no answer (${answer.reason}): is a worker running?`;
+    case 'unreachable':
+      return `, not asked: ${answer.reason}`;
+  }
+}

@@ -1,0 +1,78 @@
+/** What the fleet page shows of each machine. Pure. */
+import type { ObjectRef } from '../../api/model/ref.ts';
+import type { KubeObject } from '../../api/objects.ts';
+import { workflowId } from '../../api/workflow-id.ts';
+import type { Watches } from '../../controllers/watches.ts';
+import { byNode, nodeKeyOf } from '../../controllers/watches.ts';
+import type { Node } from '../../kube/core.ts';
+import type { BlockedOn, BlockedWorkflow } from '../../temporal/blocked.ts';
+import { type Listed, listedMachine } from '../commands/get/rows.ts';
+import { dialect, dialectName, noLimits } from '../dialect.ts';
+
+/** A machine. What is not so, or not known, is left out. */
+export interface Cell extends Pick<Listed, 'name' | 'deployment' | 'waitsFor' | 'since'> {
+  readonly phase: string;
+  /** Of its Node, or the one that its Node shall be in. */
+  readonly zone?: string;
+  readonly blockedOn?: BlockedOn;
+}
+
+export type Stores = Pick<Watches, 'machines' | 'deployments' | 'nodes'>;
+
+/** By the ids of their workflows. */
+export type Blocked = ReadonlyMap<string, BlockedWorkflow>;
+
+const zoneLabel = 'topology.kubernetes.io/zone';
+
+/** Makes the cells of a namespace. A machine that has not changed keeps its cell, the same object. */
+export function createCells({ machines, nodes }: Stores, installation: string) {
+  const known = new WeakMap<KubeObject, { readonly node: Node | undefined; readonly cell: Cell }>();
+
+  function cellOf(machine: KubeObject, blocked: Blocked): Cell {
+    const key = nodeKeyOf(dialect, dialect.machine.toSnapshot(machine, noLimits));
+    const [node] = key === undefined ? [] : nodes.byIndex(byNode, key);
+    const blockedOn = blockedOf(machine, 'Machine', installation, blocked);
+    const before = known.get(machine);
+    if (before !== undefined && before.node === node && before.cell.blockedOn === blockedOn) return before.cell;
+    const cell = toCell(machine, node, blockedOn);
+    known.set(machine, { node, cell });
+    return cell;
+  }
+
+  return (blocked: Blocked): ReadonlyMap<string, Cell> =>
+    new Map(machines.list().map((machine) => [machine.metadata.name, cellOf(machine, blocked)]));
+}
+
+function toCell(machine: KubeObject, node: Node | undefined, blockedOn: BlockedOn | undefined): Cell {
+  const { name, deployment, phase, waitsFor, since } = listedMachine(machine);
+  const wanted = dialect.machine.toNodePatch(machine, { metadata: {} })?.metadata?.labels;
+  const zone = node?.metadata.labels?.[zoneLabel] ?? wanted?.[zoneLabel];
+  return {
+    ...{ name, phase },
+    ...(since !== undefined && { since }),
+    ...(deployment !== undefined && { deployment }),
+    ...(zone && { zone }),
+    ...(waitsFor !== undefined && { waitsFor }),
+    ...(blockedOn !== undefined && { blockedOn }),
+  };
+}
+
+/** What the workflow of an object is blocked on. */
+export function blockedOf(
+  { metadata }: KubeObject,
+  kind: 'Machine' | 'MachineDeployment',
+  installation: string,
+  blocked: Blocked,
+): BlockedOn | undefined {
+  const { namespace = '', name, uid } = metadata;
+  const ref: ObjectRef = { dialect: dialectName, namespace, name, uid };
+  return blocked.get(workflowId(installation, kind, ref))?.blockedOn;
+}
+
+/** What to send to somebody who has seen `before`. */
+export function changesOf(before: ReadonlyMap<string, Cell>, now: ReadonlyMap<string, Cell>) {
+  return {
+    changed: [...now.values()].filter((cell) => before.get(cell.name) !== cell),
+    gone: [...before.keys()].filter((name) => !now.has(name)),
+  };
+}

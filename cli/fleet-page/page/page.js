@@ -1,0 +1,252 @@
+/** Draws the machines that the server sends. Everything that is sent is put into the page as text, never as HTML. */
+
+/** @type {Map<string, { cell: object, element: HTMLElement }>} machines by name */
+const fleet = new Map();
+/** What is known beside the machines: namespace, what causes mean, and deployments that are blocked. */
+let standing = { meanings: {}, deployments: [], isListed: false, isReachable: true };
+let isConnected = true;
+/** Name of the machine that is shown. */
+let shown = '';
+
+/** @returns {any} */
+const byId = (id) => document.getElementById(id);
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+const stream = new EventSource('fleet');
+stream.addEventListener('open', () => {
+  isConnected = true;
+  fleet.clear();
+  byId('fleet').replaceChildren();
+});
+stream.addEventListener('error', () => {
+  isConnected = false;
+  drawAlarm();
+});
+stream.addEventListener('cells', ({ data }) => {
+  const { changed, gone } = JSON.parse(data);
+  for (const name of gone) remove(name);
+  for (const cell of changed) put(cell);
+  drawSummary();
+});
+stream.addEventListener('standing', ({ data }) => {
+  standing = JSON.parse(data);
+  byId('where').textContent = `of namespace ${standing.namespace}, installation ${standing.installation}`;
+  drawSummary();
+});
+
+function put(cell) {
+  const before = fleet.get(cell.name);
+  const isMoved = before && (before.cell.deployment !== cell.deployment || before.cell.zone !== cell.zone);
+  if (isMoved) remove(cell.name);
+  const element = before && !isMoved ? before.element : make('button', { className: 'cell' });
+  element.dataset.name = cell.name;
+  element.dataset.phase = cell.phase;
+  if (cell.blockedOn) element.dataset.blocked = cell.blockedOn;
+  else delete element.dataset.blocked;
+  element.ariaLabel = [cell.name, cell.phase, cell.blockedOn && meaningOf(cell.blockedOn)].filter(Boolean).join(', ');
+  element.hidden = !isWanted(cell);
+  element.ariaPressed = String(cell.name === shown);
+  fleet.set(cell.name, { cell, element });
+  if (!element.isConnected) insert(groupOf(cell), element);
+}
+
+function remove(name) {
+  const { element } = fleet.get(name) ?? {};
+  fleet.delete(name);
+  const group = element?.parentElement;
+  element?.remove();
+  if (group?.childElementCount === 0) {
+    const deployment = group.closest('.deployment');
+    group.closest('.zone').remove();
+    if (!deployment.querySelector('.zone')) deployment.remove();
+  }
+}
+
+/** The element for the cells of a deployment in a zone. */
+function groupOf({ deployment = '', zone = '' }) {
+  const ofDeployment = child(byId('fleet'), deployment, () =>
+    make('section', { className: 'deployment' }, make('h2', {}, deployment || 'No deployment', make('small'))),
+  );
+  const ofZone = child(ofDeployment, zone, () =>
+    make('div', { className: 'zone' }, make('h3', {}, zone || 'no zone'), make('div', { className: 'cells' })),
+  );
+  return ofZone.lastElementChild;
+}
+
+/** The child with this name, made and put in its place if there is none. */
+function child(parent, name, create) {
+  const present = [...parent.children].find((each) => each.dataset.name === name);
+  if (present) return present;
+  const created = create();
+  created.dataset.name = name;
+  insert(parent, created);
+  return created;
+}
+
+/** Puts an element among its siblings, in the order of their names. */
+function insert(parent, element) {
+  const { children } = parent;
+  let low = 0;
+  let high = children.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    // What has no name comes first.
+    if ((children[middle].dataset.name ?? '') <= element.dataset.name) low = middle + 1;
+    else high = middle;
+  }
+  parent.insertBefore(element, children[low] ?? null);
+}
+
+function isWanted({ name, phase, deployment = '', zone = '', blockedOn = '' }) {
+  const wanted = byId('search').value.trim().toLowerCase();
+  return [name, phase, deployment, zone, blockedOn].some((text) => text.toLowerCase().includes(wanted));
+}
+
+function meaningOf(blockedOn) {
+  return standing.meanings[blockedOn] ?? blockedOn;
+}
+
+/** Counts, causes and alarms: what is drawn anew after each change. */
+function drawSummary() {
+  const cells = [...fleet.values()].map(({ cell }) => cell);
+  const phases = Object.entries(Object.groupBy(cells, ({ phase }) => phase));
+  byId('phases').replaceChildren(
+    ...phases.map(([phase, { length }]) => {
+      const colour = make('i');
+      colour.dataset.phase = phase;
+      return make('button', { onclick: () => search(phase) }, colour, `${phase} ${length}`);
+    }),
+  );
+  drawStuck(cells);
+  drawAlarm();
+  for (const section of byId('fleet').children) {
+    const count = section.querySelectorAll('.cell').length;
+    const blocked = standing.deployments.find(({ name }) => name === section.dataset.name);
+    const text = blocked ? `, blocked: ${meaningOf(blocked.blockedOn)}` : '';
+    const small = section.querySelector('small');
+    small.textContent = ` ${count} ${count === 1 ? 'machine' : 'machines'}${text}`;
+    small.className = blocked ? 'blocked' : '';
+  }
+}
+
+/** How many names a cause shows. */
+const maxNames = 3;
+
+function drawStuck(cells) {
+  const causes = Object.groupBy(
+    cells.filter(({ blockedOn }) => blockedOn),
+    ({ blockedOn }) => blockedOn,
+  );
+  const lines = Object.entries(causes)
+    .toSorted(([, a], [, b]) => b.length - a.length)
+    .map(([blockedOn, blocked]) => {
+      const names = blocked
+        .slice(0, maxNames)
+        .flatMap(({ name }) => [' ', make('button', { onclick: () => show(name) }, name)]);
+      const more = blocked.length - maxNames;
+      const count = `${blocked.length} ${blocked.length === 1 ? 'machine' : 'machines'}`;
+      return make(
+        'p',
+        {},
+        make('button', { onclick: () => search(blockedOn) }, `${blockedOn}: ${count}`),
+        ` ${meaningOf(blockedOn)}:`,
+        ...names,
+        more > 0 ? ` and ${more} more` : '',
+      );
+    });
+  byId('stuck').replaceChildren(...lines);
+  byId('stuck').hidden = lines.length === 0;
+}
+
+function drawAlarm() {
+  const { isListed, isReachable, problem } = standing;
+  const text = [
+    !isConnected && 'The controllers do not answer: this is what was last known.',
+    isConnected && !isListed && 'The machines are not listed yet.',
+    isConnected &&
+      isListed &&
+      !isReachable &&
+      'The API server does not answer the controllers: this is what was last known.',
+    isConnected && problem && `Temporal does not say what is stuck: ${problem}`,
+  ].filter(Boolean);
+  byId('alarm').textContent = text.join(' ');
+  byId('alarm').hidden = text.length === 0;
+}
+
+function search(text) {
+  byId('search').value = byId('search').value === text ? '' : text;
+  hideUnwanted();
+}
+
+function hideUnwanted() {
+  for (const { cell, element } of fleet.values()) element.hidden = !isWanted(cell);
+}
+
+/** Shows a machine; an empty name shows none. The address of the page names it, so that a link can be passed on. */
+function show(name) {
+  history.replaceState(null, '', name ? `#${name}` : location.pathname);
+  shown = name;
+  for (const { cell, element } of fleet.values()) element.ariaPressed = String(cell.name === name);
+  byId('machine').hidden = !name;
+  byId('machine').querySelector('h2').textContent = name;
+  byId('description').textContent = 'Asking its workflow';
+  byId('timeline').textContent = '';
+  byId('machine').querySelector('a').hidden = true;
+  void drawMachine();
+}
+
+/** How often the machine that is shown is asked, ms. */
+const askMs = 3_000;
+let asking;
+
+async function drawMachine() {
+  clearTimeout(asking);
+  const name = shown;
+  if (!name) return;
+  const { description, timeline, link, error } = await ask(name);
+  if (shown !== name) return;
+  byId('description').textContent = description ?? error;
+  byId('timeline').textContent = timeline ?? '';
+  const a = byId('machine').querySelector('a');
+  a.hidden = !link;
+  if (link) a.href = link;
+  asking = setTimeout(drawMachine, askMs);
+}
+
+async function ask(name) {
+  try {
+    const response = await fetch(`machines/${encodeURIComponent(name)}`);
+    return await response.json();
+  } catch (error) {
+    return { error: `The controllers do not answer: ${error.message}` };
+  }
+}
+
+/** Says how long a machine is in its phase: when somebody points at it, not for thousands of cells at a time. */
+function describeCell({ phase, since, zone, waitsFor, blockedOn, name }) {
+  const minutes = Math.max(0, Math.round((Date.now() - Date.parse(since)) / 60_000));
+  const age = minutes < 1 ? 'less than a minute' : minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+  return [
+    name,
+    `${phase} for ${age}`,
+    zone && `zone ${zone}`,
+    waitsFor && `waits for: ${waitsFor}`,
+    blockedOn && `blocked: ${meaningOf(blockedOn)}`,
+  ]
+    .filter(Boolean)
+    .join('\n');
+}
+
+byId('search').addEventListener('input', hideUnwanted);
+byId('close').addEventListener('click', () => show(''));
+document.addEventListener('keydown', ({ key }) => key === 'Escape' && show(''));
+byId('fleet').addEventListener('click', ({ target }) => target.matches('.cell') && show(target.dataset.name));
+byId('fleet').addEventListener('mouseover', ({ target }) => {
+  if (target.matches('.cell')) target.title = describeCell(fleet.get(target.dataset.name).cell);
+});
+if (location.hash) show(decodeURIComponent(location.hash.slice(1)));

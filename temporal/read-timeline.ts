@@ -1,0 +1,32 @@
+/** The timeline of a machine, from the histories that Temporal keeps. */
+import type { Client } from '@temporalio/client';
+import { workflowIdPrefix } from '../api/workflow-id.ts';
+import { readable } from './history.ts';
+import { fetchHistory } from './replay.ts';
+import { type Timeline, toTimeline } from './timeline.ts';
+import type { Installation } from './workflows.ts';
+
+/** Of a machine that has had more, the newest: each is a request. */
+const maxRuns = 100;
+
+/** Of the newest machine that has had the name; undefined: Temporal keeps no history of one. */
+export async function readTimeline(
+  { client, name: installation }: Installation,
+  machine: { readonly namespace: string; readonly name: string },
+): Promise<(Timeline & { readonly workflowId: string }) | undefined> {
+  const runs = await listRuns(client, workflowIdPrefix(installation, 'Machine', machine));
+  const workflowId = runs.at(-1)?.workflowId;
+  if (workflowId === undefined) return undefined;
+  const own = runs.filter((run) => run.workflowId === workflowId).slice(-maxRuns);
+  const histories = await Promise.all(own.map((run) => fetchHistory(client, run.workflowId, run.runId)));
+  return { workflowId, ...toTimeline(histories.map(readable)) };
+}
+
+/** All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds behind. */
+async function listRuns(client: Client, prefix: string) {
+  const runs: { readonly workflowId: string; readonly runId: string; readonly start: number }[] = [];
+  for await (const run of client.workflow.list({ query: `WorkflowId STARTS_WITH '${prefix}'` })) {
+    runs.push({ workflowId: run.workflowId, runId: run.runId, start: run.startTime.getTime() });
+  }
+  return runs.toSorted((a, b) => a.start - b.start);
+}

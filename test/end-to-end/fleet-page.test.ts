@@ -1,0 +1,123 @@
+/** The fleet page in a browser, from the controllers of a real installation. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Browser, Page } from 'puppeteer-core';
+import { labels } from '../../api/gardener/names.ts';
+import { workflowId } from '../../api/workflow-id.ts';
+import { lackOfBrowser, startBrowser } from '../support/browser.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+
+const lack = lackOfBrowser();
+const zone = 'topology.kubernetes.io/zone';
+
+/** A template whose Nodes are in a zone. */
+const inZone = (name: string, of: string) => ({
+  template: {
+    metadata: { labels: { [labels.name]: name } },
+    spec: { class: { kind: 'MachineClass', name: 'small' }, nodeTemplate: { metadata: { labels: { [zone]: of } } } },
+  },
+});
+
+(lack === undefined ? describe : describe.skip)(`the fleet page${lack ?? ''}`, () => {
+  let millwright: Installation;
+  let browser: Browser;
+  let page: Page;
+  let url: string;
+
+  beforeAll(async () => {
+    const flags = ['--fleet-port', '0', '--temporal-ui', 'https://temporal.example.com/'];
+    [millwright, browser] = await Promise.all([
+      startInstallation({ flags, alone: 'it is ended while somebody looks' }),
+      startBrowser(),
+    ]);
+    const logs = millwright.processes[0]?.logs() ?? '';
+    url = /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(logs)?.[1] ?? '';
+    page = await browser.newPage();
+    await page.goto(url);
+  }, 400_000);
+  afterAll(async () => {
+    await browser?.close();
+    await millwright?.stop();
+  });
+
+  const textOf = (selector: string) => page.$eval(selector, (element) => element.textContent);
+  const cells = (selector: string) =>
+    page.$$eval(selector, (found) => found.map((each) => each.getAttribute('data-name')));
+
+  const styleOf = (selector: string, property: string) =>
+    page.evaluate(`getComputedStyle(document.querySelector('${selector}')).${property}`);
+
+  it('shows every machine as a cell with its phase, by deployment and zone, and changes by itself', async () => {
+    await millwright.createDeployment('pool', 3, inZone('pool', 'zone-a'));
+    await millwright.createDeployment('spare', 1, inZone('spare', 'zone-b'));
+    const ofPool = '[data-name=pool] [data-name=zone-a] .cell[data-phase=Running]';
+    const ofSpare = '[data-name=spare] [data-name=zone-b] .cell[data-phase=Running]';
+    await until('all run', async () => (await cells(ofPool)).length === 3 && (await cells(ofSpare)).length === 1);
+
+    const names = (await millwright.machines()).map(({ metadata }) => metadata.name);
+    expect((await cells('.cell')).toSorted()).toEqual(names.toSorted());
+    expect(await textOf('[data-name=pool] h2')).toBe('pool 3 machines');
+    expect(await textOf('#phases')).toBe('Running 4');
+    expect(await styleOf('.cell', 'backgroundColor')).toBe('rgb(47, 158, 91)');
+
+    await millwright.scale('spare', 0);
+    await until('it is gone', async () => (await cells('.cell')).length === 3);
+    expect(await page.$('[data-name=spare]')).toBeNull();
+  });
+
+  it('lets what is stuck stand out with its cause, and shows only what is searched for', async () => {
+    await millwright.cloud.setFaults({ kind: 'capacity' });
+    await millwright.scale('pool', 5);
+    const stuck = '.cell[data-blocked=CloudCapacity]';
+    await until('both are marked', async () => (await cells(stuck)).length === 2);
+
+    expect(await textOf('#stuck')).toContain(
+      'CloudCapacity: 2 machines the cloud has no capacity or the quota is used up',
+    );
+    expect(await styleOf(stuck, 'outlineStyle')).toBe('solid');
+    await page.hover(stuck);
+    expect(await page.$eval(stuck, (element) => element.getAttribute('title'))).toMatch(
+      /^pool-.*\nCrashLoopBackOff for less than a minute\nzone zone-a\nwaits for: .*InsufficientCapacity.*\nblocked: the cloud has no/,
+    );
+
+    await page.click('#stuck button');
+    expect(await cells('.cell:not([hidden])')).toEqual(await cells(stuck));
+    await page.click('#stuck button');
+    expect(await cells('.cell:not([hidden])')).toHaveLength(5);
+  });
+
+  it('shows what describe says of a machine that is clicked, its timeline and its page in Temporal', async () => {
+    await page.click('.cell[data-blocked]');
+    await until('its workflow has answered', async () => (await textOf('#description'))?.includes('Blocked on'));
+
+    const name = (await textOf('#machine h2')) ?? '';
+    expect(await textOf('#description')).toMatch(
+      /^Machine +\S+\nWorkflow [^]*\nBlocked on +CloudCapacity[^]*\nTo unblock /,
+    );
+    expect(await textOf('#timeline')).toMatch(/^START +TOOK +STEP +NOTES\n[^]* provision +ResourceExhausted/);
+    const uid = (await millwright.machines()).find(({ metadata }) => metadata.name === name)?.metadata.uid ?? '';
+    const { namespace } = millwright;
+    const id = workflowId(namespace, 'Machine', { dialect: 'gardener', namespace, name, uid });
+    const href = await page.$eval('#machine a', (link) => link.getAttribute('href'));
+    expect(href).toBe(`https://temporal.example.com/namespaces/default/workflows/${encodeURIComponent(id)}`);
+    expect(page.url()).toBe(`${url}/#${name}`);
+    await page.keyboard.press('Escape');
+    expect(await page.$('#machine[hidden]')).not.toBeNull();
+  });
+
+  it('only reads, and loads nothing from elsewhere', async () => {
+    const answer = await fetch(url);
+    expect(answer.headers.get('content-security-policy')).toMatch(/^default-src 'self'; frame-ancestors 'none'/);
+    expect((await fetch(`${url}/machines/nobody`)).status).toBe(404);
+    expect((await fetch(`${url}/page/../server.ts`)).status).toBe(404);
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+      expect((await fetch(`${url}/machines/nobody`, { method })).status).toBe(405);
+    }
+  });
+
+  it('says when the controllers do not answer, and leaves what was known', async () => {
+    await millwright.processes[0]?.stop();
+    await until('it says so', async () => (await textOf('#alarm'))?.includes('The controllers do not answer'));
+    expect(await cells('.cell')).toHaveLength(5);
+  });
+});
