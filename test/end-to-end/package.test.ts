@@ -35,7 +35,7 @@ describe('the package of npm pack, installed into an empty folder', () => {
     installation = await startInstallation({ alone: 'it runs the package', isStopped: true });
     const { namespace } = installation;
     const main = join(folder, 'node_modules/millwright/dist/cli/main.js');
-    millwright = await startMillwright({ namespace, program: [process.execPath, main] });
+    millwright = await startMillwright({ namespace, program: [process.execPath, main], flags: ['--fleet-port', '0'] });
   }, 60_000);
   afterAll(async () => {
     await millwright.stop();
@@ -47,6 +47,11 @@ describe('the package of npm pack, installed into an empty folder', () => {
     const ofCheckout = await run(process.execPath, [join(checkout, 'cli/main.ts'), '--help'], { env });
     expect(ofPackage.stdout).toContain('Usage: millwright');
     expect(ofPackage.stdout).toBe(ofCheckout.stdout);
+  });
+
+  it('serves the fleet page', async () => {
+    const url = /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(millwright.logs())?.[1] ?? '';
+    for (const file of ['', 'page.css', 'page.js']) expect((await fetch(`${url}/${file}`)).status).toBe(200);
   });
 
   it('keeps machines, as a plugin of kubectl describes them, and replays their runs', async () => {
