@@ -15,4 +15,5 @@ export default async function setUp(): Promise<void> {
   process.env.MILLWRIGHT_TEST_KUBECONFIG = first?.kubeconfig;
   process.env.MILLWRIGHT_TEST_KUBECONFIG_2 = second?.kubeconfig;
   process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS = stack.temporalAddress;
+  process.env.MILLWRIGHT_TEST_TEMPORAL_UI = stack.uiUrl;
 }
