@@ -9,17 +9,18 @@ import type { Installation } from './workflows.ts';
 /** Of a machine that has had more, the newest: each is a request. */
 const maxRuns = 100;
 
-/** Of the newest machine that has had the name; undefined: Temporal keeps no history of one. */
+/** Of the newest machine that has had the name, with its last run; undefined: Temporal keeps no history of one. */
 export async function readTimeline(
   { client, name: installation }: Installation,
   machine: { readonly namespace: string; readonly name: string },
-): Promise<(Timeline & { readonly workflowId: string }) | undefined> {
+): Promise<(Timeline & { readonly workflowId: string; readonly runId: string }) | undefined> {
   const runs = await listRuns(client, workflowIdPrefix(installation, 'Machine', machine));
-  const workflowId = runs.at(-1)?.workflowId;
-  if (workflowId === undefined) return undefined;
+  const newest = runs.at(-1);
+  if (newest === undefined) return undefined;
+  const { workflowId, runId } = newest;
   const own = runs.filter((run) => run.workflowId === workflowId).slice(-maxRuns);
   const histories = await Promise.all(own.map((run) => fetchHistory(client, run.workflowId, run.runId)));
-  return { workflowId, ...toTimeline(histories.map(readable)) };
+  return { workflowId, runId, ...toTimeline(histories.map(readable)) };
 }
 
 /** All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds behind. */

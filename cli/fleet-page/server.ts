@@ -125,24 +125,24 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     const source = { control: options.control, installation: installation.name, ask, rawFlags: {} };
     const [description, timeline] = await Promise.all([
       describeObject('Machine', { namespace, name }, source),
-      readTimeline(installation, { namespace, name }).then(
-        (found) => found && timelineText(found, Date.now()),
-        (error: unknown) => `Temporal does not say: ${error instanceof Error ? error.message : error}`,
-      ),
+      readTimeline(installation, { namespace, name }).catch((error: unknown) => String(error)),
     ]);
     if (description === undefined && timeline === undefined) {
       return sendJson(response, 404, { error: `no Machine ${namespace}/${name}` });
     }
+    const said = typeof timeline === 'string' ? `Temporal does not say: ${timeline}` : undefined;
+    const lived = typeof timeline === 'string' ? undefined : timeline;
     sendJson(response, 200, {
       description: description === undefined ? 'The Machine is gone.' : toText(description.rows),
-      timeline: timeline ?? 'Temporal keeps no history of it.',
-      ...(temporalUi !== undefined && description !== undefined && { link: linkTo(description.workflowId) }),
+      timeline: said ?? (lived === undefined ? 'Temporal keeps no history of it.' : timelineText(lived, Date.now())),
+      ...(temporalUi !== undefined && lived !== undefined && { link: linkTo(lived) }),
     });
   }
 
-  function linkTo(workflowId: string): string {
-    const of = [installation.client.options.namespace, workflowId].map(encodeURIComponent);
-    return `${temporalUi}/namespaces/${of[0]}/workflows/${of[1]}`;
+  /** The tab with what the workflow says of itself: the one that opens without it does not show that. */
+  function linkTo({ workflowId, runId }: { readonly workflowId: string; readonly runId: string }): string {
+    const path = [installation.client.options.namespace, 'workflows', workflowId, runId, 'user-metadata'];
+    return `${temporalUi}/namespaces/${path.map(encodeURIComponent).join('/')}`;
   }
 
   const server = createServer((request, response) => {

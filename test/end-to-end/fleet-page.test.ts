@@ -99,7 +99,9 @@ const inZone = (name: string, of: string) => ({
     const { namespace } = millwright;
     const id = workflowId(namespace, 'Machine', { dialect: 'gardener', namespace, name, uid });
     const href = await page.$eval('#machine a', (link) => link.getAttribute('href'));
-    expect(href).toBe(`https://temporal.example.com/namespaces/default/workflows/${encodeURIComponent(id)}`);
+    const { runId } = await millwright.temporal.workflow.getHandle(id).describe();
+    const ofWorkflow = `workflows/${encodeURIComponent(id)}/${runId}/user-metadata`;
+    expect(href).toBe(`https://temporal.example.com/namespaces/default/${ofWorkflow}`);
     expect(page.url()).toBe(`${url}/#${name}`);
     await page.keyboard.press('Escape');
     expect(await page.$('#machine[hidden]')).not.toBeNull();
