@@ -19,7 +19,7 @@ const originals: Readonly<Record<string, string>> = {
   ...{ nodeConditions: 'KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable' },
   bootstrapTokenAuthExtraGroups: '',
 };
-/** Ours are higher; docs/migrate-from-mcm.md says why. */
+/** Ours are higher; docs/how-to/migrate-from-mcm.md says why. */
 const otherDefaults = ['kubeApiQps', 'kubeApiBurst'];
 const known: Readonly<Record<string, Flag>> = flags;
 

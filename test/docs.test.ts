@@ -16,9 +16,13 @@ const packageJson = z
 
 describe.each(documents)('$file', ({ file, text }) => {
   it('has no link into the repository that leads nowhere', () => {
-    const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)[^)]*\)/g)].map(([, target = '']) => target);
+    const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
 
-    expect(links.filter((target) => !existsSync(join(root, dirname(file), target)))).toEqual([]);
+    const broken = links.filter(([, target = '', anchor]) => {
+      const path = target === '' ? file : join(dirname(file), target);
+      return !existsSync(join(root, path)) || (anchor !== undefined && !anchorsOf(path).includes(anchor));
+    });
+    expect(broken.map(([link]) => link)).toEqual([]);
   });
 
   it('names no npm command that there is not', () => {
@@ -28,11 +32,11 @@ describe.each(documents)('$file', ({ file, text }) => {
   });
 });
 
-describe('docs/operations.md', () => {
-  const text = readFileSync(join(root, 'docs/operations.md'), 'utf8');
+describe('docs/how-to/find-out-why.md', () => {
+  const text = readFileSync(join(root, 'docs/how-to/find-out-why.md'), 'utf8');
 
   it('says what to do about everything that a workflow may be blocked on', () => {
-    const [, advice = ''] = text.split('### What to do about it');
+    const [, advice = ''] = text.split('## What to do about it');
 
     expect(Object.keys(blockers).filter((blocker) => !advice.includes(`\`${blocker}\``))).toEqual([]);
   });
@@ -41,3 +45,19 @@ describe('docs/operations.md', () => {
     expect(Object.values(searchAttributes).filter((name) => !text.includes(`| \`${name}\` |`))).toEqual([]);
   });
 });
+
+/** Anchors that GitHub makes from the headings of a document. */
+function anchorsOf(path: string): string[] {
+  const seen = new Map<string, number>();
+  const prose = readFileSync(join(root, path), 'utf8').replaceAll(/^```.*?^```/gms, '');
+  return [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => {
+    const anchor = heading
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replaceAll(/[^\p{Letter}\p{Number}_ -]/gu, '')
+      .replaceAll(' ', '-');
+    const count = seen.get(anchor) ?? 0;
+    seen.set(anchor, count + 1);
+    return count === 0 ? anchor : `${anchor}-${count}`;
+  });
+}

@@ -1,4 +1,4 @@
-/** The real Temporal server on PostgreSQL, set up with the commands of docs/operations.md. */
+/** The real Temporal server on PostgreSQL, set up with the commands of docs/how-to/connect-to-temporal.md. */
 import { execFile } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { canInstallPackages, installPackages } from './packages.ts';
 import { becoming, giveTo } from './users.ts';
 
 const run = promisify(execFile);
-const operations = fileURLToPath(new URL('../../docs/operations.md', import.meta.url));
+const guide = fileURLToPath(new URL('../../docs/how-to/connect-to-temporal.md', import.meta.url));
 
 /** PostgreSQL refuses root, and users without a name. This one is nobody. */
 const owner = '65534:65534';
@@ -104,10 +104,11 @@ async function installPostgresql(): Promise<string> {
   return folder;
 }
 
-/** Runs the commands of docs/operations.md that begin so. */
+/** Runs the commands of docs/how-to/connect-to-temporal.md that begin so. */
 async function runDocumented(beginning: string, env: NodeJS.ProcessEnv): Promise<void> {
-  const lines = (await readFile(operations, 'utf8')).split('\n').filter((line) => line.startsWith(`${beginning} `));
-  if (lines.length === 0) throw new Error(`docs/operations.md has no command that begins with ${beginning}`);
+  const lines = (await readFile(guide, 'utf8')).split('\n').filter((line) => line.startsWith(`${beginning} `));
+  if (lines.length === 0)
+    throw new Error(`docs/how-to/connect-to-temporal.md has no command that begins with ${beginning}`);
   await run('sh', ['-ec', lines.join('\n')], { env });
 }
 
