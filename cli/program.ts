@@ -1,11 +1,11 @@
 /** The program that runs a command. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a replay that differs, 1 for a failure. */
 import { CommanderError, Option, Command as Program } from 'commander';
+import { version } from '../temporal/version.ts';
 import { type Command, NegativeAnswer, spellingOf } from './command.ts';
 import { toOption } from './flag-option.ts';
 import { type Flag, type FlagName, flags } from './flags.ts';
 import { ignoredFlags } from './ignored-flags.ts';
 import { envOf, parseOptions, UsageError } from './options.ts';
-import { version } from './version.ts';
 
 /**
  * Runs the command that the arguments of the process name, and returns the exit code.

@@ -3,9 +3,9 @@ import { createKubeClient, type KubeClient, type KubeClientOptions } from '../ku
 import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { StatusError } from '../kube/errors.ts';
 import type { TemporalServer } from '../temporal/connection.ts';
+import { version } from '../temporal/version.ts';
 import type { clusterFlags, temporalFlags } from './flag-groups.ts';
 import type { Options } from './options.ts';
-import { version } from './version.ts';
 
 type Cluster = 'control' | 'target';
 type ClusterOptions = Options<(typeof clusterFlags)[number]>;

@@ -6,8 +6,8 @@ import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { version } from '../cli/version.ts';
 import { buildReplayBundle, builtInBundles, loadWorkflowBundle } from '../temporal/bundle.ts';
+import { version } from '../temporal/version.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const dist = join(root, 'dist');

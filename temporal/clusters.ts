@@ -10,6 +10,7 @@ import { namespaces } from '../kube/core.ts';
 import { isUnreachable } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { listPollers } from './task-queues.ts';
+import { version } from './version.ts';
 
 const mark = / for cluster ([0-9a-f-]+)$/;
 
@@ -39,8 +40,13 @@ async function readUid(control: KubeClient, namespace: string): Promise<string |
 
 /** Identity towards Temporal of a process that serves a cluster. */
 export function workerIdentity(clusterId: string | undefined): string {
-  const identity = `${process.pid}@${hostname()}`;
+  const identity = `${process.pid}@${hostname()} with Millwright ${version}`;
   return clusterId === undefined ? identity : `${identity} for cluster ${clusterId}`;
+}
+
+/** Version of Millwright that a process with this identity runs; undefined where it does not say. */
+export function versionOf(identity: string): string | undefined {
+  return / with Millwright (\S+)/.exec(identity)?.[1];
 }
 
 export interface ClusterCheck {

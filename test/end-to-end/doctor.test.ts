@@ -58,7 +58,7 @@ describe('millwright doctor', () => {
         'rights in the target cluster',
       ],
       ...['Temporal', 'retention', 'search attributes', 'clock'],
-      ...['controllers', 'workflows', 'drains', 'provider simulated'],
+      ...['controllers', 'workflows', 'versions', 'drains', 'provider simulated'],
     ]);
     expect(output).toMatch(/^! retention: .* for 1 d: .*\n {4}to fix: temporal operator namespace update/m);
     expect(output).toMatch(/\n0 problems, 1 warning\n$/);

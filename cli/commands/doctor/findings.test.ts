@@ -1,5 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { alivePollers, clockFinding, findingsText, providerFinding, retentionFinding } from './findings.ts';
+import { workerIdentity } from '../../../temporal/clusters.ts';
+import { version } from '../../../temporal/version.ts';
+import {
+  alivePollers,
+  clockFinding,
+  findingsText,
+  providerFinding,
+  retentionFinding,
+  serverFinding,
+  versionsFinding,
+} from './findings.ts';
 
 it('warns of a retention under 7 days, with the command that changes it', () => {
   expect(retentionFinding(7 * 86_400, 'default').state).toBe('ok');
@@ -45,4 +55,30 @@ it('prints findings with their fixes, and counts them', () => {
   expect(findingsText([problem, { subject: 'b', state: 'ok', message: 'fine' }], (_, text) => text)).toBe(
     '✗ a: it is broken\n    to fix: repair it\n✓ b: fine\n\n1 problem, 0 warnings',
   );
+});
+
+it.each([
+  ['Kubernetes', 'v1.31.0', 'ok'],
+  ['Kubernetes', 'v1.30.14', 'warning'],
+  ['Temporal', '1.31.2', 'ok'],
+  ['Temporal', '1.9.3', 'warning'],
+] as const)('judges the version of a server: %s %s', (product, of, state) => {
+  expect(serverFinding('server', product, of, 'here')).toMatchObject({
+    state,
+    message: expect.stringContaining(`${product} ${of} here`),
+  });
+});
+
+it('names the versions of Millwright that work side by side', () => {
+  const own = { identity: workerIdentity('b2c9'), seenMs: 0 };
+  const newer = { identity: '1@host with Millwright 10.2.0 for cluster b2c9', seenMs: 0 };
+
+  expect(versionsFinding([own, own])).toMatchObject({
+    state: 'ok',
+    message: `Millwright of all processes: ${version}`,
+  });
+  expect(versionsFinding([newer, own])).toMatchObject({
+    state: 'warning',
+    message: `processes of Millwright ${version} and 10.2.0 work side by side`,
+  });
 });

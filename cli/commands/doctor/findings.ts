@@ -1,4 +1,6 @@
 /** What `millwright doctor` has found, and the decisions behind it. Pure. */
+
+import { versionOf } from '../../../temporal/clusters.ts';
 import type { Poller } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
 
@@ -11,6 +13,36 @@ export interface Finding {
   readonly message: string;
   /** What to do, a sentence or a command. Left out where all is well. */
   readonly fix?: string;
+}
+
+/** Oldest versions that Millwright is made for: the rules in its CRDs need the one, its searches for workflows the other. */
+const oldest = { Kubernetes: '1.31.0', Temporal: '1.28.0' } as const;
+
+/** Whether the version of a server is new enough. @param where what follows the version in the message */
+export function serverFinding(subject: string, product: keyof typeof oldest, version: string, where: string): Finding {
+  const message = `${product} ${version} ${where}`;
+  const isNew = compareVersions(version.replace(/^v/, ''), oldest[product]) >= 0;
+  if (isNew) return { subject, state: 'ok', message };
+  const fix = `upgrade it to ${oldest[product]} or later`;
+  return { subject, state: 'warning', message: `${message} is older than Millwright is made for`, fix };
+}
+
+const { compare: compareVersions } = new Intl.Collator('en', { numeric: true });
+
+/** Whether all processes of the installation have one version of Millwright. */
+export function versionsFinding(pollers: readonly Poller[]): Finding {
+  const subject = 'versions';
+  const versions = [...new Set(pollers.map(({ identity }) => versionOf(identity) ?? 'unknown'))].toSorted(
+    compareVersions,
+  );
+  const [first = 'none is there'] = versions;
+  if (versions.length <= 1) return { subject, state: 'ok', message: `Millwright of all processes: ${first}` };
+  return {
+    subject,
+    state: 'warning',
+    message: `processes of Millwright ${versions.join(' and ')} work side by side`,
+    fix: 'complete the upgrade: a workflow that moves between two versions may have to start a new run',
+  };
 }
 
 const daySeconds = 86_400;

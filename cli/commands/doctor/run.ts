@@ -30,6 +30,8 @@ import {
   retentionFinding,
   rightsFinding,
   searchAttributesFinding,
+  serverFinding,
+  versionsFinding,
 } from './findings.ts';
 
 type DoctorOptions = Options<
@@ -88,8 +90,8 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
   try {
     const client = await connectCluster(cluster, options, 'doctor', { onServerTime });
     const { gitVersion } = (await client.getRaw('/version')) as { gitVersion: string };
-    const message = `Kubernetes ${gitVersion} at ${client.server}`;
-    return { client, findings: [{ subject, state: 'ok', message }, clockFinding(subject, aheadMs)] };
+    const found = serverFinding(subject, 'Kubernetes', gitVersion, `at ${client.server}`);
+    return { client, findings: [found, clockFinding(subject, aheadMs)] };
   } catch (error) {
     return { findings: [{ subject, state: 'problem', message: reasonOf(error) }] };
   }
@@ -208,8 +210,7 @@ async function reachTemporal(options: DoctorOptions): Promise<ReachedTemporal> {
   const findings = await Promise.all([
     finding('Temporal', async () => {
       const { serverVersion } = await workflowService.getSystemInfo({});
-      const message = `server ${serverVersion} at ${address}, namespace ${namespace}`;
-      return { subject: 'Temporal', state: 'ok', message };
+      return serverFinding('Temporal', 'Temporal', serverVersion, `at ${address}, namespace ${namespace}`);
     }),
     finding('retention', async () => {
       const { config } = await workflowService.describeNamespace({ namespace });
@@ -243,6 +244,10 @@ async function checkQueues(
     finding('workflows', async () => {
       const pollers = await poll(installation, 'workflow');
       return queueFinding({ subject: 'workflows', serves: 'all machines and rollouts', fix: worker, pollers });
+    }),
+    finding('versions', async () => {
+      const queues = [controllersQueue(installation), installation];
+      return versionsFinding((await Promise.all(queues.map((queue) => poll(queue, 'workflow')))).flat());
     }),
     finding('drains', async () => {
       const pollers = await poll(drainTaskQueue(installation), 'activity');
