@@ -6,57 +6,122 @@
 /** Prefix of every label and annotation of our own. Manifests for the replaced systems work without them. */
 export const prefix = 'millwright.dev/';
 
-/** Labels and annotations of our own. */
+/**
+ * Labels, annotations and a taint of our own. A comment names the objects that carry it, what it means and who writes it:
+ * docs/reference/names.md is made from them.
+ */
 export const names = {
-  /** Label on Secrets that Millwright makes for one Machine: the Machine's UID. */
+  /**
+   * Secret that Millwright makes for one Machine: label with the Machine's UID. Written by the `machine` workflow.
+   */
   machineUid: `${prefix}machine-uid`,
-  /** Annotation on a Machine: JSON list of the places where VMs of it may be, whatever its class says by now. */
+  /**
+   * Machine: JSON list of the places where VMs of it may be, whatever its class says now. Written by the `machine`
+   * workflow.
+   */
   places: `${prefix}places`,
-  /** Annotation on a Machine that is being deleted: comma-separated names of Nodes to delete with it, even without provider ID. */
+  /**
+   * Machine that is being deleted: comma-separated names of Nodes to delete with it, even without provider ID. Written
+   * by the `machine` workflow.
+   */
   nodes: `${prefix}nodes`,
-  /** Annotation on a Machine: how many of its VMs were replaced under it, because their Nodes were deleted. */
+  /**
+   * Machine: how many of its VMs were replaced under it, because their Nodes were deleted. Written by the `machine`
+   * workflow.
+   */
   replacements: `${prefix}replacements`,
-  /** Annotation on a Machine between two VMs: provider ID of the VM that was deleted, until its Node is gone. */
+  /**
+   * Machine between two VMs: provider ID of the VM that was deleted, until its Node is gone. Written by the `machine`
+   * workflow.
+   */
   replacedVm: `${prefix}replaced-vm`,
-  /** Annotation on a Machine that is deleted because it had Failed: its replacement need not wait until it is gone. */
+  /**
+   * Machine that is deleted because it had Failed: its replacement need not wait until it is gone. Written by its
+   * owner's workflow.
+   */
   replaced: `${prefix}replaced`,
-  /** Annotation on an unhealthy Machine whose owner has decided to replace it: when it asked for that. Void with another time. */
+  /**
+   * Machine that is unhealthy: the time of its request to be replaced, once its owner has agreed. Another time makes it
+   * void. Written by its owner's workflow.
+   */
   replace: `${prefix}replace`,
-  /** Annotation on a Machine that was made in place of an unhealthy one: name of that one. */
+  /** Machine that was made in place of an unhealthy one: name of that one. Written by its owner's workflow. */
   replaces: `${prefix}replaces`,
-  /** Annotation on a Machine: it was made while its deployment rolled out, so its Node joins with what keeps the autoscaler away. */
+  /**
+   * Machine: it was made while its deployment rolled out, so its Node joins with the annotation that keeps the
+   * autoscaler away. Written by its owner's workflow.
+   */
   createdInRollout: `${prefix}created-in-rollout`,
-  /** Annotation on a Failed Machine: when its preservation was over. It is replaced, and not kept by its owner again. */
+  /**
+   * Machine that is Failed: when its preservation was over. It is replaced, and not kept by its owner again. Written by
+   * the `machine` workflow.
+   */
   preservedUntil: `${prefix}preserved-until`,
-  /** Annotation on a Machine whose deployment updates its machines in place: one of `inPlaceOrders`. */
+  /**
+   * Machine whose deployment updates its machines in place: `candidate`, `selected`, `updated` or `released`. Written
+   * by the `machine` workflow and its owner's workflow.
+   */
   inPlaceUpdate: `${prefix}in-place-update`,
-  /** Annotation on a MachineDeployment or a MachineSet: `true` lets `spec.minReadySeconds` count. */
+  /** MachineDeployment, MachineSet: `true` makes `spec.minReadySeconds` count. Written by users. */
   enforceMinReadySeconds: `${prefix}enforce-min-ready-seconds`,
-  /** Annotation on a MachineDeployment: `true` takes a rollout that is late back to the last revision that was complete. */
+  /**
+   * MachineDeployment: `true` takes a rollout that is late back to the last revision that was complete. Written by
+   * users.
+   */
   rollbackWhenLate: `${prefix}rollback-when-late`,
-  /** Annotation on a MachineDeployment: hash of the template that was rolled back last because it was late. */
+  /**
+   * MachineDeployment: hash of the last template that was taken back because its rollout was late. Written by its
+   * workflow.
+   */
   rolledBack: `${prefix}rolled-back`,
-  /** Annotation on a MachineSet: its revision when its rollout was complete last. Only where late rollouts are rolled back. */
+  /**
+   * MachineSet: its revision when its rollout was last complete. Only where late rollouts are taken back. Written by
+   * its owner's workflow.
+   */
   completed: `${prefix}completed`,
-  /** Annotation on the template of a MachineDeployment: when somebody wanted all of its machines replaced, RFC 3339. */
+  /**
+   * MachineDeployment, in the template: when somebody wanted all of its machines replaced, RFC 3339. Written by
+   * `millwright rollout restart`.
+   */
   restartedAt: `${prefix}restartedAt`,
-  /** Annotation on a MachineSet: `<id>:<name>,…` of the machines that are created in it, until a rollout is complete. */
+  /**
+   * MachineSet: `<id>:<name>,…` of the machines that are being created in it, until a rollout is complete. Written by
+   * its owner's workflow.
+   */
   creating: `${prefix}creating`,
-  /** Annotation on a MachineDeployment or a MachineSet without one: most surge machines of its namespace. */
+  /** MachineDeployment, MachineSet without one: limit of the surge machines of its namespace. Written by users. */
   maxSurge: `${prefix}max-surge-in-namespace`,
-  /** Annotation on the same: most machines of its namespace that were created and do not run yet. */
+  /**
+   * MachineDeployment, MachineSet without one: limit of the machines of its namespace that do not run yet. Written by
+   * users.
+   */
   maxProvisioning: `${prefix}max-provisioning-in-namespace`,
-  /** Annotation on a source of machines, such as a class: JSON of what was found wrong with it, and with which version of it. */
+  /**
+   * MachineClass: JSON of the problems that were found in it, and the version of the class that was checked. Written by
+   * the `sourceCheck` workflow.
+   */
   verdict: `${prefix}verdict`,
-  /** Annotation on a source: when a Machine of it was found gone although its VM was not known to be, RFC 3339. */
+  /**
+   * MachineClass: when a Machine of it was found gone although its VM was not known to be gone, RFC 3339. Written by
+   * the `machine` workflow.
+   */
   lostMachine: `${prefix}lost-machine`,
-  /** Annotation on a Machine: JSON of the tags of its source that its VM has; null for one that only some parts may have. */
+  /**
+   * Machine: JSON of the tags of its class that its VM has; `null` for one that only some parts may have. Written by
+   * the `machine` workflow and the `tagUpdate` workflow.
+   */
   vmTags: `${prefix}vm-tags`,
-  /** Taint of a Node whose VM the cloud is about to take away. Its value is the reason in the cloud's words. */
+  /**
+   * Node whose VM the cloud is about to take away: taint. Its value is the reason in the cloud's words. Written by the
+   * `machine` workflow.
+   */
   vmInterrupted: `${prefix}vm-interrupted`,
-  /** Annotation on such a Secret: name and version of the Secret that it was rendered from. */
+  /**
+   * Secret that Millwright makes for one Machine: name and version of the Secret that it was rendered from. Written by
+   * activities of the workers.
+   */
   source: `${prefix}source`,
-  /** Annotation on such a Secret in the target cluster, and on a Node: `<namespace>/<name>` of its Machine. */
+  /** Node, Secret that Millwright makes for one Machine: `<namespace>/<name>` of its Machine. Written by the `machine` workflow. */
   machine: `${prefix}machine`,
 } as const;
 
@@ -77,11 +142,17 @@ export const orphanFinalizer = 'orphan';
 
 /** Search attributes that Millwright registers, all of type Keyword. A workflow has those that apply. */
 export const searchAttributes = {
+  /** Name of the installation. */
   installation: 'MillwrightInstallation',
+  /** Phase in the status of the Machine; `Pending` while the status has none. */
   phase: 'MillwrightPhase',
+  /** Provider of the class; empty until the machine runs or is blocked. */
   provider: 'MillwrightProvider',
+  /** Name of the MachineDeployment. */
   deployment: 'MillwrightDeployment',
+  /** Template hash of the MachineSet. */
   revision: 'MillwrightRevision',
+  /** What a person or another system must provide; empty when the workflow is not blocked. */
   blockedOn: 'MillwrightBlockedOn',
 } as const;
 

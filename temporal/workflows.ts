@@ -77,11 +77,16 @@ export async function startSourceCheck(to: Installation, ref: ObjectRef, version
   await withSearchAttributes(to.client, () => to.client.workflow.start('sourceCheck', options));
 }
 
+/** Id of the workflow that gives the VMs of a source its tags. */
+export function tagUpdateId(installation: string, { namespace, name }: ObjectRef): string {
+  return `${installation}/tag-update/${namespace}/${name}`;
+}
+
 /** Starts the workflow that gives the VMs of a source its tags, unless it is open. Nothing repeats it, as with a check. */
 export async function startTagUpdate(to: Installation, ref: ObjectRef): Promise<void> {
   const options = {
     taskQueue: to.name,
-    workflowId: `${to.name}/tag-update/${ref.namespace}/${ref.name}`,
+    workflowId: tagUpdateId(to.name, ref),
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     args: [ofInstallation(to, ref)],

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { blockers, searchAttributes } from '../api/names.ts';
+import { blockers } from '../api/names.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const documents = ['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'activities/**/*.md']
@@ -39,10 +39,6 @@ describe('docs/how-to/find-out-why.md', () => {
     const [, advice = ''] = text.split('## What to do about it');
 
     expect(Object.keys(blockers).filter((blocker) => !advice.includes(`\`${blocker}\``))).toEqual([]);
-  });
-
-  it('has every search attribute', () => {
-    expect(Object.values(searchAttributes).filter((name) => !text.includes(`| \`${name}\` |`))).toEqual([]);
   });
 });
 

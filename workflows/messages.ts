@@ -1,7 +1,7 @@
 /** Signals that the workflow of every object takes. Watchers and the CLI import this file, too. */
 import { defineSignal } from '@temporalio/workflow';
 
-/** What was observed may be wrong, or the object may be gone: it is read live. */
+/** What was observed may be wrong, or the object may be gone: reads it live. Sent by the controllers. */
 export const refreshSignal = defineSignal('refresh');
-/** An operator wants the workflow to try again now what it waits for. */
+/** Retries at once what the workflow waits for. Safe at any time. Sent by `millwright retry` and `rollout retry`. */
 export const retryNowSignal = defineSignal('retryNow');

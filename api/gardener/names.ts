@@ -1,7 +1,8 @@
 /**
  * Every name that machine-controller-manager (MCM) reads or writes: they are the contract that manifests, the cluster
  * autoscaler and Gardener rely on. Where a name is a key of an object, its value says what it means.
- * MD, MS and M stand for MachineDeployment, MachineSet and Machine. Plain values: workflow code imports this file.
+ * A comment names the objects that carry it, what it means and who writes it: docs/reference/names.md is made from them.
+ * Plain values: workflow code imports this file.
  */
 
 export const group = 'machine.sapcloud.io';
@@ -17,49 +18,84 @@ export const resources = {
 } as const;
 
 export const annotations = {
-  /** Node: JSON of the M's nodeTemplate as applied last, the base of the three-way merge of labels, annotations, taints. */
+  /**
+   * Node: JSON of the Machine's `nodeTemplate` as applied last, the base of the three-way merge. Written by the
+   * `machine` workflow.
+   */
   lastAppliedNodeTemplate: 'node.machine.sapcloud.io/last-applied-anno-labels-taints',
-  /** Node: JSON of the virtual capacity applied last, the base of its merge. Removed when there is none. */
+  /**
+   * Node: JSON of the virtual capacity applied last, the base of its merge. Removed when there is none. Written by the
+   * `machine` workflow.
+   */
   lastAppliedVirtualCapacity: 'node.machine.sapcloud.io/last-applied-virtual-capacity',
-  /** M: integer, see `priorities`. Lower is deleted earlier; what is no number counts as 3. */
+  /**
+   * Machine: integer. Lower is deleted earlier; 1 marks it for deletion. What is no number counts as 3. Written by
+   * users, the `machine` workflow and its owner's workflow.
+   */
   priority: 'machinepriority.machine.sapcloud.io',
-  /** M: RFC 3339 time at which it was marked, set from `triggerDeletion`. */
+  /** Machine: when it was marked for deletion, RFC 3339. Written by its owner's workflow. */
   markedForDeletionTime: 'machine.sapcloud.io/marked-for-deletion-time',
-  /** MD: `name~RFC3339,name~RFC3339`, the machines that the cluster autoscaler wants deleted. */
+  /**
+   * MachineDeployment: `name~RFC3339,name~RFC3339`, the machines that the cluster autoscaler wants deleted. Written by
+   * Gardener's cluster autoscaler.
+   */
   triggerDeletion: 'node.machine.sapcloud.io/trigger-deletion-by-mcm',
-  /** MD, copied to MS: RFC 3339 time at which a scaler changed the replicas. Guards marked machines. */
+  /**
+   * MachineDeployment, MachineSet: when a scaler changed the replicas, RFC 3339. Guards marked machines. Written by
+   * Gardener's cluster autoscaler.
+   */
   lastReplicaChangeByScalerTime: 'machine.sapcloud.io/last-deployment-replica-change-by-scaler-time',
-  /** Node: `1` when no Machine owns it. Its events are ignored; removed when a Machine appears. */
+  /** Node: `1` when no Machine owns it. Removed when a Machine appears. Written by the controllers. */
   notManaged: 'node.machine.sapcloud.io/not-managed-by-mcm',
-  /** Node or M: one of `preserveValues`. */
+  /**
+   * Node, Machine: `now`, `when-failed`, `auto-preserved` or `false`. Written by users and its owner's workflow.
+   */
   preserve: 'node.machine.sapcloud.io/preserve',
-  /** M: last value of `preserve` on its Node; remembers that the Node owned the decision. */
+  /**
+   * Machine: last value of `preserve` on its Node; remembers that the Node owned the decision. Written by the `machine`
+   * workflow.
+   */
   lastAppliedNodePreserveValue: 'node.machine.sapcloud.io/last-applied-node-preserve-value',
-  /** MD, MS, M: Go duration that overrides creationTimeout for machines created from now on. */
+  /**
+   * MachineDeployment, MachineSet, Machine: Go duration that overrides `creationTimeout` for machines created from now
+   * on. Written by users and its owner's workflow.
+   */
   effectiveCreationTimeout: 'node.machine.sapcloud.io/effective-creation-timeout',
-  /** M: Go duration from creation to join, for people. */
+  /** Machine: Go duration from creation to join, for people. Written by machine-controller-manager only. */
   machineJoinDuration: 'node.machine.sapcloud.io/machine-join-duration',
-  /** Node: why an in-place update failed, written by the node agent. */
+  /** Node: why an in-place update failed. Written by the agent on the Node. */
   updateFailedReason: 'node.machine.sapcloud.io/update-failed-reason',
-  /** Node: `true` keeps the cluster autoscaler from removing it, during rollouts and preservation. */
+  /**
+   * Node: `true` keeps the cluster autoscaler from removing it, during rollouts and preservation. Written by the
+   * controllers and the `machine` workflow.
+   */
   scaleDownDisabled: 'cluster-autoscaler.kubernetes.io/scale-down-disabled',
-  /** Node: `true` when `scaleDownDisabled` is ours; only then it is removed again. */
+  /**
+   * Node: `true` when `scale-down-disabled` is ours; only then it is removed again. Written by the controllers and the
+   * `machine` workflow.
+   */
   scaleDownDisabledByMcm: 'cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm',
-  /** MS, MD: integer, revision of the template. */
+  /** MachineDeployment, MachineSet: integer, revision of the template. Written by its owner's workflow. */
   revision: 'deployment.kubernetes.io/revision',
-  /** MS: comma list of the revisions it had before it was used again. */
+  /** MachineSet: comma-separated revisions that it had before it was used again. Written by its owner's workflow. */
   revisionHistory: 'deployment.kubernetes.io/revision-history',
-  /** MS: replicas of the MD seen last; a difference is a scaling event. */
+  /**
+   * MachineSet: last known replicas of its deployment; a difference is a scaling event. Written by its owner's
+   * workflow.
+   */
   desiredReplicas: 'deployment.kubernetes.io/desired-replicas',
-  /** MS: replicas of the MD plus resolved surge, the base of proportional scaling. */
+  /**
+   * MachineSet: replicas of its deployment plus surge, the base of proportional scaling. Written by its owner's
+   * workflow.
+   */
   maxReplicas: 'deployment.kubernetes.io/max-replicas',
-  /** MS: `True` when its nodes have got the taint `preferNoSchedule`. */
+  /** MachineSet: `True` when its Nodes have the taint of the same name. Written by machine-controller-manager only. */
   preferNoSchedule: 'deployment.machine.sapcloud.io/prefer-no-schedule',
-  /** MD, MS: any value is an operator's request to unfreeze; consumed. */
+  /** MachineDeployment, MachineSet: any value thaws it; consumed. Written by users. */
   unfreeze: 'safety.machine.sapcloud.io/unfreeze',
-  /** nodeTemplate, AWS only: JSON of a legacy placement. */
+  /** Machine, in `nodeTemplate`: JSON of a legacy placement, AWS only. Written by users. */
   awsPlacement: 'machine.sapcloud.io/awsPlacement',
-  /** Written by kubectl apply. */
+  /** Any object: its manifest as applied last. Written by `kubectl apply`. */
   lastAppliedConfiguration: 'kubectl.kubernetes.io/last-applied-configuration',
 } as const;
 
@@ -87,49 +123,61 @@ export const preserveValues = {
 } as const;
 
 export const labels = {
-  /** M: name of its Node. One Machine per Node name. */
+  /** Machine: name of its Node. Written by the `machine` workflow. */
   node: 'node',
-  /** M, from the template, set by the user: name of the MD. Groups machines for the replacement limit and metrics. */
+  /** Machine: name of its deployment. Groups machines in metrics. Written by users, in the template. */
   name: 'name',
-  /** MS, M and their selectors: decimal FNV-32a hash of the template. */
+  /**
+   * MachineSet, Machine: decimal FNV-32a hash of the template, also in their selectors. Written by its owner's
+   * workflow.
+   */
   templateHash: 'machine-template-hash',
-  /** Node: name of its Machine. */
+  /** Node: name of its Machine. Written by the `machine` workflow. */
   machineName: 'node.gardener.cloud/machine-name',
-  /** MS, MD: exactly `True` stops the creation of machines. */
+  /** MachineDeployment, MachineSet: exactly `True` stops the creation of machines. Written by the controllers. */
   freeze: 'freeze',
-  /** M: a Go bool; true drains and deletes by force. */
+  /** Machine: `true` drains and deletes by force. Written by users. */
   forceDeletion: 'force-deletion',
-  /** M: exactly `True` drains by force for in-place updates and preservation. */
+  /** Machine: exactly `True` drains by force for in-place updates and preservation. Written by users. */
   forceDrain: 'force-drain',
-  /** MS: present on an old set of an in-place update, which creates no machines. */
+  /**
+   * MachineSet: present on an old set of an in-place update, which creates no machines. Written by its owner's
+   * workflow.
+   */
   scaleUpDisabled: 'node.machine.sapcloud.io/scale-up-disabled',
-  /** Node: `true` when it waits for an in-place update. */
+  /** Node: `true` when it waits for an in-place update. Written by the `machine` workflow. */
   candidateForUpdate: 'node.machine.sapcloud.io/candidate-for-update',
-  /** Node: `true` when it is its turn; set by us (Auto) or by a user (Manual). */
+  /** Node: `true` when it is its turn. Written by the `machine` workflow (Auto), or users (Manual). */
   selectedForUpdate: 'node.machine.sapcloud.io/selected-for-update',
-  /** Node, and M during the hand-over: `successful` or `failed`, set by the node agent. */
+  /** Node, Machine during the hand-over: `successful` or `failed`. Written by the agent on the Node. */
   updateResult: 'node.machine.sapcloud.io/update-result',
 } as const;
 
 export const finalizers = {
-  /** Machine, MachineSet, MachineDeployment, MachineClass. */
+  /**
+   * Machine, MachineSet, MachineDeployment, MachineClass: its VMs may exist, or objects refer to it. Written by the
+   * workflows and the controllers.
+   */
   machine: 'machine.sapcloud.io/machine-controller-manager',
-  /** Secret that a MachineClass refers to. */
+  /** Secret: a MachineClass refers to it. Written by the controllers. */
   secret: 'machine.sapcloud.io/machine-controller',
-  /** Node that a Machine backs. */
+  /** Node: a Machine backs it. Written by the `machine` workflow. */
   node: 'node.machine.sapcloud.io/machine-controller',
 } as const;
 
 export const taints = {
-  /** On old nodes during a rollout. */
+  /** Node of an old set during a rollout. Written by the controllers. */
   preferNoSchedule: {
     key: 'deployment.machine.sapcloud.io/prefer-no-schedule',
     value: 'True',
     effect: 'PreferNoSchedule',
   },
-  /** On the node of a machine that is preserved and Failed. */
+  /** Node of a machine that is preserved and Failed. Written by the `machine` workflow. */
   preserved: { key: 'node.machine.sapcloud.io/preserved', effect: 'NoSchedule' },
-  /** Keeps a Pending machine from becoming Running; added again after an in-place update. */
+  /**
+   * Node: keeps a Pending machine from becoming Running; added again after an in-place update. Written by the agent on
+   * the Node and the `machine` workflow.
+   */
   criticalComponentsNotReady: { key: 'node.gardener.cloud/critical-components-not-ready', effect: 'NoSchedule' },
 } as const;
 

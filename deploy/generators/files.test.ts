@@ -1,7 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { generatedFiles, root } from './files.ts';
+import { generatedFiles } from './files.ts';
+import { root } from './root.ts';
 
 describe('generated files', () => {
   const files = generatedFiles();

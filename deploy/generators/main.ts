@@ -2,7 +2,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { generatedFiles, root } from './files.ts';
+import { generatedFiles } from './files.ts';
+import { root } from './root.ts';
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } });
 

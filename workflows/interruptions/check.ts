@@ -24,7 +24,7 @@ export interface InterruptionReport {
   readonly failures: readonly Failure[];
 }
 
-/** Workflow type `interruptionCheck`. It tries nothing for long: the next check starts within a minute. */
+/** Workflow type `interruptionCheck`. Asks the clouds which VMs they are about to take away. The next check starts soon. */
 export async function interruptionCheck(of: SweepNamespace): Promise<InterruptionReport> {
   const told: string[] = [];
   const failures: Failure[] = [];

@@ -2,9 +2,12 @@
 import { defineQuery, defineUpdate } from '@temporalio/workflow';
 import type { LimitClaim, LimitGrant, LimitReading, Limits } from '../../api/model/limits.ts';
 
-/** An owner asks which of its machines it may create. Answers at once; what is not granted waits for its turn. */
+/**
+ * An owner asks which of its machines it may create. Answers at once; what is not granted waits for its turn.
+ * Sent by the workers.
+ */
 export const claimUpdate = defineUpdate<LimitGrant, [LimitClaim]>('claim');
-/** Who uses the limits of a namespace, and who waits. */
+/** Who uses the limits of a namespace, and who waits. Sent by people. */
 export const describeLimitsQuery = defineQuery<LimitsDescription>('describe');
 
 /** Answer of the query `describe`, as of the last reading. Times are RFC 3339. */

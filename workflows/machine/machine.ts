@@ -27,7 +27,7 @@ const phases: readonly Phase[] = [validate, followNode, maintain, provision, joi
 const deletionPhases: readonly Phase[] = [drain, deprovision];
 
 /**
- * Workflow type `machine`. Completes when the Machine is gone, also when it never existed or another object has its name.
+ * Workflow type `machine`. Keeps one Machine, from its creation to its deletion. Completes when the Machine is gone, also when it never existed or another object has its name.
  * A run that takes over from a failed one knows the reference alone, and derives the progress from the objects.
  * @param seen a new Machine as a watcher saw it: if it is still so, it is not read
  * @param persisted what a run passes on to the next one

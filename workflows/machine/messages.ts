@@ -6,17 +6,23 @@ import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { Interruption } from '../../api/provider.ts';
 
-/** A watcher saw something new about the machine. Level-triggered: only the newest one matters. */
+/** A watcher saw something new about the Machine or its Node. Only the newest observation counts. Sent by the controllers. */
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
-/** An operator wants a machine that is being deleted to be deleted without regard for its pods. */
+/**
+ * Of a machine that is being deleted: deletes its pods with a grace period of 0, and does not wait for them.
+ * Sent by `millwright drain --force`.
+ */
 export const forceDeletionSignal = defineSignal('forceDeletion');
-/** An operator wants a machine that is being deleted to be deleted with its pods still on it. */
+/** Of a machine that is being deleted: deletes the VM with the pods still on it. Sent by `millwright drain --skip`. */
 export const skipDrainSignal = defineSignal('skipDrain');
 
-/** The cloud is about to take a VM away, which may be the machine's. It is said again until the VM is gone. */
+/**
+ * The cloud is about to take a VM away, which may be that of the machine. Repeated until the VM is gone.
+ * Sent by the `interruptionCheck` workflow.
+ */
 export const interruptedSignal = defineSignal<[Interruption]>('interrupted');
 
-/** What the workflow of a machine is doing. */
+/** What the workflow does, what it waits for, and what would unblock it. Sent by `millwright describe`. */
 export const describeQuery = defineQuery<MachineDescription>('describe');
 
 /** Answer of the query `describe`. Times are RFC 3339. */

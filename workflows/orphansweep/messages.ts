@@ -8,14 +8,17 @@ export interface SweepInput extends SweepNamespace {
   readonly dryRun: boolean;
 }
 
-/** An operator wants a reading that Kubernetes has refused to be tried again now. Shortens no pause between two looks. */
+/**
+ * Retries at once a reading that Kubernetes has refused. Shortens no pause between the two checks.
+ * Sent by the controllers and people.
+ */
 export const retryNowSignal = defineSignal('retryNow');
 /**
- * A person names what may go, by ids or names of `Held`, while the brake holds. All else is kept. Answers how many orphans
- * that are.
+ * Names what may be deleted, by ids or names of what waits for approval. Everything else is kept. Answers the number of
+ * orphans. Sent by `millwright sweep approve`.
  */
 export const approveUpdate = defineUpdate<number, [readonly string[]]>('approve');
-/** How far the sweep is. */
+/** How far the sweep is, and what waits for approval. Sent by `millwright sweep`. */
 export const progressQuery = defineQuery<SweepProgress>('progress');
 
 /** Answer of the query `progress`. Times are RFC 3339. */

@@ -6,9 +6,12 @@ import type { Blocker } from '../../api/names.ts';
 import type { OwnerNeed } from '../../api/owner/needs.ts';
 import type { ProgressClock } from './clock.ts';
 
-/** A watcher saw a change of the owner, its sets or its machines. From a cache: it wakes the workflow, it decides nothing. */
+/**
+ * A watcher saw a change of the owner, its sets or its machines. It only wakes the workflow, which reads the objects live.
+ * Sent by the controllers.
+ */
 export const ownerObservedSignal = defineSignal<[OwnerView]>('observed');
-/** What the workflow of an owner is doing. */
+/** What the workflow does, what it waits for and which bound limits it. Sent by `millwright describe` and `rollout status`. */
 export const describeOwnerQuery = defineQuery<OwnerDescription>('describe');
 
 /** Answer of the query `describe`. Times are RFC 3339. */

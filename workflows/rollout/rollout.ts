@@ -28,7 +28,7 @@ import { doingOf, report, reportError, showHolds } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
 /**
- * Workflow type `rollout`: owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
+ * Workflow type `rollout`. Owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
  * rollout: another template starts another run. It fails past the progress deadline. Its retry policy opens the next run,
  * which continues the same rollout and does not fail before there was progress.
  */
@@ -43,7 +43,7 @@ function stateOfLateRun(): RolloutState | undefined {
   return lastFailure.details?.[0] as RolloutState | undefined;
 }
 
-/** Workflow type `machineSet`: the same for a MachineSet that no deployment owns. */
+/** Workflow type `machineSet`. Owns the machines of a MachineSet that no deployment owns. */
 export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise<void> {
   await runOwner(ref, 'MachineSet', before);
 }

@@ -16,7 +16,7 @@ const { readSource, writeVerdict } = proxyLocalActivities<Pick<MachineActivities
 /** What came of a check, for people: the problems of the verdict, or why there is none. */
 export type CheckResult = { readonly problems: readonly string[] } | { readonly failure: Failure };
 
-/** Workflow type `sourceCheck`. Where nobody answers it ends without a verdict: the controller starts another one. */
+/** Workflow type `sourceCheck`. Has the provider check a class. Without an answer it ends without a verdict, and is repeated. */
 export async function sourceCheck(ref: ObjectRef): Promise<CheckResult> {
   try {
     const { version, cloud, problem } = await readSource(ref, ref.name);

@@ -27,7 +27,7 @@ interface TagUpdateProgress extends TagUpdateResult {
 }
 
 /**
- * Workflow type `tagUpdate`. One at a time for a source. Each of its runs updates some of the Machines, with the tags that
+ * Workflow type `tagUpdate`. Gives the VMs of a class its edited tags. One at a time for a source. Each of its runs updates some of the Machines, with the tags that
  * the source has by then. What it could not change is left to the next update.
  */
 export async function tagUpdate(ref: ObjectRef, progress?: TagUpdateProgress): Promise<TagUpdateResult> {
