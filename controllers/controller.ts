@@ -6,7 +6,7 @@ import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import type { Installation } from '../temporal/workflows.ts';
-import { createQueue } from './queue.ts';
+import { createQueue, type QueueObserver } from './queue.ts';
 import type { Change, Kind, Watches } from './watches.ts';
 
 /** Keys of the objects to handle, in a form that the controller chooses. */
@@ -17,6 +17,8 @@ type Keys = Iterable<string>;
  * changes often is handled once; one whose handling fails is handled again later.
  */
 export interface Controller {
+  /** Name of its queue in metrics; a function where its keys are of several kinds. */
+  readonly queue: string | ((key: string) => string);
   /** The kinds that it hears, each with the keys to handle after a change of one object. */
   readonly hears: { readonly [K in Kind]?: (change: Change) => Keys };
   /** The kinds whose full lists it hears, each with the keys to handle. */
@@ -67,13 +69,23 @@ export interface ControllerContext {
 const resyncConcurrency = 5;
 const concurrency = 20;
 
+/** Makes the observer of a queue. @param nameOf name of the queue in metrics, for a key */
+export type ObserveQueue = (nameOf: (key: string) => string) => QueueObserver;
+
 export type RunningController = ReturnType<typeof runController>;
 
 /** Gives a controller its queues. */
-export function runController(controller: Controller, logger: Logger) {
-  const { hears, hearsLists, delayMs, restMs, handle, againInMs, resync } = controller;
-  const changes = createQueue({ handle, againInMs, concurrency, delayMs, restMs, logger });
-  const resyncs = resync && createQueue({ handle: resync, concurrency: resyncConcurrency, delayMs: 0, logger });
+export function runController(controller: Controller, logger: Logger, observeQueue?: ObserveQueue) {
+  const { queue, hears, hearsLists, delayMs, restMs, handle, againInMs, resync } = controller;
+  const nameOf = typeof queue === 'string' ? () => queue : queue;
+  const observer = observeQueue?.(nameOf);
+  const changes = createQueue({ handle, againInMs, concurrency, delayMs, restMs, observer, logger });
+  const resyncs =
+    resync &&
+    createQueue({
+      ...{ handle: resync, concurrency: resyncConcurrency, delayMs: 0, logger },
+      observer: observeQueue?.((key) => `${nameOf(key)}-resync`),
+    });
 
   function addAll(keys: Keys = []): void {
     for (const key of keys) changes.add(key);

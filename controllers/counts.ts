@@ -35,6 +35,7 @@ export function createCountsController(
   }
 
   return {
+    queue: 'counts',
     hears: hearOwners(watches),
     delayMs: 250,
     restMs: 1_000,

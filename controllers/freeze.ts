@@ -34,6 +34,7 @@ export function createFreezeController(context: FreezeContext): Controller {
     if (freeze !== undefined) await handleOwner(context, freeze, thawed, uid);
   };
   return {
+    queue: 'freeze',
     hears: {
       ...owners,
       machines: (change) => (isCountChanged(change) ? (owners.machines?.(change) ?? []) : []),

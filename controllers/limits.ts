@@ -39,6 +39,7 @@ export function createLimitController({
   }
 
   return {
+    queue: 'limits',
     hears: {
       machines: ofMachine,
       deployments: ofOwner,

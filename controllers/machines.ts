@@ -111,6 +111,7 @@ export function createMachineController(context: MachineControllerContext) {
 
   const keys = () => watches.machines.list().map(keyOf);
   return {
+    queue: 'machines',
     hears: {
       machines({ kind, object }) {
         // Most workflows have removed the finalizer themselves and end. One that has not would wait forever.

@@ -9,7 +9,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { type Installation, requestRefresh } from '../temporal/workflows.ts';
-import { type ControllerContext, runController } from './controller.ts';
+import { type ControllerContext, type ObserveQueue, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
 import { createFreezeController } from './freeze.ts';
 import { createLimitController } from './limits.ts';
@@ -23,7 +23,7 @@ import { createSecretController } from './secrets.ts';
 import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
-import { type Change, startWatches, type Watches } from './watches.ts';
+import { type Change, type ObserveWatch, startWatches, type Watches } from './watches.ts';
 
 /** Each is a file of its own; the order does not matter. */
 const controllers = [
@@ -67,6 +67,8 @@ export interface ControllersOptions {
   readonly leading: Promise<void>;
   /** Called for each change of a Machine that existed before. */
   readonly onMachineChange?: (change: MachineChange) => void;
+  readonly observeQueue?: ObserveQueue;
+  readonly observeWatch?: ObserveWatch;
   readonly logger: Logger;
   /** Time between two resyncs, ms; every tenth lists all open workflows. Default: 60 000. */
   readonly resyncMs?: number;
@@ -89,7 +91,7 @@ const refreshDelayMs = 2_000;
 
 /** Starts the watches. The controllers act once everything is listed and `leading` has resolved. */
 export function startControllers(options: ControllersOptions): Controllers {
-  const { control, installation, namespace, leading, logger, resyncMs = 60_000 } = options;
+  const { control, installation, namespace, leading, logger, observeQueue, resyncMs = 60_000 } = options;
   const events = createEventRecorder({
     client: control,
     controller: 'millwright',
@@ -97,7 +99,10 @@ export function startControllers(options: ControllersOptions): Controllers {
     logger,
   });
   const refresh = (id: string) => requestRefresh(installation, id);
-  const refreshes = createQueue({ handle: refresh, concurrency: 5, delayMs: refreshDelayMs, logger });
+  const refreshes = createQueue({
+    ...{ handle: refresh, concurrency: 5, delayMs: refreshDelayMs, logger },
+    observer: observeQueue?.(() => 'refreshes'),
+  });
   let isStarted = false;
   let isRestored = false;
 
@@ -134,7 +139,7 @@ export function startControllers(options: ControllersOptions): Controllers {
     events,
     refresh: refreshes.add,
   };
-  const running = controllers.map((create) => runController(create(context), logger));
+  const running = controllers.map((create) => runController(create(context), logger, observeQueue));
 
   function onRestored(): void {
     isRestored = false;

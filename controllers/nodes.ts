@@ -49,6 +49,7 @@ export function createNodeController(context: NodeControllerContext): Controller
 
   const all = () => watches.nodes.list().map(({ metadata }) => metadata.name);
   return {
+    queue: 'nodes',
     hears: {
       nodes: ({ object }) => [object.metadata.name],
       machines: ({ object }) =>

@@ -72,6 +72,8 @@ export function createOwnerController(context: OwnerControllerContext) {
   }
 
   return {
+    // One that is gone is known by its UID alone.
+    queue: (uid) => (watches.deployments.has(byUid, uid) ? 'deployments' : 'sets'),
     hears: hearOwners(watches),
     delayMs: 300,
     keys: () => ownerKeys(watches),

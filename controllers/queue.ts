@@ -10,6 +10,16 @@ export interface Queue {
   stop(): Promise<void>;
 }
 
+/** Hears what becomes of the keys of a queue, for metrics. */
+export interface QueueObserver {
+  /** The key waits for a free place. */
+  onReady(key: string): void;
+  onStarted(key: string): void;
+  onEnded(key: string): void;
+  /** Handling it has failed, and it is handled again after a pause. */
+  onRetry(key: string): void;
+}
+
 export interface QueueOptions {
   /** Handles a key by the state of that moment. An error is logged, and the key is handled again later. */
   readonly handle: (key: string) => Promise<void>;
@@ -21,6 +31,7 @@ export interface QueueOptions {
   readonly delayMs: number;
   /** The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default: 0. */
   readonly restMs?: number | undefined;
+  readonly observer?: QueueObserver | undefined;
   readonly logger: Logger;
 }
 
@@ -34,7 +45,8 @@ const turnMs = 10;
 const maxOutageRetryMs = 5_000;
 
 /** Stores only that a key is dirty: however often it is added while it is handled, it is handled once more. */
-export function createQueue({ handle, againInMs, concurrency, delayMs, restMs = 0, logger }: QueueOptions): Queue {
+export function createQueue(options: QueueOptions): Queue {
+  const { handle, againInMs, concurrency, delayMs, restMs = 0, observer, logger } = options;
   const timers = new Map<string, NodeJS.Timeout>();
   /** Of the keys that were handled and have to be again; a change of one does not wait for them. */
   const laterTimers = new Map<string, NodeJS.Timeout>();
@@ -52,6 +64,7 @@ export function createQueue({ handle, againInMs, concurrency, delayMs, restMs = 
     const timer = setTimeout(() => {
       timers.delete(key);
       ready.add(key);
+      observer?.onReady(key);
       fill();
     }, ms);
     timers.set(key, timer);
@@ -79,6 +92,7 @@ export function createQueue({ handle, againInMs, concurrency, delayMs, restMs = 
   }
 
   async function run(key: string): Promise<void> {
+    observer?.onStarted(key);
     if (restMs > 0) rest(key);
     clearTimeout(laterTimers.get(key));
     laterTimers.delete(key);
@@ -93,9 +107,11 @@ export function createQueue({ handle, againInMs, concurrency, delayMs, restMs = 
       const mostMs = isOutage ? maxOutageRetryMs : maxRetryMs;
       const retryMs = Math.min(firstRetryMs * 2 ** (count - 1), mostMs) * (0.8 + 0.4 * Math.random());
       logger.warn({ err, key, retryMs: Math.round(retryMs) }, 'handling an object failed');
+      observer?.onRetry(key);
       schedule(key, retryMs);
     } finally {
       running.delete(key);
+      observer?.onEnded(key);
       fill();
     }
   }

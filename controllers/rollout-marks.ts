@@ -88,6 +88,7 @@ export function createRolloutMarkController({
   const all = () => watches.machines.list().flatMap(namesOf);
 
   return {
+    queue: 'rollout-marks',
     hears: {
       nodes: ({ object }) => [object.metadata.name],
       // The last machine of an old set ends the rollout.

@@ -12,7 +12,14 @@ export function createSweepScheduleController({
 }: Pick<ControllerContext, 'dialect' | 'installation' | 'namespace' | 'sweepPeriodSeconds'>): Controller {
   const wanted = { dialect: dialect.name, namespace, periodSeconds: sweepPeriodSeconds };
   const ensure = () => ensureSweepSchedule(installation, wanted);
-  return { hears: {}, delayMs: 0, keys: () => ['orphan sweep'], handle: ensure, resync: ensure };
+  return {
+    queue: 'sweep-schedule',
+    hears: {},
+    delayMs: 0,
+    keys: () => ['orphan sweep'],
+    handle: ensure,
+    resync: ensure,
+  };
 }
 
 /**
@@ -39,5 +46,12 @@ export function createInterruptionScheduleController({
     isAbsent = periodSeconds === 0;
   }
   const keys = () => ['interruptions'];
-  return { hears: { sources: keys }, delayMs: 500, keys, handle: ensure, resync: ensure };
+  return {
+    queue: 'interruption-schedule',
+    hears: { sources: keys },
+    delayMs: 500,
+    keys,
+    handle: ensure,
+    resync: ensure,
+  };
 }

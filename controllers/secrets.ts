@@ -35,6 +35,7 @@ export function createSecretController({ control, watches, dialect, namespace }:
     );
 
   return {
+    queue: 'secrets',
     hears: { sources: secretsOf, secrets: ({ object }) => [object.metadata.name] },
     delayMs: 0, // a version of a class that is checked has the Secrets as they stay
     keys: () => watches.secrets.list().map(({ metadata }) => metadata.name),

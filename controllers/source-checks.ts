@@ -58,6 +58,7 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
   }
 
   return {
+    queue: 'source-checks',
     hears: {
       sources({ kind, object: { metadata } }) {
         if (kind === 'deleted') {

@@ -109,6 +109,7 @@ export function createSourceController(context: SourceControllerContext): Contro
     );
 
   return {
+    queue: 'sources',
     hears: {
       machines: namedBy,
       sets: namedBy,

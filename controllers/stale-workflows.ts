@@ -50,6 +50,7 @@ export function createStaleWorkflowFinder({
   }
 
   return {
+    queue: 'stale-workflows',
     hears: {},
     delayMs: 2_000,
     keys: () => ['open workflows'],

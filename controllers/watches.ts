@@ -8,7 +8,7 @@ import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes, secrets } from '../kube/core.ts';
 import type { Logger } from '../kube/logger.ts';
-import { type Reflector, type ReflectorOptions, startReflector } from '../kube/reflector.ts';
+import { type Reflector, type ReflectorObserver, type ReflectorOptions, startReflector } from '../kube/reflector.ts';
 import { createStore, type StoreEvent } from '../kube/store.ts';
 
 /** The kinds that are watched, by what they are to the engine. */
@@ -16,6 +16,9 @@ export type Kind = 'machines' | 'sets' | 'deployments' | 'sources' | 'secrets' |
 
 /** A change of one object. */
 export type Change = Exclude<StoreEvent<KubeObject>, { kind: 'synced' }>;
+
+/** Makes the observer of a watch. */
+export type ObserveWatch = (kind: Kind) => ReflectorObserver;
 
 export interface WatchOptions {
   readonly control: KubeClient;
@@ -25,6 +28,7 @@ export interface WatchOptions {
   readonly defaults: MachineLimits;
   /** How long the API server of the Nodes may not answer until that is an outage. */
   readonly outageMs?: number;
+  readonly observeWatch?: ObserveWatch;
   readonly logger: Logger;
   readonly onChange: (kind: Kind, change: Change) => void;
   /** Called after each full list. `isRestored`: the server was restored from a backup. */
@@ -82,7 +86,7 @@ function listOf(value: string | undefined): string[] {
 
 /** Watches the namespace's machine objects and, without their contents, its Secrets; and the target's Nodes. */
 export function startWatches(options: WatchOptions) {
-  const { control, target, namespace, dialect, defaults, outageMs, logger, onChange, onListed } = options;
+  const { control, target, namespace, dialect, defaults, outageMs, logger, observeWatch, onChange, onListed } = options;
   const { kinds } = dialect;
   const indexes = indexesOf(dialect, defaults);
 
@@ -91,7 +95,8 @@ export function startWatches(options: WatchOptions) {
     resource: Resource<T>,
     how: Pick<ReflectorOptions<T>, 'indexes' | 'metadataOnly'>,
   ): Reflector<T> {
-    return startReflector({ client: control, resource, namespace, ...how, onEvent: report(kind), logger });
+    const observer = observeWatch?.(kind);
+    return startReflector({ client: control, resource, namespace, ...how, observer, onEvent: report(kind), logger });
   }
 
   function report(kind: Kind): (event: StoreEvent<KubeObject>) => void {
@@ -109,6 +114,8 @@ export function startWatches(options: WatchOptions) {
     indexes: indexes.nodes,
     ...(outageMs !== undefined && { outageMs }),
     transform: (node) => slim(node, dialect.marks.ownConditions),
+    // Where there are no Nodes nothing is ever said of them.
+    observer: defaults.hasNoNode ? undefined : observeWatch?.('nodes'),
     onEvent: report('nodes'),
     logger,
   });

@@ -7,6 +7,23 @@ import { isGone, StatusError } from './errors.ts';
 import type { Logger } from './logger.ts';
 import { createStore, type Indexes, type Store, type StoreEvent } from './store.ts';
 
+/** Hears how lists and watches go, for metrics. */
+export interface ReflectorObserver {
+  /** The API server has sent something: an answer, an event or a bookmark. */
+  onHeard(): void;
+  /** Everything up to this version is known. */
+  onKnown(resourceVersion: string): void;
+  onListed(list: Progress): void;
+  onWatchEnded(watch: Progress): void;
+}
+
+/** What a list or a watch has brought. */
+export interface Progress {
+  readonly seconds: number;
+  /** Objects, or events without bookmarks. */
+  readonly items: number;
+}
+
 export interface ReflectorOptions<T extends KubeObject> extends Selection {
   readonly client: KubeClient;
   readonly resource: Resource<T>;
@@ -17,6 +34,7 @@ export interface ReflectorOptions<T extends KubeObject> extends Selection {
   readonly transform?: (object: T) => T;
   /** Called after the store has changed, in order. What it throws is logged and changes nothing; it is not awaited. */
   readonly onEvent: (event: StoreEvent<T>) => void;
+  readonly observer?: ReflectorObserver | undefined;
   readonly logger: Logger;
 }
 
@@ -41,6 +59,8 @@ function isBehind(a: string, b: string): boolean {
 interface WatchProgress {
   openedAt: number | undefined;
   hasEvents: boolean;
+  /** Without bookmarks. */
+  changes: number;
 }
 
 /**
@@ -49,7 +69,7 @@ interface WatchProgress {
  * meanwhile are reported as deleted; an object that was created again under its name as deleted and added.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
-  const { client, resource, onEvent, logger, transform = (object: T) => object } = options;
+  const { client, resource, onEvent, observer, logger, transform = (object: T) => object } = options;
   const { namespace, labelSelector, fieldSelector, metadataOnly } = options;
   const selection: Selection = { namespace, labelSelector, fieldSelector, metadataOnly };
   const { store, put, remove, retain, setSynced, setReachable } = createStore<T>(options.indexes, options.outageMs);
@@ -84,7 +104,13 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     }
   }
 
+  function know(version: string): void {
+    resourceVersion = known = version;
+    observer?.onKnown(version);
+  }
+
   async function list(): Promise<void> {
+    const startMs = performance.now();
     const uids = new Set<string>();
     let listed = '';
     for await (const page of client.pages(resource, { ...selection, signal })) {
@@ -96,10 +122,12 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         report(put(transform(item)));
       }
       listed = page.resourceVersion;
+      observer?.onHeard();
     }
     report(retain(uids));
     isRestored ||= isBehind(listed, known);
-    resourceVersion = known = listed;
+    know(listed);
+    observer?.onListed({ seconds: (performance.now() - startMs) / 1_000, items: uids.size });
     setSynced();
     setReachable(true);
     report([{ kind: 'synced', isRestored }]);
@@ -122,16 +150,19 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   async function watch(version: string, progress: WatchProgress): Promise<void> {
     const onOpen = () => {
       progress.openedAt = performance.now();
+      observer?.onHeard();
       setReachable(true);
     };
     for await (const event of client.watch(resource, { ...selection, resourceVersion: version, onOpen }, signal)) {
       progress.hasEvents = true;
+      observer?.onHeard();
       if (event.type === 'BOOKMARK') {
-        resourceVersion = known = event.resourceVersion;
+        know(event.resourceVersion);
         continue;
       }
+      progress.changes += 1;
       report(event.type === 'DELETED' ? remove(transform(event.object)) : put(transform(event.object)));
-      resourceVersion = known = event.object.metadata.resourceVersion;
+      know(event.object.metadata.resourceVersion);
     }
   }
 
@@ -148,7 +179,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   async function run(): Promise<void> {
     let failures = 0;
     while (!signal.aborted) {
-      const progress: WatchProgress = { openedAt: undefined, hasEvents: false };
+      const progress: WatchProgress = { openedAt: undefined, hasEvents: false, changes: 0 };
       let error: unknown;
       try {
         await watch(await listOrResume(), progress);
@@ -156,7 +187,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         error = caught;
       }
       if (signal.aborted) return;
-      const proven = progress.openedAt !== undefined && performance.now() - progress.openedAt >= provenMs;
+      const watchedMs = progress.openedAt === undefined ? undefined : performance.now() - progress.openedAt;
+      if (watchedMs !== undefined) observer?.onWatchEnded({ seconds: watchedMs / 1_000, items: progress.changes });
+      const proven = watchedMs !== undefined && watchedMs >= provenMs;
       // After a short watch with events the pause does not grow, but there is one.
       failures = proven ? 0 : (progress.hasEvents ? 0 : failures) + 1;
       await pause(error, failures);

@@ -15,7 +15,7 @@ import { createLimitActivities } from '../activities/limits.ts';
 import { type WatchAttachments, watchAttachments } from '../activities/machine/drain/attachments.ts';
 import { createDrainActivities } from '../activities/machine/drain/index.ts';
 import type { VolumePolicy } from '../activities/machine/drain/moves.ts';
-import { createMachineActivities } from '../activities/machine/index.ts';
+import { createMachineActivities, type EndedPhase } from '../activities/machine/index.ts';
 import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
@@ -74,6 +74,10 @@ export interface WorkersOptions {
   readonly onRequest?: NonNullable<ProviderDeps['onRequest']>;
   /** Called after each activity of a provider. A call that was cancelled has neither succeeded nor failed. */
   readonly onProviderCall?: (call: ProviderCall) => void;
+  /** Called after each attempt of any other activity that has failed. */
+  readonly onActivityFailure?: (failure: ActivityFailure) => void;
+  /** Called when a machine has another phase, or is gone. */
+  readonly onPhaseEnded?: (phase: EndedPhase) => void;
   /** How many unhealthy machines of an owner may be replaced at once. */
   readonly mostReplacing: MostReplacing;
   /** Whether rollouts keep the autoscaler from removing Nodes. Default: they do. */
@@ -93,6 +97,12 @@ const evictionRetryMs = 20_000;
 /** Pause between two checks whether Temporal was restored from a backup, ms: two small requests each with 100 runs. */
 const checkEveryMs = 2_000;
 
+/** What an activity is, and what it failed with: a code of api/failures.ts. */
+export interface ActivityFailure {
+  readonly activity: string;
+  readonly code: string;
+}
+
 /** Options of every worker. The numbers were measured to be enough for 60 new machines a second. */
 function everyWorker({ clusterId, refusal }: WorkersOptions) {
   return {
@@ -103,6 +113,15 @@ function everyWorker({ clusterId, refusal }: WorkersOptions) {
     maxConcurrentActivityTaskExecutions: 500,
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
   } satisfies Partial<WorkerOptions>;
+}
+
+/** Options of the workers of Kubernetes activities. */
+function kubernetesWorker(options: WorkersOptions) {
+  const { interceptors, ...every } = everyWorker(options);
+  const observe = observeCalls(({ activity, code }) => {
+    if (code !== undefined) options.onActivityFailure?.({ activity, code });
+  });
+  return { ...every, interceptors: { activity: [observe, ...interceptors.activity] } };
 }
 
 /** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
@@ -177,7 +196,7 @@ async function createInstallationWorker(
   const findOutage = createOutageFinder({ target, nodeConditions, percent: outagePercent });
   const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
-    ...everyWorker(options),
+    ...kubernetesWorker(options),
     connection,
     namespace,
     taskQueue: installation,
@@ -213,7 +232,7 @@ async function createInstallationWorker(
 async function createDrainWorker(options: WorkersOptions, attachments: WatchAttachments): Promise<Worker> {
   const { connection, namespace, installation } = options;
   return Worker.create({
-    ...everyWorker(options),
+    ...kubernetesWorker(options),
     connection,
     namespace,
     taskQueue: drainTaskQueue(installation),
@@ -229,7 +248,8 @@ async function createDrainWorker(options: WorkersOptions, attachments: WatchAtta
 async function createProviderWorker(options: WorkersOptions, { name, provider }: { name: string; provider: Provider }) {
   const { connection, namespace, installation, onProviderCall } = options;
   const { interceptors, ...every } = everyWorker(options);
-  const observe = onProviderCall === undefined ? [] : [observeCalls(name, onProviderCall)];
+  const observe =
+    onProviderCall === undefined ? [] : [observeCalls((call) => onProviderCall({ provider: name, ...call }))];
   return Worker.create({
     ...every,
     interceptors: { activity: [...observe, ...interceptors.activity] },
@@ -250,14 +270,14 @@ export interface ProviderCall {
   readonly code?: string;
 }
 
-function observeCalls(provider: string, onProviderCall: (call: ProviderCall) => void): ActivityInterceptorsFactory {
+/** `onCall` is called after each attempt of an activity. A cancelled one has neither succeeded nor failed. */
+function observeCalls(onCall: (call: Omit<ProviderCall, 'provider'>) => void): ActivityInterceptorsFactory {
   return ({ info }) => ({
     inbound: {
       async execute(input, next) {
         const startMs = performance.now();
         const end = (failed: Pick<ProviderCall, 'code'> = {}) =>
-          onProviderCall({
-            provider,
+          onCall({
             activity: info.activityType,
             seconds: (performance.now() - startMs) / 1_000,
             ...failed,

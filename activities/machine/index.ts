@@ -34,7 +34,7 @@ import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { withoutFinalizer } from '../finalizer.ts';
 import { localRequest } from '../local-request.ts';
 import type { FindOutage } from '../outage.ts';
-import { goneLine, type LogLine, lineOf } from './log.ts';
+import { goneLine, type LogLine, lineOf, secondsInPhase, secondsOfDeletion } from './log.ts';
 import { createMaintenanceActivities } from './maintenance.ts';
 import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
@@ -47,7 +47,17 @@ export interface MachineDeps extends UserDataDeps {
   readonly events: EventRecorder;
   readonly defaults: MachineLimits;
   readonly findOutage: FindOutage;
+  readonly onPhaseEnded?: (phase: EndedPhase) => void;
   readonly logger: Pick<Logger, 'info'>;
+}
+
+/** A phase in which a machine was. */
+export interface EndedPhase {
+  /** Its API's own word; empty before the first one. */
+  readonly phase: string;
+  /** Left out where it is not known. */
+  readonly provider?: string;
+  readonly seconds: number;
 }
 
 export type MachineActivities = ReturnType<typeof createMachineActivities>;
@@ -135,7 +145,13 @@ export function createMachineActivities(deps: MachineDeps) {
     const after = machine && toSnapshot(ref, machine);
     if (after === null || after.stage !== report.stage) return machine;
     if (event !== undefined) recordEvent(ref, event.reason, event.note ?? toEventNote(reported, report));
-    const line = lineOf(ref, seen, report, after, Date.now());
+    const nowMs = Date.now();
+    if (after.phase !== seen.phase) {
+      const { provider } = report;
+      const seconds = secondsInPhase(seen, nowMs);
+      deps.onPhaseEnded?.({ phase: seen.phase, seconds, ...(provider !== undefined && { provider }) });
+    }
+    const line = lineOf(ref, seen, report, after, nowMs);
     if (line !== undefined) log(line);
     return machine;
   }
@@ -395,7 +411,10 @@ export function createMachineActivities(deps: MachineDeps) {
       if (hasUserData) await removeUserData(ref);
       if ((await removeFinalizer(ref, seen)) === null) return true;
       recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
-      log(goneLine(ref, seen, Date.now()));
+      const nowMs = Date.now();
+      const seconds = secondsOfDeletion(seen, nowMs);
+      if (seconds !== undefined) deps.onPhaseEnded?.({ phase: seen.phase, seconds });
+      log(goneLine(ref, seen, nowMs));
       return true;
     },
   };

@@ -26,21 +26,36 @@ export function lineOf(
   const { event, step, provider } = report;
   const isRefusal = event !== undefined && machineEvents[event.reason].type === 'Warning';
   if (!isChange && !isRefusal) return undefined;
-  const sinceMs = Date.parse(seen.stageSince ?? seen.createdAt);
   const fields = {
     ...machineFields(ref, after),
     ...(provider !== undefined && { provider }),
     phase: after.phase,
-    ...(isChange && { before: seen.phase, seconds: Math.max(0, Math.round((nowMs - sinceMs) / 100) / 10) }),
+    ...(isChange && { before: seen.phase, seconds: secondsInPhase(seen, nowMs) }),
     ...(isRefusal && { reason: event.reason, code: step?.code, note: event.note }),
   };
   return { message: isChange ? 'the machine has another phase' : 'a step of the machine was refused', fields };
 }
 
+/** How long a machine was in its phase, to a tenth of a second. */
+export function secondsInPhase(
+  { stageSince, createdAt }: Pick<Seen, 'stageSince' | 'createdAt'>,
+  nowMs: number,
+): number {
+  return secondsSince(stageSince ?? createdAt, nowMs);
+}
+
+/** How long the deletion of a machine took, to a tenth of a second. */
+export function secondsOfDeletion({ deletingSince }: Pick<MachineSnapshot, 'deletingSince'>, nowMs: number) {
+  return deletingSince === undefined ? undefined : secondsSince(deletingSince, nowMs);
+}
+
+function secondsSince(time: string, nowMs: number): number {
+  return Math.max(0, Math.round((nowMs - Date.parse(time)) / 100) / 10);
+}
+
 /** The line for a machine of which nothing is left. */
 export function goneLine(ref: ObjectRef, seen: MachineSnapshot, nowMs: number): LogLine {
-  const { deletingSince } = seen;
-  const seconds = deletingSince === undefined ? undefined : Math.round((nowMs - Date.parse(deletingSince)) / 100) / 10;
+  const seconds = secondsOfDeletion(seen, nowMs);
   return { message: 'the machine is gone', fields: { ...machineFields(ref, seen), seconds } };
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MachineChange } from '../metrics.ts';
 import type { KubeObject } from '../objects.ts';
 import { machineMetrics, objectMetrics } from './metrics.ts';
-import { deletionSteps } from './names.ts';
+import { deletionSteps, descriptions } from './names.ts';
 
 const metadata = (name: string, more: object = {}) => ({
   ...{ name, namespace: 'n', uid: name, resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z', ...more },
@@ -49,7 +49,7 @@ describe('the gauges of objects', () => {
     ]);
   });
 
-  it('show a set by its replicas, and not by its ready ones', () => {
+  it('[mcm 111] show a set by its replicas, and not by its ready ones', () => {
     expect([valueOf('machine_set_status_replicas'), valueOf('machine_set_status_ready_replicas')]).toEqual([2, 1]);
     expect(samplesOf('machine_set_failed_machines')?.[0]?.labels).toMatchObject({
       ...{ name: 'set', failed_machine_name: 'a', failed_machine_provider_id: '', failed_machine_owner_ref: 'set' },
@@ -100,6 +100,7 @@ describe('what is measured of changes', () => {
 
     expect(measured({ previous: created, object: pending })).toEqual({
       mcm_machine_create_duration_seconds: { labels: series, value: 34 },
+      mcm_machine_initialize_duration_seconds: { labels: series, value: 0 },
     });
     expect(measured({ previous: pending, object: running })).toEqual({
       mcm_machine_join_duration_seconds: { labels: series, value: 41 },
@@ -108,6 +109,19 @@ describe('what is measured of changes', () => {
       mcm_machine_delete_duration_seconds: { labels: series, value: 60 },
     });
     expect(measured({ previous: running, object: running })).toEqual({});
+  });
+
+  it('is how long the set-up of a VM took that was refused at first', () => {
+    const refused = machine('CrashLoopBackOff', '2030-01-01T00:00:30Z');
+    const lastOperation = { description: `${descriptions.initializing}: no such interface` };
+    const previous: KubeObject = Object.assign({}, refused, { status: { ...refused.status, lastOperation } });
+
+    expect(measured({ previous, object: pending })).toMatchObject({
+      mcm_machine_initialize_duration_seconds: { labels: series, value: 4 },
+    });
+    expect(measured({ previous: refused, object: pending })).toMatchObject({
+      mcm_machine_initialize_duration_seconds: { labels: series, value: 0 },
+    });
   });
 
   it('is how long a drain took', () => {
@@ -137,7 +151,7 @@ describe('what is measured of changes', () => {
     });
   });
 
-  it('is nothing of a machine without a deployment, nor a crash for a class without a nodeTemplate', () => {
+  it('[mcm 111] is nothing of a machine without a deployment, nor a crash for a class without a nodeTemplate', () => {
     const { metadata: own, ...rest } = pending;
     const alone = { ...rest, metadata: { ...own, labels: {} } };
 

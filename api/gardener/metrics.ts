@@ -6,7 +6,7 @@
 import type { MachineChange, MachineMetric, ObjectMetric, Sample, WatchedObjects } from '../metrics.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
-import { deletionSteps, labels } from './names.ts';
+import { deletionSteps, descriptions, labels } from './names.ts';
 import type { Machine } from './schema/machine.ts';
 import type { MachineClass } from './schema/machine-class.ts';
 import type { MachineDeployment } from './schema/machine-deployment.ts';
@@ -356,6 +356,10 @@ function sampleOfDeployment({ object, source }: MachineChange, value: number): S
 const phaseOf = (machine: Machine) => machine.status?.currentStatus?.phase ?? '';
 const phaseMs = (machine: Machine) => Date.parse(machine.status?.currentStatus?.lastUpdateTime ?? '');
 
+/** Whether its VM exists and its set-up was refused. */
+const isBeingSetUp = ({ status }: Machine) =>
+  status?.lastOperation?.description?.startsWith(descriptions.initializing) === true;
+
 const deletesVm = ({ status }: Machine) => status?.lastOperation?.description === deletionSteps.deleteVm;
 
 function entered({ previous, object }: MachineChange, phase: string): boolean {
@@ -374,6 +378,14 @@ export const machineMetrics: readonly MachineMetric[] = [
     entered(change, 'Pending')
       ? secondsBetween(Date.parse(change.object.metadata.creationTimestamp), phaseMs(change.object))
       : undefined,
+  ),
+  duration(
+    'initialize',
+    'From the acceptance of its VM until that was set up, last value; 0 where the same call did both.',
+    (change) => {
+      if (!entered(change, 'Pending')) return undefined;
+      return isBeingSetUp(change.previous) ? secondsBetween(phaseMs(change.previous), phaseMs(change.object)) : 0;
+    },
   ),
   duration('join', 'From then until its Node was healthy, last value.', (change) =>
     entered(change, 'Running') && phaseOf(change.previous) === 'Pending'

@@ -3,6 +3,7 @@ import { Client, type Connection } from '@temporalio/client';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import { startControllers } from '../../controllers/main.ts';
+import { listBlocked } from '../../temporal/blocked.ts';
 import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
 import { connectClient, connectWorkers } from '../../temporal/connection.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
@@ -14,8 +15,10 @@ import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '.
 import { startFleetPage } from '../fleet-page/server.ts';
 import type { Options } from '../options.ts';
 import { hasNoTarget, temporalServer } from '../servers.ts';
+import { watchBlocked } from './blocked.ts';
 import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
+import { observeQueues, observeWatches } from './queue-metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
 import { countWork, showPauses } from './worker-metrics.ts';
 
@@ -49,11 +52,15 @@ export async function startControllersComponent(
     outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,
     onMachineChange: countChanges(deps.registry, dialect),
+    observeQueue: observeQueues(deps.registry),
+    observeWatch: observeWatches(deps.registry),
     logger,
   });
   showStanding(deps.registry, dialect, {
     isLeader: leadership.isLeader,
+    countScrapeFailure: deps.countScrapeFailure,
     objects: controllers.objects,
+    blocked: watchBlocked(() => listBlocked({ client, name: installation })),
     backlogs: () => readBacklogs(connection, server.namespace, installation, controllers.providers),
   });
   const { address, fleetPort: port, temporalUi } = options;
@@ -103,18 +110,14 @@ async function readBacklogs(
     { queue: drainTaskQueue(installation), kind: 'activity' },
     ...providers.map((provider) => ({ queue: providerTaskQueue(installation, provider), kind: 'activity' as const })),
   ] as const;
-  try {
-    return await connection.withDeadline(Date.now() + backlogMs, () =>
-      Promise.all(
-        queues.map(async ({ queue, kind }) => {
-          const count = await readBacklog(connection, namespace, queue, kind);
-          return { installation, queue, kind, count };
-        }),
-      ),
-    );
-  } catch {
-    return []; // the metrics of the clients say that Temporal does not answer
-  }
+  return connection.withDeadline(Date.now() + backlogMs, () =>
+    Promise.all(
+      queues.map(async ({ queue, kind }) => {
+        const count = await readBacklog(connection, namespace, queue, kind);
+        return { installation, queue, kind, count };
+      }),
+    ),
+  );
 }
 
 /** How long a sweep waits for approval, s: a day, so that somebody is at work. */

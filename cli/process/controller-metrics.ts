@@ -2,14 +2,19 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Dialect } from '../../api/dialect.ts';
 import type { MachineChange, ObjectMetric, Sample, WatchedObjects } from '../../api/metrics.ts';
+import type { BlockedGroup } from './blocked.ts';
+import type { ScrapeKind } from './metrics.ts';
 
 /** What the controllers say of themselves at each scrape. */
 export interface ControllerFacts {
   isLeader(): boolean;
   /** undefined while they do not act: no two replicas show the same objects. */
   objects(): WatchedObjects | undefined;
-  /** The task queues of the installation with the tasks that wait in them; empty while Temporal does not answer. */
+  /** The task queues of the installation with the tasks that wait in them. May throw. */
   backlogs(): Promise<readonly Backlog[]>;
+  /** What is blocked, by type of workflow and cause. May throw. */
+  blocked(): Promise<readonly BlockedGroup[]>;
+  countScrapeFailure(kind: ScrapeKind): void;
 }
 
 /** Tasks that wait for a worker. */
@@ -24,8 +29,9 @@ export interface Backlog {
 export function showStanding(
   registry: Registry,
   { metrics }: Dialect,
-  { isLeader, objects, backlogs }: ControllerFacts,
+  { isLeader, objects, backlogs, blocked, countScrapeFailure }: ControllerFacts,
 ): void {
+  const ask = askWhileLeading({ isLeader, countScrapeFailure });
   new Gauge({
     name: 'millwright_leader',
     help: '1 where the controllers act, 0 where they stand by.',
@@ -40,12 +46,46 @@ export function showStanding(
     labelNames: ['installation', 'queue', 'kind'],
     registers: [registry],
     async collect() {
-      const found = isLeader() ? await backlogs() : [];
+      const found = await ask('backlogs', backlogs);
       this.reset();
       for (const { count, ...labels } of found) this.set(labels, count);
     },
   });
+  const ofBlocked = { labelNames: ['type', 'cause'], registers: [registry] };
+  new Gauge({
+    ...ofBlocked,
+    name: 'millwright_blocked_workflows',
+    help: 'Workflows that wait for people or other systems, or whose code fails, as `millwright stuck` lists them; at most 10 s old.',
+    async collect() {
+      const found = await ask('blocked', blocked);
+      this.reset();
+      for (const { type, cause, count } of found) this.set({ type, cause }, count);
+    },
+  });
+  new Gauge({
+    ...ofBlocked,
+    name: 'millwright_blocked_longest_seconds',
+    help: 'How long the one of them that waits longest has waited for the same cause, since these controllers lead.',
+    async collect() {
+      const found = await ask('blocked', blocked);
+      this.reset();
+      for (const { type, cause, longestSeconds } of found) this.set({ type, cause }, longestSeconds);
+    },
+  });
   showObjects(registry, metrics?.ofObjects ?? [], objects);
+}
+
+/** Asks while these controllers lead. Where there is no answer nothing is shown, and that is counted. */
+function askWhileLeading({ isLeader, countScrapeFailure }: Pick<ControllerFacts, 'isLeader' | 'countScrapeFailure'>) {
+  return async <T>(kind: ScrapeKind, question: () => Promise<readonly T[]>): Promise<readonly T[]> => {
+    if (!isLeader()) return [];
+    try {
+      return await question();
+    } catch {
+      countScrapeFailure(kind);
+      return [];
+    }
+  };
 }
 
 /** Shows the objects of an API of machines. Values are made anew for each scrape; `read` answers undefined while there are none. */

@@ -4,11 +4,13 @@ import { startHttp } from './http.ts';
 import { createMetrics } from './metrics.ts';
 
 const missing: string[] = [];
-const { registry, observeRequest } = createMetrics();
+let sdk = async () => '';
+const metrics = createMetrics(() => sdk());
+const { registry, observeRequest } = metrics;
 const servers: Awaited<ReturnType<typeof startHttp>>[] = [];
 
 async function start(port = 0): Promise<string> {
-  const server = await startHttp({ address: '127.0.0.1', port, registry, missing: () => missing });
+  const server = await startHttp({ address: '127.0.0.1', port, metrics, missing: () => missing });
   servers.push(server);
   return server.url;
 }
@@ -73,6 +75,20 @@ describe('startHttp', () => {
     expect(text).toContain(`millwright_kube_requests_total{${labels},code="error"} 1`);
     expect(text).toContain(`millwright_kube_request_duration_seconds_count{${labels}} 2`);
     expect(text).toContain('nodejs_eventloop_lag_seconds');
+  });
+
+  it("shows the metrics of Temporal's SDK, and counts where that does not answer", async () => {
+    const url = await start();
+    const read = async () => (await fetch(`${url}/metrics`)).text();
+
+    sdk = async () => '# TYPE temporal_num_pollers gauge\ntemporal_num_pollers 5\n';
+    expect(await read()).toMatch(/\ntemporal_num_pollers 5\n$/);
+    sdk = () => Promise.reject(new Error('no answer'));
+    const text = await read();
+    sdk = async () => '';
+
+    expect(text).not.toContain('temporal_num_pollers');
+    expect(text).toContain('mcm_misc_scrape_failure_total{kind="sdk"} 1\n');
   });
 
   it('stays alive when a metric cannot be read, and says why', async () => {

@@ -1,13 +1,13 @@
 /** The endpoints /livez, also as /healthz, /readyz and /metrics. */
 import { createServer, type ServerResponse } from 'node:http';
-import type { Registry } from 'prom-client';
 import { listen } from './listen.ts';
+import type { Metrics } from './metrics.ts';
 
 export interface HttpOptions {
   readonly address: string;
   /** 0: any free port. */
   readonly port: number;
-  readonly registry: Registry;
+  readonly metrics: Pick<Metrics, 'registry' | 'scrape'>;
   /** What is not ready yet; empty when the process is ready. */
   readonly missing: () => string[];
   /** Further fields of the answer of /readyz. */
@@ -22,7 +22,7 @@ const maxLagMs = 5_000;
  * Throws an Error that names the flags when it cannot listen.
  */
 export async function startHttp(options: HttpOptions): Promise<{ readonly url: string; close(): Promise<void> }> {
-  const { address, port, registry, missing, details } = options;
+  const { address, port, metrics, missing, details } = options;
   const lag = watchEventLoop();
 
   async function answer(path: string, response: ServerResponse): Promise<void> {
@@ -37,8 +37,8 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
         return send(response, waitingFor.length === 0 ? 200 : 503, { missing: waitingFor, ...details?.() });
       }
       case '/metrics': {
-        const metrics = await registry.metrics();
-        response.writeHead(200, { 'content-type': registry.contentType }).end(metrics);
+        const text = await metrics.scrape();
+        response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text);
         return;
       }
       default:

@@ -6,13 +6,23 @@ export interface Metrics {
   readonly registry: Registry;
   /** Counts a request to a cluster, `control` or `target`. */
   observeRequest(cluster: string, request: RequestObservation): void;
+  /** Counts a part of a scrape that could not be read. */
+  countScrapeFailure(kind: ScrapeKind): void;
+  /** The answer to a scrape: the metrics of the registry, and those of Temporal's SDK. */
+  scrape(): Promise<string>;
 }
+
+/** Parts of a scrape that others have to answer. */
+export type ScrapeKind = 'backlogs' | 'blocked' | 'sdk';
 
 /** HTTP methods of what is not read. */
 const methods: Readonly<Record<string, string>> = { create: 'POST', patch: 'PATCH', delete: 'DELETE', evict: 'POST' };
 
-/** Metrics of the process itself, and of its requests to API servers. */
-export function createMetrics(): Metrics {
+/**
+ * Metrics of the process itself, and of its requests to API servers.
+ * @param readSdkMetrics answers text for Prometheus; may throw
+ */
+export function createMetrics(readSdkMetrics: () => Promise<string>): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const requests = new Counter({
@@ -41,8 +51,29 @@ export function createMetrics(): Metrics {
     buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30],
     registers: [registry],
   });
+  const scrapeFailures = new Counter({
+    name: 'mcm_misc_scrape_failure_total',
+    help: 'Parts of a scrape that were not answered: backlogs and blocked by Temporal, sdk by its SDK in this process.',
+    ...{ labelNames: ['kind'], registers: [registry] },
+  });
+  const countScrapeFailure = (kind: ScrapeKind) => scrapeFailures.inc({ kind });
+
+  async function readSdk(): Promise<string> {
+    try {
+      return await readSdkMetrics();
+    } catch {
+      countScrapeFailure('sdk');
+      return '';
+    }
+  }
+
   return {
     registry,
+    countScrapeFailure,
+    async scrape() {
+      const sdk = await readSdk();
+      return `${await registry.metrics()}${sdk}`;
+    },
     observeRequest(cluster, { server, verb, resource, status, seconds: took }) {
       requests.inc({ cluster, verb, resource, code: status });
       seconds.observe({ cluster, verb, resource }, took);

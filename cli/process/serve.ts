@@ -3,12 +3,13 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
 import { createNoCluster } from '../../kube/no-cluster.ts';
+import { readSdkMetrics } from '../../temporal/connection.ts';
 import type { serverFlags } from '../flag-groups.ts';
 import type { Options } from '../options.ts';
 import { connectCluster, hasNoTarget, isOneCluster } from '../servers.ts';
 import { startHttp } from './http.ts';
 import { createLogger } from './logger.ts';
-import { createMetrics } from './metrics.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
 
 /** What components share. */
 export interface ComponentDeps {
@@ -20,6 +21,7 @@ export interface ComponentDeps {
   readonly command: string;
   /** Metrics of the process. */
   readonly registry: Registry;
+  readonly countScrapeFailure: Metrics['countScrapeFailure'];
 }
 
 /** The running controllers or workers. */
@@ -52,8 +54,8 @@ export async function serve(
 ): Promise<void> {
   const logger = createLogger(options);
   for (const warning of warnings) logger.warn({}, warning);
-  const metrics = createMetrics();
-  const { registry } = metrics;
+  const metrics = createMetrics(readSdkMetrics);
+  const { registry, countScrapeFailure } = metrics;
   const signal = untilSignal(logger);
   const components: Component[] = [];
   /** Stops what was started, in reverse order. */
@@ -69,13 +71,13 @@ export async function serve(
   }
 
   async function start(): Promise<void> {
-    const http = await startHttp({ ...options, registry, missing: () => missing(), details });
+    const http = await startHttp({ ...options, metrics, missing: () => missing(), details });
     stops.push(http.close);
     logger.info({ url: http.url }, 'serving health and metrics');
     const control = await connect('control');
     const target = hasNoTarget(options) ? createNoCluster() : isOneCluster(options) ? control : await connect('target');
     for (const startComponent of startComponents) {
-      const component = await startComponent({ control, target, logger, command, registry });
+      const component = await startComponent({ control, target, logger, command, registry, countScrapeFailure });
       components.push(component);
       stops.push(component.stop);
     }

@@ -4,7 +4,10 @@ import type { WorkersOptions } from '../../temporal/worker.ts';
 
 /** What a worker calls whenever something happens that is counted. */
 export type WorkerObservers = Required<
-  Pick<WorkersOptions, 'onFailedRun' | 'onRequestRate' | 'onRequest' | 'onProviderCall'>
+  Pick<
+    WorkersOptions,
+    'onFailedRun' | 'onRequestRate' | 'onRequest' | 'onProviderCall' | 'onActivityFailure' | 'onPhaseEnded'
+  >
 >;
 
 /** Registers what is counted while workers work. */
@@ -13,6 +16,7 @@ export function countWork(registry: Registry): WorkerObservers {
     onFailedRun: countFailedRuns(registry),
     onRequestRate: showRequestRates(registry),
     ...countProviderCalls(registry),
+    ...countActivities(registry),
   };
 }
 
@@ -37,6 +41,25 @@ function countFailedRuns(registry: Registry): (workflowType: string, reason: str
     registers: [registry],
   });
   return (workflowType, reason) => failed.inc({ workflow_type: workflowType, reason });
+}
+
+const phaseBuckets = [1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_200, 3_600, 4 * 3_600, 24 * 3_600];
+
+function countActivities(registry: Registry): Pick<WorkerObservers, 'onActivityFailure' | 'onPhaseEnded'> {
+  const failures = new Counter({
+    name: 'millwright_activity_failures_total',
+    help: 'Attempts of activities that failed, by code; those of providers are in mcm_cloud_api_driver_requests_failed_total.',
+    ...{ labelNames: ['activity', 'code'], registers: [registry] },
+  });
+  const phases = new Histogram({
+    name: 'millwright_machine_phase_duration_seconds',
+    help: 'How long machines were in a phase, once they have left it; "New" before the first. The provider is empty where it is not known.',
+    ...{ labelNames: ['phase', 'provider'], buckets: phaseBuckets, registers: [registry] },
+  });
+  return {
+    onActivityFailure: (labels) => failures.inc({ ...labels }),
+    onPhaseEnded: ({ phase, provider = '', seconds }) => phases.observe({ phase: phase || 'New', provider }, seconds),
+  };
 }
 
 /** Shows how fast requests are sent to clouds: a row for each provider, endpoint and credentials. */

@@ -35,6 +35,7 @@ async function goBuild({ name, version, build }: GoSource, go: string, destinati
     '-buildvcs=false',
     '-trimpath',
     '-v',
+    ...(build.tags === undefined ? [] : ['-tags', build.tags]),
     '-ldflags',
     `-s -w ${build.ldflags}`,
     '-o',

@@ -27,6 +27,8 @@ export interface GoBuild {
   readonly module: string;
   readonly package: string;
   readonly ldflags: string;
+  /** Build tags, with commas. Default: none. */
+  readonly tags?: string;
   /** Duration of a build on two cores with an empty cache, minutes. Shown to people. */
   readonly minutes: number;
 }

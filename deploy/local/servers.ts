@@ -84,6 +84,26 @@ export const serverSources = {
       minutes: 2,
     },
   },
+  promtool: {
+    name: 'promtool',
+    version: 'v3.13.5',
+    minimum: '3.0.0',
+    variable: 'MILLWRIGHT_PROMTOOL',
+    versionArgs: ['--version'],
+    release: {
+      url: 'https://github.com/prometheus/prometheus/releases/download/v3.13.5/prometheus-3.13.5.{os}-{arch}.tar.gz',
+      checksums: 'https://github.com/prometheus/prometheus/releases/download/v3.13.5/sha256sums.txt',
+      member: 'prometheus-3.13.5.{os}-{arch}/promtool',
+    },
+    build: {
+      module: 'prometheus',
+      package: 'github.com/prometheus/prometheus/cmd/promtool',
+      ldflags: '-X github.com/prometheus/common/version.Version=3.13.5',
+      // Without the SDKs of the clouds in which Prometheus could look for what to scrape.
+      tags: 'remove_all_sd',
+      minutes: 1,
+    },
+  },
   temporal: {
     name: 'temporal',
     version: 'v1.8.2',

@@ -1,5 +1,7 @@
 /** The metrics of machine-controller-manager, on a real installation. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { machineDeployments } from '../../api/gardener/resources.ts';
+import { metricsDoc } from '../../deploy/generators/metrics.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
@@ -20,6 +22,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   mcm_machine_info: [...key, 'createdAt', 'node_name', 'spec_provider_id', ...classOf('spec_class')],
   mcm_machine_status_condition: [...key, 'condition'],
   mcm_machine_create_duration_seconds: perDeployment,
+  mcm_machine_initialize_duration_seconds: perDeployment,
   mcm_machine_join_duration_seconds: perDeployment,
   mcm_machine_delete_duration_seconds: perDeployment,
   mcm_machine_drain_duration_seconds: ['machine_deployment', 'namespace'],
@@ -29,6 +32,19 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   mcm_cloud_api_api_request_duration_seconds: ['provider', 'service'],
   mcm_cloud_api_driver_request_duration_seconds: ['operation', 'provider'],
   mcm_cloud_api_driver_requests_failed_total: ['error_code', 'operation', 'provider'],
+  mcm_misc_scrape_failure_total: ['kind'],
+  ...Object.fromEntries(
+    [
+      ...['depth', 'adds_total', 'queue_duration_seconds', 'work_duration_seconds', 'unfinished_work_seconds'],
+      ...['longest_running_processor_seconds', 'retries_total'],
+    ].map((name) => [`mcm_workqueue_${name}`, ['name']]),
+  ),
+  ...Object.fromEntries(
+    [
+      ...['lists_total', 'list_duration_seconds', 'items_per_list', 'watches_total', 'short_watches_total'],
+      ...['watch_duration_seconds', 'items_per_watch', 'last_resource_version'],
+    ].map((name) => [`mcm_reflector_${name}`, ['name']]),
+  ),
   mcm_machine_set_items_total: [],
   mcm_machine_set_info: [...key, 'createdAt', ...classOf('spec_machine_class')],
   ...Object.fromEntries(
@@ -37,6 +53,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
       ...['status_fully_labelled_replicas', 'status_ready_replicas', 'status_replicas'],
     ].map((name) => [`mcm_machine_set_${name}`, key]),
   ),
+  mcm_machine_set_status_condition: [...key, 'condition'],
   mcm_machine_set_failed_machines: [...failed, ...key],
   mcm_machine_deployment_items_total: [],
   mcm_machine_deployment_info: [...key, 'createdAt', 'spec_strategy_type'],
@@ -48,15 +65,23 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   ),
   mcm_machine_deployment_status_condition: [...key, 'condition'],
   ...Object.fromEntries(
-    ['available_replicas', 'unavailable_replicas', 'ready_replicas', 'updated_replicas', 'replicas'].map((name) => [
-      `mcm_machine_deployment_status_${name}`,
-      key,
-    ]),
+    [
+      'available_replicas',
+      'unavailable_replicas',
+      'ready_replicas',
+      'updated_replicas',
+      'replicas',
+      'collision_count',
+    ].map((name) => [`mcm_machine_deployment_status_${name}`, key]),
   ),
   mcm_machine_deployment_failed_machines: [...failed, ...key],
   rest_client_requests_total: ['code', 'host', 'method'],
   rest_client_request_latency_seconds: ['url', 'verb'],
 };
+
+/** Without what is the last value of a deployment, or counts. */
+const withoutLastValues = (text: string) =>
+  text.replaceAll(/^mcm_machine_(\w+_duration_seconds|num_failed_join)\{.*$/gm, '');
 
 describe('the metrics of machine-controller-manager', () => {
   let millwright: Installation;
@@ -78,12 +103,34 @@ describe('the metrics of machine-controller-manager', () => {
     return text;
   }
 
-  it('[mcm 111 partly] have its names and labels, and the series of what is gone end', async () => {
+  /** The metrics with these labels that the documentation lists, which is made from those that processes register. */
+  function documented(): Map<string, string> {
+    const rows = metricsDoc().matchAll(/^\| `(\w+)` \| \w+ \| (.*?) \|/gm);
+    return new Map(
+      [...rows].map(([, name = '', labels = '']) => [
+        name,
+        labels.replaceAll(/[` ]/g, '').split(',').filter(Boolean).toSorted().join(),
+      ]),
+    );
+  }
+
+  it('[mcm 111] have its names and labels, and the series of what is gone end', async () => {
     const spec = { progressDeadlineSeconds: 600, revisionHistoryLimit: 2 };
     await millwright.createDeployment('pool', 2);
     await until('they run', async () =>
       /^mcm_machine_deployment_status_available_replicas\{.*\} 2$/m.test(await scrape()),
     );
+    await until('it is known how long phases and requests to Temporal took', async () => {
+      const read = await scrape();
+      const isMeasured = /^millwright_machine_phase_duration_seconds_count\{phase="Pending",provider="simulated"\} 2$/m;
+      return isMeasured.test(read) && /^temporal_workflow_task_schedule_to_start_latency_count\{.*\} \d/m.test(read);
+    });
+    for (const kind of ['machines', 'sets', 'deployments', 'sources', 'secrets', 'nodes'])
+      expect(await scrape()).toMatch(new RegExp(`^millwright_watch_age_seconds\\{watch="${kind}"\\} \\d`, 'm'));
+    for (const name of ['machine', 'machineset', 'machinedeployment', 'machineclass', 'secret', 'node']) {
+      expect(await scrape()).toMatch(new RegExp(`^mcm_reflector_lists_total\\{name="${name}"\\} 1$`, 'm'));
+      expect(await scrape()).toMatch(new RegExp(`^mcm_workqueue_adds_total\\{name="${name}"\\} \\d`, 'm'));
+    }
     const [first] = await millwright.machines();
     const name = first?.metadata.name ?? '';
     expect(await scrape()).toMatch(new RegExp(`^mcm_machine_current_status_phase\\{name="${name}",.*\\} 1$`, 'm'));
@@ -104,13 +151,28 @@ describe('the metrics of machine-controller-manager', () => {
     await millwright.scale('pool', 0);
     await until('they are gone', async () => /^mcm_machine_items_total 1$/m.test(await scrape()));
 
+    await until(
+      'the one that is refused is blocked',
+      async () => /^millwright_blocked_workflows\{type="machine",cause="CloudCapacity"\} 1$/m.test(await scrape()),
+      { timeoutMs: 60_000 },
+    );
+
     const text = await scrape();
+    expect(text).toMatch(/^mcm_machine_deployment_failed_machines\{/m);
     expect(text).not.toContain(name);
     expect(text).toMatch(/^mcm_machine_delete_duration_seconds\{.*machine_deployment="pool".*\} [\d.]+$/m);
+    for (const [metric, labels] of Object.entries(expected))
+      expect([metric, documented().get(metric)]).toEqual([metric, labels.toSorted().join()]);
     const wrong = Object.entries(expected).filter(([metric, labels]) => {
       return [...(seen.get(metric) ?? [])].some((found) => found !== labels.toSorted().join());
     });
     expect(wrong).toEqual([]);
     for (const metric of Object.keys(expected)) expect(text).toContain(`\n# TYPE ${metric} `);
-  }, 90_000);
+
+    await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
+    await until(
+      'nothing is left of the deployment',
+      async () => !/^mcm_.*"refused/m.test(withoutLastValues(await scrape())),
+    );
+  }, 150_000);
 });

@@ -83,7 +83,13 @@ async function start({ namespace, options: given, logFile }: HostRequest): Promi
   });
   // The first connection says where the SDK logs to.
   await (await millwright.connectWorkers(millwright.temporalServer(options), sdkLogger)).close();
-  const deps = { ...clients, logger, command: 'run', registry: new millwright.Registry() };
+  const deps = {
+    ...clients,
+    logger,
+    command: 'run',
+    registry: new millwright.Registry(),
+    countScrapeFailure: () => undefined,
+  };
   const components = [];
   for (const startComponent of [millwright.startWorkersComponent, millwright.startControllersComponent]) {
     const component = await startComponent(options, deps);
