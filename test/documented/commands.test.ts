@@ -1,0 +1,160 @@
+/** Every command of the documentation works: it is run here, or elsewhere.ts says where it is. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { stringify } from 'yaml';
+import { annotations } from '../../api/gardener/names.ts';
+import { machineDeployments } from '../../api/gardener/resources.ts';
+import { root } from '../../deploy/generators/root.ts';
+import { findServer } from '../../deploy/local/servers.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
+import { until } from '../support/until.ts';
+import { commandsOf, documents } from './blocks.ts';
+import { elsewhere } from './elsewhere.ts';
+
+const isElsewhere = (file: string, command: string) =>
+  Object.keys(elsewhere[file] ?? {}).some((beginning) => command.startsWith(beginning));
+const runHere = documents
+  .map((file) => ({ file, commands: commandsOf(file).filter((command) => !isElsewhere(file, command)) }))
+  .filter(({ commands }) => commands.length > 0)
+  // These disturb the others.
+  .toSorted((a, b) => Number(isLast(a.file)) - Number(isLast(b.file)));
+
+describe('the list of commands that are run elsewhere', () => {
+  const entries = Object.entries(elsewhere).flatMap(([file, commands]) =>
+    Object.entries(commands).map(([beginning, where]) => ({ file, beginning, where })),
+  );
+
+  it('names commands that there are', () => {
+    const gone = entries.filter(({ file, beginning }) => !commandsOf(file).some((each) => each.startsWith(beginning)));
+
+    expect(gone).toEqual([]);
+  });
+
+  it('names files that there are', () => {
+    const files = entries.flatMap(({ where }) => ('testedBy' in where ? [where.testedBy] : []));
+
+    expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+  });
+});
+
+describe('a document', () => {
+  let millwright: Installation;
+  let folder: string;
+  /** What stands for the placeholders of a document. */
+  let values: Record<string, string>;
+
+  beforeAll(async () => {
+    // Alone: the Leases and the Schedule are only there where controllers are elected and sweeps have a period.
+    millwright = await startInstallation({
+      alone: 'it has Leases and the Schedule of the sweeps',
+      flags: ['--machine-safety-orphan-vms-period', '1h', '--orphan-confirm-after', '100ms'],
+    });
+    folder = await mkdtemp(join(tmpdir(), 'millwright-documented-'));
+    await prepareShell();
+    await prepareDeployment();
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+    if (folder) await rm(folder, { recursive: true });
+  });
+
+  /** A folder that looks like a checkout, with the programs under their usual names. */
+  async function prepareShell(): Promise<void> {
+    await mkdir(join(folder, 'bin'));
+    for (const name of ['kubectl', 'temporal'] as const)
+      await symlink(await findServer(name), join(folder, 'bin', name));
+    const program = join(folder, 'bin', 'millwright');
+    await writeFile(program, `#!/bin/sh\nexec ${process.execPath} ${root}cli/main.ts "$@"\n`);
+    await chmod(program, 0o755);
+    await symlink(join(root, 'deploy'), join(folder, 'deploy'));
+    const kubeconfig = join(folder, 'kubeconfig');
+    await copyFile(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'), kubeconfig);
+    await run(`kubectl config set-context --current --namespace ${millwright.namespace}`);
+  }
+
+  /** A deployment at its second revision, a machine that waits, and a file that would change it. */
+  async function prepareDeployment(): Promise<void> {
+    const { namespace, control } = millwright;
+    await millwright.createDeployment('pool', 1);
+    const key = { namespace, name: 'pool' };
+    const template = (version: number) => ({
+      spec: { template: { metadata: { annotations: { version: `${version}` } } } },
+    });
+    for (let revision = 1; revision <= 2; revision += 1) {
+      if (revision > 1) await control.patch(machineDeployments, key, mergePatch(template(revision)));
+      await until(`the deployment is at revision ${revision}`, async () => {
+        const { metadata, spec, status } = await control.get(machineDeployments, key);
+        return (
+          metadata.annotations?.[annotations.revision] === `${revision}` && status?.updatedReplicas === spec?.replicas
+        );
+      });
+    }
+    const node = await until('only a machine of the last template is left', async () => {
+      const [only, ...others] = await millwright.untilMachines(1, 'Running');
+      return others.length === 0 && only?.metadata.annotations?.version === '2' && only.metadata.labels?.node;
+    });
+    await millwright.createMachine('waiting', { class: { kind: 'MachineClass', name: 'nowhere' } });
+    values = { namespace, class: 'small', deployment: 'pool', node, machine: 'waiting' };
+    const changed = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', metadata: key };
+    const { spec } = await control.get(machineDeployments, key);
+    await writeFile(join(folder, 'changed.yaml'), stringify({ ...changed, spec: { ...spec, replicas: 2 } }));
+  }
+
+  /** Output of a command in the shell of a reader, who has put a name for each placeholder. */
+  async function run(command: string): Promise<string> {
+    const { namespace, cloud } = millwright;
+    const filled = command
+      .replaceAll(/<([a-z ]+)>(\.\.\.)?/g, (_, name: string) => valueOf(name, command))
+      .replaceAll("'default'", `'${namespace}'`)
+      .replaceAll('default/orphan-sweep', `${namespace}/orphan-sweep`);
+    const env = {
+      MILLWRIGHT_NAMESPACE: namespace,
+      ...{ HOME: folder, PATH: [join(folder, 'bin'), process.env.PATH].join(delimiter), URL: cloud.url },
+      ...{ KUBECONFIG: join(folder, 'kubeconfig'), TEMPORAL_ADDRESS: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS') },
+    };
+    const { stdout } = await promisify(execFile)('sh', ['-ec', filled], { cwd: folder, env, timeout: 60_000 });
+    return stdout;
+  }
+
+  /** `<name>` is that of the kind that the command is about. */
+  function valueOf(placeholder: string, command: string): string {
+    const kinds = [
+      ['node', 'node'],
+      ['machineclass', 'class'],
+      ['rollout', 'deployment'],
+      ['machinedeployment', 'deployment'],
+      ['machine', 'machine'],
+    ] as const;
+    const kind = kinds.find(([word]) => command.includes(` ${word} `))?.[1];
+    const value = values[placeholder === 'name' && kind ? kind : placeholder];
+    if (value === undefined) throw new Error(`nothing stands for <${placeholder}> in: ${command}`);
+    return value;
+  }
+
+  it.each(runHere)(
+    '$file has commands that work',
+    async ({ commands }) => {
+      const failed: unknown[] = [];
+      for (const command of commands) {
+        try {
+          await run(command);
+        } catch (error) {
+          failed.push(error);
+        }
+      }
+
+      expect(failed).toEqual([]);
+    },
+    180_000,
+  );
+});
+
+function isLast(file: string): boolean {
+  return /simulated-cloud|high-availability|run-by-hand/.test(file);
+}

@@ -1,0 +1,68 @@
+/** Commands of the documentation that commands.test.ts does not run: which test does, or why none can. */
+
+/** `testedBy`: the file that does the same in a test. `notRun`: why no test does, and what is tested in its place. */
+export type Elsewhere = { readonly testedBy: string } | { readonly notRun: string };
+
+/** By document, by how the commands begin. */
+export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewhere>>>> = {
+  'README.md': {
+    'npm run demo': { testedBy: 'test/run.ts' },
+    'npm test': { testedBy: 'test/run.ts' },
+    'npm run acceptance': { testedBy: 'test/acceptance/main.test.ts' },
+    'npm run stack': { testedBy: 'deploy/local/stack.test.ts' },
+    'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
+    'npm run bench': { testedBy: 'test/bench/bench.long.test.ts' },
+  },
+  'deploy/examples/python-provider/README.md': {
+    'python3 -m venv': { testedBy: 'test/support/python-provider.ts' },
+    '/tmp/python-provider/bin/pip': { testedBy: 'test/support/python-provider.ts' },
+    kubectl: { testedBy: 'test/support/python-provider.ts' },
+    export: { testedBy: 'test/support/python-provider.ts' },
+    '/tmp/python-provider/bin/python': { testedBy: 'test/end-to-end/python-provider.test.ts' },
+    'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
+  },
+  'deploy/local/aws-cloud/README.md': {
+    'npx node': { testedBy: 'deploy/local/aws-cloud/cloud.test.ts' },
+    'AWS_ENDPOINT_URL=': { notRun: 'the tests have no AWS CLI; they use the same addresses with the SDK of AWS' },
+    curl: { testedBy: 'deploy/local/aws-cloud/cloud.test.ts' },
+  },
+  'deploy/local/simulated-cloud/README.md': {
+    'npx node': { testedBy: 'deploy/local/simulated-cloud/cloud.test.ts' },
+  },
+  'docs/how-to/connect-to-temporal.md': {
+    export: { testedBy: 'test/support/postgresql.ts' },
+    'temporal-sql-tool': { testedBy: 'test/support/postgresql.ts' },
+    'temporal operator namespace': { testedBy: 'test/support/postgresql.ts' },
+  },
+  'docs/how-to/find-out-why.md': {
+    'millwright drain': { testedBy: 'test/end-to-end/stuck.test.ts' },
+    'kubectl --namespace millwright port-forward': { notRun: 'there is no kubelet that forwards a port' },
+  },
+  'docs/how-to/install.md': {
+    docker: { notRun: 'there is no container engine; test/end-to-end/image.test.ts takes the steps of the file' },
+    helm: { testedBy: 'deploy/chart.test.ts' },
+  },
+  'docs/how-to/orphan-sweep.md': {
+    'millwright sweep approve': { testedBy: 'test/end-to-end/brake.test.ts' },
+  },
+  'docs/how-to/rights.md': {
+    'kubectl apply': { testedBy: 'test/end-to-end/rights.test.ts' },
+  },
+  'docs/how-to/rollouts.md': {
+    'millwright replay': { testedBy: 'test/end-to-end/history-of-runs.test.ts' },
+  },
+  'docs/how-to/run-by-hand.md': {
+    'npm run stack': { testedBy: 'deploy/local/stack.test.ts' },
+    'npx node': { testedBy: 'deploy/local/simulated-cloud/cloud.test.ts' },
+    'npm run millwright': { testedBy: 'test/end-to-end/process.test.ts' },
+    'kubectl apply': { testedBy: 'deploy/local/demo/tour.ts' },
+    'kubectl get machines --watch': { notRun: 'it does not end; test/end-to-end/stuck.test.ts lists machines' },
+  },
+  'docs/providers.md': {
+    'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
+  },
+  'docs/providers/aws.md': {
+    'millwright run': { testedBy: 'test/end-to-end/aws.test.ts' },
+    'AWS_ENDPOINT_URL=': { notRun: 'the tests have no AWS CLI; they use the same addresses with the SDK of AWS' },
+  },
+};
