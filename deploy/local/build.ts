@@ -88,8 +88,8 @@ async function goVersion({ name, version, variable }: GoSource): Promise<string>
   );
 }
 
-/** Waits for a lock file that holds the pid of its owner. The lock of a dead owner is void. */
-async function lock(file: string, name: string): Promise<() => Promise<void>> {
+/** Waits for a lock file that holds the pid of its owner, and resolves to its release. The lock of a dead owner is void. */
+export async function lock(file: string, name: string): Promise<() => Promise<void>> {
   for (let waiting = false; ; waiting = true) {
     try {
       const handle = await open(file, 'wx');
@@ -97,7 +97,8 @@ async function lock(file: string, name: string): Promise<() => Promise<void>> {
       await handle.close();
       return () => rm(file, { force: true });
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+      // No `instanceof`: in jest, errors of Node come from another realm.
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
     const owner = Number(await readFile(file, 'utf8').catch(() => ''));
     if (owner > 0 && !isAlive(owner)) await rm(file, { force: true });
