@@ -30,6 +30,10 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'npx node': { testedBy: 'deploy/local/simulated-cloud/cloud.test.ts' },
   },
   'docs/how-to/connect-to-temporal.md': {
+    'kubectl create': { notRun: 'it prepares the next command' },
+    helm: {
+      notRun: 'the tests do not fetch the chart of Temporal; test/support/postgresql.ts runs a server with its values',
+    },
     export: { testedBy: 'test/support/postgresql.ts' },
     'temporal-sql-tool': { testedBy: 'test/support/postgresql.ts' },
     'temporal operator namespace': { testedBy: 'test/support/postgresql.ts' },

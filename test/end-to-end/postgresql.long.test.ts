@@ -1,6 +1,13 @@
 /** Millwright with a Temporal server of one's own, on PostgreSQL. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments } from '../../api/gardener/resources.ts';
+import { runTour } from '../../deploy/local/demo/run-tour.ts';
+import { createScreen } from '../../deploy/local/demo/screen.ts';
+import { setUp } from '../../deploy/local/demo/set-up.ts';
+import { firstStop, tour } from '../../deploy/local/demo/tour.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
@@ -70,4 +77,18 @@ const lack = lackOfPostgresql();
       return count === 0;
     });
   }, 300_000);
+
+  it('runs every command of the demo but the one that needs the Temporal UI', async () => {
+    const { temporalAddress } = temporal;
+    const dir = await mkdtemp(join(tmpdir(), 'millwright-tour-'));
+    const screen = createScreen(process.stdout);
+    const ending: (() => Promise<void>)[] = [];
+    try {
+      const demo = await setUp({ dir, cloudName: 'simulated', temporalAddress }, screen, ending);
+      await runTour(demo, screen, [firstStop, ...tour.filter(({ command }) => !command.includes('$TEMPORAL_UI'))]);
+    } finally {
+      for (const stop of ending.toReversed()) await stop();
+      await rm(dir, { recursive: true });
+    }
+  }, 600_000);
 });

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { parse } from 'yaml';
+import { z } from 'zod';
 import { freePort } from '../../deploy/local/ports.ts';
 import { removeWhenOrphaned, type ServerCommand, type ServerHandle, startServer } from '../../deploy/local/process.ts';
 import { findServers } from '../../deploy/local/servers.ts';
@@ -14,6 +16,7 @@ import { becoming, giveTo } from './users.ts';
 
 const run = promisify(execFile);
 const guide = fileURLToPath(new URL('../../docs/how-to/connect-to-temporal.md', import.meta.url));
+const example = fileURLToPath(new URL('../../deploy/examples/temporal-postgresql.yaml', import.meta.url));
 
 /** PostgreSQL refuses root, and users without a name. This one is nobody. */
 const owner = '65534:65534';
@@ -112,10 +115,23 @@ async function runDocumented(beginning: string, env: NodeJS.ProcessEnv): Promise
   await run('sh', ['-ec', lines.join('\n')], { env });
 }
 
-/** That of one server with all services. */
+/** The stores of the example, which has them as the server takes them. */
+const Values = z.object({
+  server: z.object({
+    config: z.object({
+      persistence: z.looseObject({
+        datastores: z.record(z.string(), z.object({ sql: z.record(z.string(), z.unknown()) })),
+      }),
+    }),
+  }),
+});
+
+/** That of one server with all services, and with the stores of the example in another PostgreSQL. */
 async function configuration(connectAddr: string, user: string, frontend: number) {
-  const store = (databaseName: string) => ({
-    sql: { pluginName: 'postgres12', databaseName, connectAddr, connectProtocol: 'tcp', user, password: '-' },
+  const { persistence } = Values.parse(parse(await readFile(example, 'utf8'))).server.config;
+  const datastores = Object.entries(persistence.datastores).map(([name, { sql }]) => {
+    const { existingSecret: _, secretKey: __, ...settings } = sql;
+    return [name, { sql: { ...settings, connectAddr, user, password: '-' } }];
   });
   const service = async (grpcPort: number) => ({
     rpc: { grpcPort, membershipPort: await freePort(), bindOnLocalHost: true },
@@ -123,10 +139,7 @@ async function configuration(connectAddr: string, user: string, frontend: number
   const active = { enabled: true, initialFailoverVersion: 1, rpcName: 'frontend', rpcAddress: `127.0.0.1:${frontend}` };
   return {
     log: { stdout: true, level: 'error' },
-    persistence: {
-      ...{ defaultStore: 'default', visibilityStore: 'visibility', numHistoryShards: 4 },
-      datastores: { default: store('temporal'), visibility: store('temporal_visibility') },
-    },
+    persistence: { ...persistence, numHistoryShards: 4, datastores: Object.fromEntries(datastores) },
     global: { membership: { maxJoinDuration: '30s', broadcastAddress: '127.0.0.1' } },
     services: {
       frontend: await service(frontend),

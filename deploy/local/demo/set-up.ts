@@ -33,12 +33,14 @@ export const installation = namespace;
 /**
  * Starts all parts and prints a tick for each. Appends to `ending` the functions that stop them, to be called in reverse
  * order. Throws with the end of the log of a part that does not start; `ending` then stops the others.
+ * @param settings.temporalAddress of another Temporal server, which has a namespace `default`. Default: one is started.
  */
 export async function setUp(
-  { dir, cloudName }: { dir: string; cloudName: CloudName },
+  settings: { readonly dir: string; readonly cloudName: CloudName; readonly temporalAddress?: string },
   screen: Screen,
   ending: (() => Promise<void>)[],
 ): Promise<Demo> {
+  const { dir, cloudName } = settings;
   const programs = await findServers(['etcd', 'kube-apiserver', 'temporal', 'kubectl']);
   const stack = await timed(screen, 'Temporal, etcd and kube-apiserver with the CRDs', async () => {
     const stack = await startStack({ dir });
@@ -46,7 +48,7 @@ export async function setUp(
     await installCrds(stack.kubeconfig);
     return stack;
   });
-  const { kubeconfig, temporalAddress, uiUrl } = stack;
+  const { kubeconfig, uiUrl, temporalAddress } = { ...stack, ...settings };
   const cloud = await timed(screen, clouds[cloudName].title, async () => {
     const cloud = await clouds[cloudName].start({ dir, kubeconfig });
     ending.push(() => cloud.stop());
@@ -65,7 +67,12 @@ export async function setUp(
   ending.push(() => connection.close());
   await writeManifest(dir, cloud);
   screen.print(`\ndeploy/examples/${cloud.example}, made to fit this cloud, is ${dir}/machines.yaml`);
-  await writeEnvironment(dir, stack, { CLOUD: cloud.url, FLEET_PAGE: millwright.fleetPage }, programs);
+  await writeEnvironment(
+    dir,
+    { kubeconfig, temporalAddress, uiUrl },
+    { CLOUD: cloud.url, FLEET_PAGE: millwright.fleetPage },
+    programs,
+  );
   return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
 }
 
@@ -97,7 +104,7 @@ async function writeManifest(dir: string, { example, changes }: DemoCloud): Prom
 /** `env` for a shell: addresses, and the programs under their usual names. */
 async function writeEnvironment(
   dir: string,
-  { kubeconfig, temporalAddress, uiUrl }: Stack,
+  { kubeconfig, temporalAddress, uiUrl }: Pick<Stack, 'kubeconfig' | 'temporalAddress' | 'uiUrl'>,
   addresses: Readonly<Record<string, string>>,
   { kubectl, temporal }: Readonly<Record<'kubectl' | 'temporal', string>>,
 ): Promise<void> {
