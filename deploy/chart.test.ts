@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { defineResource, type KubeObject, type NewObject } from '../api/objects.ts';
 import { controllersCommand, workerCommand } from '../cli/commands/serve/command.ts';
 import { flagOf } from '../cli/options.ts';
@@ -10,7 +10,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { newNamespace, testClient } from '../test/support/kube.ts';
-import { findServer } from './local/servers.ts';
+import { checkRules } from '../test/support/promtool.ts';
+import { findServers } from './local/servers.ts';
 import { manifests, render } from './manifests.ts';
 
 interface Rendered extends KubeObject {
@@ -31,8 +32,8 @@ let namespace: string;
 beforeAll(async () => {
   client = testClient();
   namespace = await newNamespace(client);
-  await findServer('helm');
-}, 900_000); // where helm has to be built
+  await findServers(['helm', 'promtool']);
+}, 900_000); // where they have to be built
 afterAll(() => client?.close());
 
 const objectsOf = (text: string): Rendered[] =>
@@ -98,6 +99,29 @@ it.each([
 ])('the chart refuses %s and names the value', async (setting, message) => {
   await expect(render('one-cluster', namespace, setting)).rejects.toThrow(message);
 });
+
+it('the chart makes of the files in monitoring a PrometheusRule that Prometheus takes, and a ConfigMap for Grafana', async () => {
+  const settings = ['serviceMonitor', 'prometheusRule', 'grafanaDashboard'].map((name) => `${name}.enabled=true`);
+  const objects = objectsOf(
+    await render('one-cluster', namespace, ...settings, 'prometheusRule.labels.release=prometheus'),
+  );
+  const [rule] = objects.filter(({ kind }) => kind === 'PrometheusRule') as (Rendered & { spec: object })[];
+  const [dashboard] = objects.filter(({ kind }) => kind === 'ConfigMap') as (Rendered & {
+    data: Record<string, string>;
+  })[];
+
+  expect(rule?.metadata.labels).toMatchObject({ release: 'prometheus' });
+  expect(rule?.spec).toEqual(parse(await readChartFile('alerts.yaml')));
+  await checkRules(stringify(rule?.spec));
+  expect(dashboard?.metadata.labels).toMatchObject({ grafana_dashboard: '1' });
+  expect(JSON.parse(dashboard?.data['millwright.json'] ?? '')).toEqual(
+    JSON.parse(await readChartFile('dashboard.json')),
+  );
+  await judge(dashboard as Rendered);
+  expect(objects.filter(({ kind }) => kind === 'ServiceMonitor')).toHaveLength(1);
+});
+
+const readChartFile = (name: string) => readFile(new URL(`chart/monitoring/${name}`, import.meta.url), 'utf8');
 
 it('deploy/manifests is what the chart makes', async () => {
   const file = fileURLToPath(new URL('manifests/millwright.yaml', import.meta.url));

@@ -34,11 +34,17 @@ it('is named by `millwright stuck`, and the machine goes on with a version that 
     },
     { timeoutMs: 90_000 },
   );
+  const metrics = await until('its metrics say so', async () => {
+    const text = await (await fetch(`${mistaken.url}/metrics`)).text();
+    return text.includes('cause="WorkflowTask"') ? text : undefined;
+  });
   await mistaken.stop();
   const correct = await startMillwright({ namespace, flags });
   await millwright.untilPhase(machine, 'Running', 60_000);
   await correct.stop();
 
+  expect(metrics).toMatch(/^millwright_blocked_workflows\{type="machine",cause="WorkflowTask"\} 1$/m);
+  expect(metrics).toMatch(/^temporal_workflow_task_execution_failed\{.*failure_reason="WorkflowError".*\} \d/m);
   expect(said).toMatch(/^WorkflowTask: 1 machine\. The code of the workflow fails.*\n {2}\S+\/a\n/);
   expect(said).toMatch(/\/a: since \S+Z, a mistake in validate\n {2}To unblock: Install a version of Millwright/);
 }, 180_000);

@@ -1,8 +1,12 @@
 /** The metrics of machine-controller-manager, on a real installation. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments } from '../../api/gardener/resources.ts';
 import { metricsDoc } from '../../deploy/generators/metrics.ts';
+import { findServer } from '../../deploy/local/servers.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { type InputSeries, testRules } from '../support/promtool.ts';
 import { until } from '../support/until.ts';
 
 const key = ['name', 'namespace'];
@@ -83,13 +87,44 @@ const expected: Readonly<Record<string, readonly string[]>> = {
 const withoutLastValues = (text: string) =>
   text.replaceAll(/^mcm_machine_(\w+_duration_seconds|num_failed_join)\{.*$/gm, '');
 
+const monitoring = fileURLToPath(new URL('../../deploy/chart/monitoring/', import.meta.url));
+
+/** Metrics without a series until something fails that does not fail here; test/end-to-end/failing-code.test.ts has one. */
+const onlyAfterMistakes =
+  /millwright_activity_failures_total|temporal_workflow_task_execution_failed|millwright_workflow_runs_failed_total/;
+
+/** The queries of all panels, with all jobs. */
+function dashboardQueries(): string[] {
+  const { panels } = JSON.parse(readFileSync(`${monitoring}dashboard.json`, 'utf8')) as {
+    readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+  };
+  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  return queries.map((expr) => expr.replaceAll('$job', '.*').replaceAll('$__rate_interval', '10m'));
+}
+
+/** The series of scrapes as if there was a minute between them. */
+function seriesOf(texts: readonly string[]): InputSeries[] {
+  const values = new Map<string, string[]>();
+  for (const [i, text] of texts.entries()) {
+    for (const [, series = '', value = ''] of text.matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)) {
+      const known = values.get(series) ?? texts.map(() => '_');
+      known[i] = value;
+      values.set(series, known);
+    }
+  }
+  return [...values].map(([series, known]) => ({ series, values: known.join(' ') }));
+}
+
 describe('the metrics of machine-controller-manager', () => {
   let millwright: Installation;
   /** Series that were seen at some time, by metric. */
   const seen = new Map<string, Set<string>>();
+  /** Answers to scrapes at different times of the run. */
+  const scrapes: string[] = [];
   beforeAll(async () => {
+    await findServer('promtool');
     millwright = await startInstallation({ alone: 'its metrics are read' });
-  }, 120_000);
+  }, 900_000); // where promtool has to be built
   afterAll(() => millwright?.stop());
 
   async function scrape(): Promise<string> {
@@ -120,6 +155,7 @@ describe('the metrics of machine-controller-manager', () => {
     await until('they run', async () =>
       /^mcm_machine_deployment_status_available_replicas\{.*\} 2$/m.test(await scrape()),
     );
+    scrapes.push(await scrape());
     await until('it is known how long phases and requests to Temporal took', async () => {
       const read = await scrape();
       const isMeasured = /^millwright_machine_phase_duration_seconds_count\{phase="Pending",provider="simulated"\} 2$/m;
@@ -131,6 +167,7 @@ describe('the metrics of machine-controller-manager', () => {
       expect(await scrape()).toMatch(new RegExp(`^mcm_reflector_lists_total\\{name="${name}"\\} 1$`, 'm'));
       expect(await scrape()).toMatch(new RegExp(`^mcm_workqueue_adds_total\\{name="${name}"\\} \\d`, 'm'));
     }
+    scrapes.push(await scrape());
     const [first] = await millwright.machines();
     const name = first?.metadata.name ?? '';
     expect(await scrape()).toMatch(new RegExp(`^mcm_machine_current_status_phase\\{name="${name}",.*\\} 1$`, 'm'));
@@ -150,6 +187,7 @@ describe('the metrics of machine-controller-manager', () => {
     );
     await millwright.scale('pool', 0);
     await until('they are gone', async () => /^mcm_machine_items_total 1$/m.test(await scrape()));
+    scrapes.push(await scrape());
 
     await until(
       'the one that is refused is blocked',
@@ -158,6 +196,7 @@ describe('the metrics of machine-controller-manager', () => {
     );
 
     const text = await scrape();
+    scrapes.push(text, await scrape());
     expect(text).toMatch(/^mcm_machine_deployment_failed_machines\{/m);
     expect(text).not.toContain(name);
     expect(text).toMatch(/^mcm_machine_delete_duration_seconds\{.*machine_deployment="pool".*\} [\d.]+$/m);
@@ -175,4 +214,28 @@ describe('the metrics of machine-controller-manager', () => {
       async () => !/^mcm_.*"refused/m.test(withoutLastValues(await scrape())),
     );
   }, 150_000);
+
+  it('are found by each query of the dashboard', async () => {
+    expect(scrapes).toHaveLength(5);
+    const queries = dashboardQueries();
+    expect(queries.length).toBeGreaterThan(40);
+
+    await testRules([
+      {
+        ...{ name: 'the dashboard', interval: '1m', input_series: seriesOf(scrapes) },
+        promql_expr_test: queries.map((expr) => ({
+          ...{ expr: `count(${expr}) > bool 0`, eval_time: `${scrapes.length - 1}m` },
+          exp_samples: onlyAfterMistakes.test(expr) ? [] : [{ labels: '{}', value: 1 }],
+        })),
+      },
+    ]);
+  }, 60_000);
+
+  it('are those that alerts ask for', () => {
+    const asked = readFileSync(`${monitoring}alerts.yaml`, 'utf8').matchAll(/\b((?:mcm|millwright|temporal)_\w+)\{?/g);
+    const names = new Set([...asked].map(([, name = '']) => name.replace(/_count$/, '')));
+    const unknown = [...names].filter((name) => !scrapes.at(-1)?.includes(`\n# TYPE ${name} `));
+
+    expect(unknown.filter((name) => !onlyAfterMistakes.test(name))).toEqual([]);
+  });
 });
