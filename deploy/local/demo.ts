@@ -78,7 +78,7 @@ In a second terminal, run this first:
 
   . ${dir}/env
 
-Then run these commands, in any order:
+Then run these commands, from the top. docs/tutorial.md explains them.
 
 ${lines.join('\n')}
 

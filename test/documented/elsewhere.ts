@@ -62,6 +62,8 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl apply': { testedBy: 'deploy/local/demo/tour.ts' },
     'kubectl get machines --watch': { notRun: 'it does not end; test/end-to-end/stuck.test.ts lists machines' },
   },
+  // tutorial.test.ts compares it with the tour.
+  'docs/tutorial.md': { '': { testedBy: 'deploy/local/demo/tour.ts' } },
   'docs/providers.md': {
     'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
   },

@@ -1,6 +1,7 @@
 /** The commands of the demo, in order, and the effect of each. */
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
-import { nodes } from '../../../kube/core.ts';
+import type { Blocker } from '../../../api/names.ts';
+import { nodes, pods } from '../../../kube/core.ts';
 import { type Demo, installation, namespace } from './set-up.ts';
 
 /** A command to paste, and its effect. */
@@ -19,7 +20,10 @@ export interface Stop {
 const firstMachine = `"$(kubectl get machines -o jsonpath='{.items[0].metadata.name}')"`;
 const firstNode = `"$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"`;
 const newTemplate = '{"spec":{"template":{"metadata":{"annotations":{"example.com/image":"2"}}}}}';
-const stuck = `MillwrightBlockedOn = 'CloudCapacity' AND ExecutionStatus = 'Running'`;
+const budgetPod = '{"spec":{"nodeName":"\'$NODE\'","terminationGracePeriodSeconds":1}}';
+const nodeOfPod = `"$(kubectl get pod web -o jsonpath='{.spec.nodeName}')"`;
+const blockedOn = (blocker: Blocker) => `MillwrightBlockedOn = '${blocker}' AND ExecutionStatus = 'Running'`;
+const stuck = blockedOn('CloudCapacity');
 const stuckPage = `/namespaces/default/workflows?query=${encodeURIComponent(stuck).replaceAll("'", '%27')}`;
 
 /** Applies the example. */
@@ -34,6 +38,11 @@ export const tour: readonly Stop[] = [
     title: 'Look at everything',
     command: 'kubectl get mcd,mcs,mc,nodes',
     missing: async (_, output) => expectIn(output, 'machinedeployment', 'machineset', 'machine', 'node', 'Running'),
+  },
+  {
+    title: 'List the machines with what each of them waits for',
+    command: 'millwright get machines',
+    missing: async (_, output) => expectIn(output, 'FOR', 'Running'),
   },
   {
     title: 'Open this in a browser: every machine as a cell, live',
@@ -74,6 +83,11 @@ export const tour: readonly Stop[] = [
     missing: async ({ cloud }, output) => expectIn(output, 'Running', cloud.scheme),
   },
   {
+    title: 'See where the time of its creation went',
+    command: `millwright timeline ${firstMachine}`,
+    missing: async (_, output) => expectIn(output, 'provision', 'join', 'run'),
+  },
+  {
     title: 'Delete a node: its machine is replaced',
     command: `kubectl delete node ${firstNode}`,
     missing: (demo) => missingOf(demo, { machines: 5, vmsEver: 6 }),
@@ -101,10 +115,12 @@ export const tour: readonly Stop[] = [
   {
     title: 'Ask for one more machine',
     command: 'kubectl scale machinedeployment workers --replicas 6',
-    missing: async ({ temporal }) => {
-      const { count } = await temporal.workflow.count(stuck);
-      return count === 1 ? undefined : `${count} workflows are found with ${stuck}`;
-    },
+    missing: (demo) => missingOfStuck(demo, 'CloudCapacity'),
+  },
+  {
+    title: 'Ask what is stuck, and what would help',
+    command: 'millwright stuck',
+    missing: async (_, output) => expectIn(output, 'CloudCapacity: 1 machine', 'To unblock'),
   },
   {
     title: 'List the machines that wait for capacity, in Temporal',
@@ -127,9 +143,42 @@ export const tour: readonly Stop[] = [
     missing: async ({ cloud }) => ((await cloud.faults()).length === 0 ? undefined : 'the fault is still on'),
   },
   {
-    title: 'Signal all of them to retry now',
-    command: `temporal workflow signal --name retryNow --reason 'more capacity' --query "${stuck}" --yes`,
+    title: 'Make all machines that wait for capacity try again now',
+    command: 'millwright retry --blocked-on CloudCapacity',
     missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 12 }),
+  },
+  {
+    title: 'Start a pod on a node',
+    command: `NODE=${firstNode}; kubectl run web --image=web --overrides '${budgetPod}'`,
+    missing: async ({ kube }) => {
+      const { status } = await kube.get(pods, { namespace, name: 'web' });
+      return status?.phase === 'Running' ? undefined : 'the pod does not run';
+    },
+  },
+  {
+    title: 'Protect the pod with a PodDisruptionBudget',
+    command: 'kubectl create poddisruptionbudget web --selector run=web --min-available 1',
+    missing: async (_, output) => expectIn(output, 'created'),
+  },
+  {
+    title: 'Delete the machine of the pod: its drain waits for the budget',
+    command: `kubectl delete machines --wait=false --selector node=${nodeOfPod}`,
+    missing: (demo) => missingOfStuck(demo, 'PodDisruptionBudget'),
+  },
+  {
+    title: 'Ask its workflow which budget that is',
+    command: `millwright describe machine "$(kubectl get machines --selector node=${nodeOfPod} -o name | cut -d/ -f2)"`,
+    missing: async (_, output) => expectIn(output, `the PodDisruptionBudget ${namespace}/web`),
+  },
+  {
+    title: 'Delete the budget',
+    command: 'kubectl delete poddisruptionbudget web',
+    missing: async (_, output) => expectIn(output, 'deleted'),
+  },
+  {
+    title: 'Make the drain try again now: the pod is evicted, and the machine goes',
+    command: 'millwright retry --blocked-on PodDisruptionBudget',
+    missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 13 }),
   },
   {
     title: 'Delete the deployment: no Machine, Node, VM or open workflow is left',
@@ -140,7 +189,7 @@ export const tour: readonly Stop[] = [
         `MillwrightInstallation = '${installation}' AND ExecutionStatus = 'Running'`,
       );
       const left = [...(sets.length ? [`${sets.length} MachineSets`] : []), ...(count ? [`${count} workflows`] : [])];
-      return (await missingOf(demo, { machines: 0, vmsEver: 12 })) ?? (left.length ? `left: ${left}` : undefined);
+      return (await missingOf(demo, { machines: 0, vmsEver: 13 })) ?? (left.length ? `left: ${left}` : undefined);
     },
   },
 ];
@@ -158,6 +207,12 @@ async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number
   const wrong = Object.entries(found).filter(([, count]) => count !== wanted.machines);
   if (wrong.length > 0) return `${wrong.map(([what, count]) => `${count} ${what}`)} instead of ${wanted.machines}`;
   return vmsEver === wanted.vmsEver ? undefined : `${vmsEver} VMs were made instead of ${wanted.vmsEver}`;
+}
+
+/** Missing until Temporal lists one workflow that waits for this. */
+async function missingOfStuck({ temporal }: Demo, blocker: Blocker): Promise<string | undefined> {
+  const { count } = await temporal.workflow.count(blockedOn(blocker));
+  return count === 1 ? undefined : `${count} workflows are found with ${blockedOn(blocker)}`;
 }
 
 /** Missing until all machines of the deployment have its current template. */
