@@ -32,6 +32,16 @@ describe.each(documents)('$file', ({ file, text }) => {
   });
 });
 
+it('README.md counts the rows of the acceptance table that have a test', () => {
+  const acceptance = readFileSync(join(root, 'docs/acceptance.md'), 'utf8');
+  const [, whole, all, partly] = /\[mcm <number>\]`: (\d+) of (\d+) have a test, (\d+) more/.exec(acceptance) ?? [];
+  const readme = readFileSync(join(root, 'README.md'), 'utf8').replaceAll(/\s+/g, ' ');
+
+  expect(readme).toContain(
+    `are ${all} rows of our [acceptance table](docs/acceptance.md): tests prove ${whole} of them, and parts of ${partly} more`,
+  );
+});
+
 describe('docs/how-to/find-out-why.md', () => {
   const text = readFileSync(join(root, 'docs/how-to/find-out-why.md'), 'utf8');
 

@@ -7,11 +7,6 @@ export type Elsewhere = { readonly testedBy: string } | { readonly notRun: strin
 export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewhere>>>> = {
   'README.md': {
     'npm run demo': { testedBy: 'test/run.ts' },
-    'npm test': { testedBy: 'test/run.ts' },
-    'npm run acceptance': { testedBy: 'test/acceptance/main.test.ts' },
-    'npm run stack': { testedBy: 'deploy/local/stack.test.ts' },
-    'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
-    'npm run bench': { testedBy: 'test/bench/bench.long.test.ts' },
   },
   'deploy/examples/python-provider/README.md': {
     'python3 -m venv': { testedBy: 'test/support/python-provider.ts' },
