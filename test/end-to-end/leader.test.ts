@@ -76,6 +76,10 @@ async function signallers(): Promise<Set<string>> {
   return found;
 }
 
+async function readMetrics({ url }: MillwrightProcess): Promise<string> {
+  return (await fetch(`${url}/metrics`)).text();
+}
+
 describe('two processes of one installation', () => {
   it('[mcm 112 partly] [invariant 1] when the leader is killed, the other makes the machines that are missing and no VM twice', async () => {
     const { cloud, control, namespace, start } = millwright;
@@ -120,6 +124,7 @@ describe('two processes of one installation', () => {
     await millwright.untilMachines(3, 'Running');
     await millwright.scale('pool', 1);
     await millwright.untilMachines(1, 'Running');
+    const [ofWorker, ofLeader, ofStandby] = await Promise.all([worker, leader, standby].map(readMetrics));
     const writes = writesSince(before);
     const woken = await signallers();
     await leader.kill('SIGTERM');
@@ -129,6 +134,11 @@ describe('two processes of one installation', () => {
 
     const waitsFor = { lease: metadata.name, holder: spec?.holderIdentity };
     expect([readiness.status, await readiness.json()]).toEqual([200, { missing: [], leader: false, waitsFor }]);
+    expect(ofLeader).toMatch(/^mcm_machine_items_total 1$/m);
+    expect(ofStandby).toMatch(/^millwright_leader 0$/m);
+    expect(ofStandby).not.toMatch(/^mcm_machine_items_total /m);
+    expect(ofWorker).toMatch(/^temporal_num_pollers\{/m);
+    for (const withoutWorker of [ofLeader, ofStandby]) expect(withoutWorker).not.toMatch(/^temporal_|"sdk"/m);
     expect(writes).toEqual([]);
     expect(woken).toEqual(new Set([`${leader.pid}@${hostname()}`]));
     expect(await signallers()).toEqual(new Set([`${leader.pid}@${hostname()}`, `${standby.pid}@${hostname()}`]));

@@ -106,9 +106,11 @@ describe('an outage', () => {
     proxy.setRule();
     await millwright.untilMachines(1, 'Unknown');
 
+    const metrics = await (await fetch(`${millwright.processes[0]?.url}/metrics`)).text();
     const { timers, signals } = await wakes();
     const readings = proxy.seen.slice(first).filter((request) => isOfMachine(request) && request.method === 'GET');
     const triesOfStep = 2;
+    expect(metrics).toMatch(/^millwright_activity_failures_total\{activity="observeMachine",code="Unavailable"\} \d/m);
     expect(readings.length).toBeGreaterThanOrEqual(4);
     expect(readings.length).toBeLessThanOrEqual(triesOfStep * (timers + signals));
   }, 120_000);
