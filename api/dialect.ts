@@ -5,7 +5,7 @@
  * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
  */
 import type { MachineEvent } from './events.ts';
-import type { MachineMetric, ObjectMetric } from './metrics.ts';
+import type { MachineMetric, ObjectMetric, ToLive } from './metrics.ts';
 import type {
   MachineLimits,
   MachineReport,
@@ -30,7 +30,11 @@ export interface Dialect {
   readonly owner: OwnerDialect;
   readonly describe?: DescribeDialect;
   /** Metrics under the names of the system that is replaced. Left out: none. */
-  readonly metrics?: { readonly ofObjects: readonly ObjectMetric[]; readonly ofMachines: readonly MachineMetric[] };
+  readonly metrics?: {
+    readonly ofObjects: readonly ObjectMetric[];
+    readonly ofMachines: readonly MachineMetric[];
+    readonly toLive: ToLive;
+  };
   readonly policy: Policy;
 }
 

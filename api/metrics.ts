@@ -36,7 +36,7 @@ export interface MachineChange {
   readonly nowMs: number;
 }
 
-/** A metric of what happens to Machines: a gauge keeps the last value, a counter adds all. */
+/** A metric of what happens to Machines: a gauge keeps the last value, a counter adds all, until `toLive` says that the series ends. */
 export interface MachineMetric {
   readonly name: string;
   readonly help: string;
@@ -45,3 +45,6 @@ export interface MachineMetric {
   /** undefined: the change says nothing of it. */
   sampleOf(change: MachineChange): Sample | undefined;
 }
+
+/** Tells whether the series of MachineMetrics with some labels are still about something. */
+export type ToLive = (objects: WatchedObjects) => (labels: Sample['labels']) => boolean;

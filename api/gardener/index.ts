@@ -9,7 +9,7 @@ import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
 import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
 import { renderUserData } from './machine/user-data.ts';
-import { machineMetrics, objectMetrics } from './metrics.ts';
+import { machineMetrics, objectMetrics, toLive } from './metrics.ts';
 import {
   annotations,
   finalizers,
@@ -55,6 +55,6 @@ export const gardener: Dialect = {
   source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
   owner: ownerDialect,
   describe,
-  metrics: { ofObjects: objectMetrics, ofMachines: machineMetrics },
+  metrics: { ofObjects: objectMetrics, ofMachines: machineMetrics, toLive },
   policy: { nodeMatch: 'name', leases: [leases.machineControllerManager, leases.machineController] },
 };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MachineChange } from '../metrics.ts';
 import type { KubeObject } from '../objects.ts';
-import { machineMetrics, objectMetrics } from './metrics.ts';
+import { machineMetrics, objectMetrics, toLive } from './metrics.ts';
 import { deletionSteps, descriptions } from './names.ts';
 
 const metadata = (name: string, more: object = {}) => ({
@@ -160,4 +160,20 @@ describe('what is measured of changes', () => {
       mcm_machine_create_duration_seconds: { labels: { instance_type: '' } },
     });
   });
+});
+
+it('the series of a deployment live as long as it, or a machine of its name', () => {
+  const labelled = (name: string) => metadata(name, { labels: { name: 'pool' } });
+  const none = { machines: [], sets: [], deployments: [], isFrozen: false };
+  const template = { metadata: { labels: { name: 'workers' } } };
+  const isLive = toLive({
+    ...none,
+    machines: [{ metadata: labelled('a') }],
+    deployments: [{ metadata: metadata('own'), spec: { template } }] as never,
+  });
+  const of = (name: string) => ({ namespace: 'n', machine_deployment: name, zone: 'a' });
+
+  expect(['pool', 'own', 'workers', 'gone'].map((name) => isLive(of(name)))).toEqual([true, true, true, false]);
+  expect(isLive({ ...of('pool'), namespace: 'other' })).toBe(false);
+  expect(isLive({})).toBe(true); // it is about no deployment
 });

@@ -3,7 +3,7 @@
  * (v0.60, pkg/metrics and pkg/util/provider/metrics). Unlike there, the series of a deleted object end with it,
  * those of machines that have failed end when they are gone, and `mcm_machine_set_status_replicas` counts replicas.
  */
-import type { MachineChange, MachineMetric, ObjectMetric, Sample, WatchedObjects } from '../metrics.ts';
+import type { MachineChange, MachineMetric, ObjectMetric, Sample, ToLive, WatchedObjects } from '../metrics.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { deletionSteps, descriptions, labels } from './names.ts';
@@ -371,6 +371,19 @@ function secondsBetween(startMs: number, endMs: number): number | undefined {
   const seconds = Math.round((endMs - startMs) / 100) / 10;
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
 }
+
+/** The series of a deployment end when neither it nor a machine of its name is left. */
+export const toLive: ToLive = ({ machines, deployments }) => {
+  const keyOf = (namespace = '', name = '') => `${namespace}/${name}`;
+  const live = new Set([
+    ...machines.map(({ metadata }) => keyOf(metadata.namespace, metadata.labels?.[labels.name])),
+    ...(deployments as readonly MachineDeployment[]).flatMap(({ metadata: { namespace, name }, spec }) => [
+      keyOf(namespace, name),
+      keyOf(namespace, spec?.template?.metadata?.labels?.[labels.name]),
+    ]),
+  ]);
+  return ({ namespace, machine_deployment: name }) => name === undefined || live.has(keyOf(namespace, name));
+};
 
 /** What machine-controller-manager counts while it works, as the changes of its Machines show it. */
 export const machineMetrics: readonly MachineMetric[] = [

@@ -54,6 +54,22 @@ it('asks at most every 10 s', async () => {
   expect(list).toHaveBeenCalledTimes(2);
 });
 
+it('rests ten times as long as a list took', async () => {
+  const { list, groups } = played();
+  list.mockImplementation(async () => {
+    at(performance.now() / 1_000 + 3);
+    return [];
+  });
+  await groups();
+
+  at(29);
+  await groups();
+  expect(list).toHaveBeenCalledTimes(1);
+  at(30);
+  await groups();
+  expect(list).toHaveBeenCalledTimes(2);
+});
+
 it('shows the last list for five minutes while Temporal does not answer, then throws', async () => {
   const { list, groups } = played();
   list.mockResolvedValueOnce([blocked('a', 'Drain')]).mockRejectedValue(new Error('no answer'));

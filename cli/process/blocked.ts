@@ -13,6 +13,10 @@ export interface BlockedGroup {
 
 /** Shortest time between two lists, ms. */
 const restMs = 10_000;
+/** The rest after a list that took long is this often its time, so that lists in an outage of a large fleet cost Temporal little. */
+const restFactor = 10;
+/** Longest time between two lists, ms. */
+const maxRestMs = 120_000;
 /** How long a scrape waits for a list, ms. Later ones show it. */
 const patienceMs = 2_000;
 /** Age at which a list is not shown any more, ms. */
@@ -24,14 +28,14 @@ const maxAgeMs = 5 * 60_000;
  */
 export function watchBlocked(list: () => Promise<readonly BlockedWorkflow[]>): () => Promise<BlockedGroup[]> {
   let listing: Promise<void> | undefined;
-  let askedMs = Number.NEGATIVE_INFINITY;
+  let dueMs = Number.NEGATIVE_INFINITY;
   let listedMs = Number.NEGATIVE_INFINITY;
   let error: unknown = new Error('Temporal has not answered yet');
   /** By workflow ID and cause: since when by performance.now(), in the last list. */
   let waiting = new Map<string, BlockedWorkflow & { readonly sinceMs: number }>();
 
   async function ask(): Promise<void> {
-    askedMs = performance.now();
+    const startMs = performance.now();
     try {
       const found = await list();
       listedMs = performance.now();
@@ -45,12 +49,14 @@ export function watchBlocked(list: () => Promise<readonly BlockedWorkflow[]>): (
     } catch (caught) {
       error = caught;
     } finally {
+      const tookMs = performance.now() - startMs;
+      dueMs = startMs + Math.min(Math.max(restMs, restFactor * tookMs), maxRestMs);
       listing = undefined;
     }
   }
 
   return async () => {
-    if (performance.now() >= askedMs + restMs) listing ??= ask();
+    if (performance.now() >= dueMs) listing ??= ask();
     const patience = new AbortController();
     await Promise.race([listing, sleep(patienceMs, undefined, patience).catch(() => undefined)]);
     patience.abort();

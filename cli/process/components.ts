@@ -51,7 +51,7 @@ export async function startControllersComponent(
     thawedMs: options.machineSafetyOvershootingPeriod * 1_000,
     outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,
-    onMachineChange: countChanges(deps.registry, dialect),
+    onMachineChange: countChanges(deps.registry, dialect, () => controllers.objects()),
     observeQueue: observeQueues(deps.registry),
     observeWatch: observeWatches(deps.registry),
     logger,

@@ -55,7 +55,7 @@ export function showStanding(
   new Gauge({
     ...ofBlocked,
     name: 'millwright_blocked_workflows',
-    help: 'Workflows that wait for people or other systems, or whose code fails, as `millwright stuck` lists them; at most 10 s old.',
+    help: 'Workflows that wait for people or other systems, or whose code fails, as `millwright stuck` lists them; seldom older than 10 s.',
     async collect() {
       const found = await ask('blocked', blocked);
       this.reset();
@@ -107,14 +107,40 @@ function showObjects(
   }
 }
 
-/** Registers what is counted of changes of Machines. The answer is to be called with each. */
-export function countChanges(registry: Registry, dialect: Dialect): (change: MachineChange) => void {
+/**
+ * Registers what is counted of changes of Machines. The answer is to be called with each.
+ * @param objects asked at each scrape; undefined: unknown, and no series ends
+ */
+export function countChanges(
+  registry: Registry,
+  dialect: Dialect,
+  objects: () => WatchedObjects | undefined,
+): (change: MachineChange) => void {
   const metrics = dialect.metrics?.ofMachines ?? [];
+
+  /** Labels of the series that are about nothing any more, which are taken from those that are known. */
+  function takeEnded(known: Map<string, Sample['labels']>): Sample['labels'][] {
+    const present = objects();
+    const isLive = present && dialect.metrics?.toLive(present);
+    const ended = isLive === undefined ? [] : [...known].filter(([, labels]) => !isLive(labels));
+    for (const [key] of ended) known.delete(key);
+    return ended.map(([, labels]) => labels);
+  }
+
   const shown = metrics.map(({ name, help, type, labelNames }) => {
-    const configuration = { name, help, labelNames: [...labelNames], registers: [registry] };
+    const known = new Map<string, Sample['labels']>();
+    const configuration = {
+      ...{ name, help, labelNames: [...labelNames], registers: [registry] },
+      collect() {
+        for (const labels of takeEnded(known)) metric.remove(labels);
+      },
+    };
     const metric = type === 'gauge' ? new Gauge(configuration) : new Counter(configuration);
-    return ({ labels, value }: Sample) =>
-      metric instanceof Gauge ? metric.set(labels, value) : metric.inc(labels, value);
+    return ({ labels, value }: Sample) => {
+      known.set(JSON.stringify(labels), labels);
+      if (metric instanceof Gauge) metric.set(labels, value);
+      else metric.inc(labels, value);
+    };
   });
   return (change) => {
     for (const [i, { sampleOf }] of metrics.entries()) {

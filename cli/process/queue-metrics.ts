@@ -54,7 +54,7 @@ export function observeQueues(registry: Registry): ObserveQueue {
   });
   const waited = new Histogram({
     ...{ ...common, name: 'mcm_workqueue_queue_duration_seconds', buckets: queueBuckets },
-    help: 'How long keys have waited for a free place. Of machine, with the work: from a change to the signal to its workflow.',
+    help: 'How long keys have waited for a free place. For machine, this and the work are the time from a change to the signal of its workflow.',
   });
   const worked = new Histogram({
     ...{ ...common, name: 'mcm_workqueue_work_duration_seconds', buckets: queueBuckets },

@@ -9,7 +9,7 @@ import { countWork, showPauses } from '../../cli/process/worker-metrics.ts';
 /** Content of docs/reference/metrics.md. */
 export function metricsDoc(): string {
   const controllers = new Registry();
-  countChanges(controllers, dialect);
+  countChanges(controllers, dialect, () => undefined);
   const none = async () => [];
   showStanding(controllers, dialect, {
     ...{ isLeader: () => false, objects: () => undefined },

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { KubeClient } from '../../kube/client.ts';
 import { type ConfigMap, configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { type Reflector, type ReflectorOptions, startReflector } from '../../kube/reflector.ts';
+import { type Reflector, type ReflectorObserver, type ReflectorOptions, startReflector } from '../../kube/reflector.ts';
 import { type Fault, type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 
@@ -135,6 +135,31 @@ describe('a reflector', () => {
     expect(watches()).toHaveLength(2);
     expect(logger.lines.filter(({ level }) => level === 'error')).toHaveLength(4);
   });
+});
+
+it('says to its observer what each list and each watch has brought', async () => {
+  await Promise.all(['a', 'b'].map((name) => create(name)));
+  const heard: string[] = [];
+  const versions: string[] = [];
+  const observer: ReflectorObserver = {
+    onHeard: () => void heard.push('heard'),
+    onKnown: (version) => void versions.push(version),
+    onListed: ({ items }) => void heard.push(`list of ${items}`),
+    onWatchEnded: ({ items }) => void heard.push(`watch of ${items}`),
+  };
+  const bookmark = { type: 'BOOKMARK', object: { kind: 'ConfigMap', metadata: { resourceVersion: '123456789' } } };
+  const added = {
+    type: 'ADDED',
+    object: { metadata: { name: 'c', namespace, uid: 'c', resourceVersion: '123456790' } },
+  };
+  const body = [bookmark, added].map((event) => `${JSON.stringify(event)}\n`).join('');
+  proxy.setRule(times(1, ({ isWatch }) => isWatch, { kind: 'answer', status: 200, body }));
+
+  reflect({ observer });
+  await eventually(() => heard.includes('watch of 1'));
+
+  expect(heard.slice(0, 6)).toEqual(['heard', 'list of 2', 'heard', 'heard', 'heard', 'watch of 1']); // opened, and two events
+  expect(versions.slice(1, 3)).toEqual(['123456789', '123456790']);
 });
 
 describe('a reflector on a broken connection', () => {

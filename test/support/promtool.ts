@@ -1,8 +1,10 @@
 /** Prometheus' own checks and query engine. */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as readAll } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { stringify } from 'yaml';
 import { findServer } from '../../deploy/local/servers.ts';
@@ -32,6 +34,19 @@ export async function testRules(tests: readonly RuleTest[], rules?: string): Pro
   const rule_files = rules === undefined ? [] : [rules];
   await withFile(stringify({ rule_files, tests }), (file) => run('test', 'rules', file));
 }
+
+/** What promtool would have otherwise in an answer to a scrape. Throws an Error where Prometheus cannot read it. */
+export async function lintMetrics(text: string): Promise<string[]> {
+  const child = execFile(await findServer('promtool'), ['check', 'metrics']);
+  if (!child.stdin || !child.stderr) throw new Error('promtool has no pipes');
+  child.stdin.end(text);
+  const [[code], said] = await Promise.all([once(child, 'close'), readAll(child.stderr)]);
+  if (code !== 0 && code !== lintFound) throw new Error(`promtool check metrics:\n${said}`);
+  return said.split('\n').filter(Boolean);
+}
+
+/** What promtool exits with when it only found something to improve. */
+const lintFound = 3;
 
 async function withFile(content: string, use: (file: string) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'millwright-promtool-'));
