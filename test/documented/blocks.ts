@@ -11,7 +11,7 @@ export const documents = globSync(['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'ac
 /** The commands of a document, in its order: without comments, a continued line as one. */
 export function commandsOf(file: string): string[] {
   const text = readFileSync(join(root, file), 'utf8');
-  return [...text.matchAll(/^```sh\n([^]*?)^```/gm)]
+  return [...text.matchAll(/^ *```sh\n([^]*?)^ *```/gm)]
     .flatMap(([, block = '']) => block.replaceAll(/\\\n\s*/g, '').split('\n'))
     .map((line) => line.replace(/(^| +)# .*$/, '').trim())
     .filter((line) => line !== '');

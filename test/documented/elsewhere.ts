@@ -41,6 +41,9 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     docker: { notRun: 'there is no container engine; test/end-to-end/image.test.ts takes the steps of the file' },
     helm: { testedBy: 'deploy/chart.test.ts' },
   },
+  'docs/how-to/migrate-from-mcm.md': {
+    'millwright run': { testedBy: 'test/end-to-end/takeover.test.ts' },
+  },
   'docs/how-to/orphan-sweep.md': {
     'millwright sweep approve': { testedBy: 'test/end-to-end/brake.test.ts' },
   },
