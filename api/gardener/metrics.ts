@@ -400,7 +400,7 @@ export const machineMetrics: readonly MachineMetric[] = [
       return isBeingSetUp(change.previous) ? secondsBetween(phaseMs(change.previous), phaseMs(change.object)) : 0;
     },
   ),
-  duration('join', 'From then until its Node was healthy, last value.', (change) =>
+  duration('join', 'From the acceptance of its VM until its Node was healthy, last value.', (change) =>
     entered(change, 'Running') && phaseOf(change.previous) === 'Pending'
       ? secondsBetween(phaseMs(change.previous), phaseMs(change.object))
       : undefined,

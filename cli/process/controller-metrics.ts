@@ -65,7 +65,7 @@ export function showStanding(
   new Gauge({
     ...ofBlocked,
     name: 'millwright_blocked_longest_seconds',
-    help: 'How long the one of them that waits longest has waited for the same cause, since these controllers lead.',
+    help: 'How long the one of the blocked workflows that waits longest has waited for its cause, counted since these controllers lead.',
     async collect() {
       const found = await ask('blocked', blocked);
       this.reset();

@@ -66,13 +66,13 @@ export function observeQueues(registry: Registry): ObserveQueue {
   });
   gauge(
     'mcm_workqueue_unfinished_work_seconds',
-    'How long the keys that are handled now have been, together.',
+    'How long the keys that are being handled have been handled, together.',
     running,
     (value, sinceMs) => value + secondsSince(sinceMs),
   );
   gauge(
     'mcm_workqueue_longest_running_processor_seconds',
-    'How long the one of them that is handled longest has been.',
+    'How long the key that has been handled longest is being handled.',
     running,
     (value, sinceMs) => Math.max(value, secondsSince(sinceMs)),
   );

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments } from '../../api/gardener/resources.ts';
-import { metricsDoc } from '../../deploy/generators/metrics.ts';
 import { findServer } from '../../deploy/local/servers.ts';
+import { documentedMetrics, sorted } from '../support/documented-metrics.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { type InputSeries, lintMetrics, testRules } from '../support/promtool.ts';
 import { until } from '../support/until.ts';
@@ -129,20 +129,9 @@ describe('the metrics of machine-controller-manager', () => {
       /^((?:mcm|rest)_\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? /gm,
     )) {
       const names = [...labels.matchAll(/(\w+)="/g)].map(([, label = '']) => label).filter((label) => label !== 'le');
-      seen.set(name, (seen.get(name) ?? new Set()).add(names.toSorted().join()));
+      seen.set(name, (seen.get(name) ?? new Set()).add(sorted(names)));
     }
     return text;
-  }
-
-  /** The metrics with these labels that the documentation lists, which is made from those that processes register. */
-  function documented(): Map<string, string> {
-    const rows = metricsDoc().matchAll(/^\| `(\w+)` \| \w+ \| (.*?) \|/gm);
-    return new Map(
-      [...rows].map(([, name = '', labels = '']) => [
-        name,
-        labels.replaceAll(/[` ]/g, '').split(',').filter(Boolean).toSorted().join(),
-      ]),
-    );
   }
 
   it('[mcm 111] have its names and labels, and the series of what is gone end', async () => {
@@ -200,10 +189,11 @@ describe('the metrics of machine-controller-manager', () => {
     scrapes.push(text, await scrape());
     expect(text).not.toContain(name);
     expect(text).toMatch(/^mcm_machine_delete_duration_seconds\{.*machine_deployment="pool".*\} [\d.]+$/m);
+    const documented = documentedMetrics();
     for (const [metric, labels] of Object.entries(expected))
-      expect([metric, documented().get(metric)]).toEqual([metric, labels.toSorted().join()]);
+      expect([metric, documented.get(metric)]).toEqual([metric, sorted(labels)]);
     const wrong = Object.entries(expected).filter(([metric, labels]) => {
-      return [...(seen.get(metric) ?? [])].some((found) => found !== labels.toSorted().join());
+      return [...(seen.get(metric) ?? [])].some((found) => found !== sorted(labels));
     });
     expect(wrong).toEqual([]);
     for (const metric of Object.keys(expected)) expect(text).toContain(`\n# TYPE ${metric} `);

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { findServer } from '../../deploy/local/servers.ts';
+import { documentedMetrics, sorted } from '../support/documented-metrics.ts';
 import { checkRules, type InputSeries, testRules } from '../support/promtool.ts';
 
 interface Alert {
@@ -222,6 +223,18 @@ describe.each(alerts)('$alert', ({ alert, labels, annotations }) => {
 
     expect(anchors).toContain(anchor);
   });
+});
+
+it('are tested with series as processes have them', () => {
+  const documented = documentedMetrics();
+  const ofTarget = new Set(['job', 'instance', 'pod']);
+  for (const { series } of cases.flatMap((each) => each.series)) {
+    const [, metric = '', labels = ''] = /^(\w+?)(?:_count)?\{(.*)\}$/.exec(series) ?? [];
+    if (metric.startsWith('temporal_')) continue; // test/end-to-end/failing-code.test.ts
+    const names = [...labels.matchAll(/(\w+)=/g)].map(([, name = '']) => name);
+
+    expect([metric, sorted(names.filter((name) => !ofTarget.has(name)))]).toEqual([metric, documented.get(metric)]);
+  }
 });
 
 it('are all in docs/how-to/monitor.md', () => {
