@@ -32,6 +32,13 @@ describe.each(documents)('$file', ({ file, text }) => {
   });
 });
 
+it('docs/README.md has a link to every page for users', () => {
+  const index = readFileSync(join(root, 'docs/README.md'), 'utf8');
+  const pages = globSync(['*.md', '{how-to,reference,providers}/*.md'], { cwd: join(root, 'docs') });
+
+  expect(pages.filter((page) => page !== 'README.md' && !index.includes(`](${page})`))).toEqual([]);
+});
+
 it('README.md counts the rows of the acceptance table that have a test', () => {
   const acceptance = readFileSync(join(root, 'docs/acceptance.md'), 'utf8');
   const [, whole, all, partly] = /\[mcm <number>\]`: (\d+) of (\d+) have a test, (\d+) more/.exec(acceptance) ?? [];
