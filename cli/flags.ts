@@ -36,9 +36,9 @@ const trueOrFalse = z
   .transform((given) => /^[1t]/i.test(given));
 const requestRates = 'give a number from above 0 to 100000';
 const cacheSizes = 'give 0 or a whole number from 500 to 100000';
-const file = z.string().transform((path, context) => {
-  return tryTo(() => readFileSync(path)) ?? refuse(context, 'give the path of a file that can be read');
-});
+const file = z
+  .string()
+  .refine((path) => tryTo(() => readFileSync(path)) !== undefined, 'give the path of a file that can be read');
 const kubeconfig = 'a path, or inClusterConfig for the service account of the pod';
 
 /** The flags by name: `kubeApiQps` is `--kube-api-qps` and `MILLWRIGHT_KUBE_API_QPS`. */

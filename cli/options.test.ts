@@ -72,7 +72,7 @@ describe('parseOptions', () => {
       providers: [],
       nodeConditions: ['KernelDeadlock', 'DiskPressure'],
       temporalTls: true,
-      temporalTlsKey: Buffer.from('PEM'),
+      temporalTlsKey: join(folder, 'key.pem'),
       bootstrapTokenAuthExtraGroups: 'system:bootstrappers:a,system:bootstrappers:b',
       temporalAddress: '[::1]:7233',
     });

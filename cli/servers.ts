@@ -1,4 +1,5 @@
 /** The clusters and the Temporal server that the flags name. */
+import { readFileSync } from 'node:fs';
 import { createKubeClient, type KubeClient, type KubeClientOptions } from '../kube/client.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { StatusError } from '../kube/errors.ts';
@@ -85,10 +86,14 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The Temporal server that the flags name. */
+/** The Temporal server that the flags name. Reads their files: throws when one cannot be read any more. */
 export function temporalServer(options: Options<(typeof temporalFlags)[number]>): TemporalServer {
-  const { temporalTls, temporalTlsCa: ca, temporalTlsCert: crt, temporalTlsKey: key, temporalTlsServerName } = options;
-  const apiKey = options.temporalApiKeyFile?.toString().trim() || options.temporalApiKey;
+  const { temporalTls, temporalTlsServerName } = options;
+  const [ca, crt, key] = [options.temporalTlsCa, options.temporalTlsCert, options.temporalTlsKey].map(
+    (path) => path && readFileSync(path),
+  );
+  const { temporalApiKeyFile } = options;
+  const apiKey = (temporalApiKeyFile && readFileSync(temporalApiKeyFile, 'utf8').trim()) || options.temporalApiKey;
   const wanted = temporalTls ?? [ca, crt, temporalTlsServerName, apiKey].some((given) => given !== undefined);
   return {
     address: options.temporalAddress,

@@ -38,12 +38,15 @@ import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
 import { FastSandboxWorker } from './fast-sandbox.ts';
 import { createClaimMachines } from './limits.ts';
+import type { LiveConnection } from './live-connection.ts';
 import { createSweepMemory } from './past-sweeps.ts';
 import { type Refusal, refuseActivities, type Workers } from './pausable-workers.ts';
 import { detectRestore, type RestoreDetection } from './restore-detection.ts';
 
 export interface WorkersOptions {
   readonly connection: NativeConnection;
+  /** Calls back with connections that replace it; returns how to end that. Default: none does. */
+  readonly onReplace?: LiveConnection<NativeConnection>['onReplace'];
   /** Of Temporal. */
   readonly namespace: string;
   /** Name of the installation: its task queue, and prefix of those of its providers. */
@@ -156,6 +159,9 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     throw error;
   }
 
+  const ignoreReplacements = options.onReplace?.((newest) => {
+    for (const worker of workers) worker.connection = newest;
+  });
   let stopping = false;
   const runs = workers.map(async (worker) => {
     await worker.run();
@@ -172,6 +178,7 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     failed,
     async stop() {
       stopping = true;
+      ignoreReplacements?.();
       restore.stop();
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();

@@ -6,6 +6,7 @@ import { startControllers } from '../../controllers/main.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
 import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
 import { connectClient, connectWorkers } from '../../temporal/connection.ts';
+import { keepConnected } from '../../temporal/live-connection.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { readBacklog } from '../../temporal/task-queues.ts';
@@ -28,14 +29,14 @@ export async function startControllersComponent(
   deps: ComponentDeps,
 ): Promise<Component> {
   const { control, target, logger } = deps;
-  const server = temporalServer(options);
   const installation = options.installation ?? options.namespace;
-  const connection = await connectClient(server);
+  const live = await keepConnected({ readServer: () => temporalServer(options), open: connectClient, logger });
+  const { connection } = live;
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const check = { namespace: server.namespace, installation, clusterId };
+  const check = { namespace: options.temporalNamespace, installation, clusterId };
   await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, server.namespace);
-  const client = new Client({ connection, namespace: server.namespace });
+  await ensureSearchAttributes(connection, options.temporalNamespace);
+  const client = new Client({ connection, namespace: options.temporalNamespace });
   const leadership = startLeadership(options, deps);
   const controllers = startControllers({
     control,
@@ -61,7 +62,7 @@ export async function startControllersComponent(
     countScrapeFailure: deps.countScrapeFailure,
     objects: controllers.objects,
     blocked: watchBlocked(() => listBlocked({ client, name: installation })),
-    backlogs: () => readBacklogs(connection, server.namespace, installation, controllers.providers),
+    backlogs: () => readBacklogs(connection, options.temporalNamespace, installation, controllers.providers),
   });
   const { address, fleetPort: port, temporalUi } = options;
   const page =
@@ -89,7 +90,7 @@ export async function startControllersComponent(
       await controllers.stop();
       // Last: nothing acts any more.
       await leadership.stop();
-      await connection.close();
+      await live.close();
     },
   };
 }
@@ -129,16 +130,21 @@ export async function startWorkersComponent(
   deps: ComponentDeps,
 ): Promise<Component> {
   const { control, target, logger, registry } = deps;
-  const server = temporalServer(options);
   const installation = options.installation ?? options.namespace;
-  const connection = await connectWorkers(server, logger);
+  const live = await keepConnected({
+    readServer: () => temporalServer(options),
+    open: (server) => connectWorkers(server, logger),
+    logger,
+  });
+  const { connection, onReplace } = live;
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const check = { namespace: server.namespace, installation, clusterId };
+  const check = { namespace: options.temporalNamespace, installation, clusterId };
   await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, server.namespace);
+  await ensureSearchAttributes(connection, options.temporalNamespace);
   const workersOptions = {
     connection,
-    namespace: server.namespace,
+    onReplace,
+    namespace: options.temporalNamespace,
     installation,
     clusterId,
     control,
@@ -188,7 +194,7 @@ export async function startWorkersComponent(
       otherClusters.stop();
       await workers.stop();
       await leases.close();
-      await connection.close();
+      await live.close();
     },
   };
 }
