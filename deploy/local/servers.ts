@@ -101,7 +101,7 @@ export const serverSources = {
       ldflags: '-X github.com/prometheus/common/version.Version=3.13.5',
       // Without the SDKs of the clouds in which Prometheus could look for what to scrape.
       tags: 'remove_all_sd',
-      minutes: 1,
+      minutes: 2,
     },
   },
   temporal: {
