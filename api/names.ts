@@ -167,7 +167,7 @@ export const blockers = {
   NodeJoin: 'the VM exists, and its Node takes longer than most to become ready',
   NodeHealth: 'the Node is unhealthy or missing',
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
-  Drain: 'pods are still on the Node',
+  Drain: 'pods or volumes do not leave the Node',
   KubernetesApi: 'a Kubernetes API server does not answer or refuses',
   Brake: 'a sweep would delete many resources, or does not trust the list of Machines, and waits for approval',
   Rollout: 'a rollout makes no progress, and none of its machines reports a cause',

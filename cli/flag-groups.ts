@@ -66,6 +66,7 @@ export const workersFlags = [
   'machinePvDetachTimeout',
   'machinePvReattachTimeout',
   'serialVolumeDrain',
+  'drainStuckAfter',
   'bootstrapTokenAuthExtraGroups',
   'maxHealthReplacements',
   'outageShare',

@@ -251,6 +251,13 @@ export const flags = {
       'true: a drain evicts pods with volumes one by one, as MCM does. false: as many at once as other Nodes can attach volumes.',
     schema: trueOrFalse,
   },
+  drainStuckAfter: {
+    value: 'duration',
+    default: '10m',
+    description:
+      'A drain is reported as stuck when for this long no pod and no volume has left the Node. The grace periods of pods that are ending do not count.',
+    schema: duration,
+  },
   nodeConditions: {
     value: 'names',
     default: 'KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable',

@@ -89,6 +89,8 @@ export interface WorkersOptions {
   readonly outagePercent: number;
   /** How drains treat pods with volumes. */
   readonly volumes: VolumePolicy;
+  /** When a drain is stuck, see DrainDeps, ms. */
+  readonly drainStuckAfterMs: number;
   /** Asked before each attempt of an activity. */
   readonly refusal: Refusal;
   readonly logger: Logger;
@@ -237,14 +239,14 @@ async function createInstallationWorker(
  * waiting drains were measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
  */
 async function createDrainWorker(options: WorkersOptions, attachments: WatchAttachments): Promise<Worker> {
-  const { connection, namespace, installation } = options;
+  const { connection, namespace, installation, drainStuckAfterMs: stuckAfterMs } = options;
   return Worker.create({
     ...kubernetesWorker(options),
     connection,
     namespace,
     taskQueue: drainTaskQueue(installation),
     identity: workerIdentity(options.clusterId),
-    activities: createDrainActivities({ ...options, evictionRetryMs, attachments }),
+    activities: createDrainActivities({ ...options, evictionRetryMs, stuckAfterMs, attachments }),
     maxConcurrentActivityTaskExecutions: 2_000,
     // A drain does not end by itself for hours; it continues on another worker. No pod is evicted by two at once.
     shutdownGraceTime: 0,

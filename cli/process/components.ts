@@ -166,6 +166,7 @@ export async function startWorkersComponent(
       reattachMs: options.machinePvReattachTimeout * 1_000,
       isSerial: options.serialVolumeDrain,
     },
+    drainStuckAfterMs: options.drainStuckAfter * 1_000,
     keepsAutoscalerAway: options.autoscalerScaledownAnnotationDuringRollout,
     mostReplacing: options.maxHealthReplacements,
     outagePercent: options.outageShare,

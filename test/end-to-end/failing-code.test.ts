@@ -1,30 +1,39 @@
-/** A version of Millwright whose workflow code fails. */
+/** A version of Millwright whose workflow code fails: from the alarm to the remedy with one query and one page. */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import type { Browser } from 'puppeteer-core';
+import { listBlocked } from '../../temporal/blocked.ts';
+import { lackOfBrowser, startBrowser } from '../support/browser.ts';
 import { type ChangedBuild, makeChangedBuild } from '../support/changed-build.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startMillwright, startProcess } from '../support/millwright.ts';
+import { arePicturesTaken } from '../support/pictures.ts';
+import { failingCode } from '../support/stuck-causes.ts';
+import { readWorkflowPage } from '../support/temporal-page.ts';
 import { until } from '../support/until.ts';
 
 let millwright: Installation;
 let build: ChangedBuild;
+let browser: Browser | undefined;
 beforeAll(async () => {
   build = await makeChangedBuild({
     'workflows/machine/phases/validate.ts': [
       ['showRetry(state, { doing });', "throw new Error('a mistake in validate');"],
     ],
   });
-  millwright = await startInstallation({ isStopped: true });
-}, 120_000);
+  millwright = await startInstallation({ isStopped: true, ...(arePicturesTaken && { namespace: 'lab' }) });
+  if (lackOfBrowser() === undefined) browser = await startBrowser();
+}, 400_000);
 afterAll(async () => {
+  await browser?.close();
   await millwright?.stop();
   await build?.remove();
 });
 
-it('is named by `millwright stuck`, and the machine goes on with a version that is correct', async () => {
+it('is found by one query, understood on one page and named by `millwright stuck`, and the machine goes on with a version that is correct', async () => {
   const { namespace } = millwright;
   const flags = ['--leader-elect', 'false'];
   const mistaken = await startMillwright({ namespace, flags, program: build.program });
-  const machine = await millwright.createMachine('a');
+  const machine = await millwright.createMachine('worker');
   const servers = ['-n', namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
   const said = await until(
     'it is listed',
@@ -38,6 +47,11 @@ it('is named by `millwright stuck`, and the machine goes on with a version that 
     const text = await (await fetch(`${mistaken.url}/metrics`)).text();
     return text.includes('cause="WorkflowTask"') ? text : undefined;
   });
+  const found = await listBlocked({ client: millwright.temporal, name: namespace });
+  expect(found).toMatchObject([{ blockedOn: failingCode.blockedOn }]);
+  const { runId, workflowId } = await millwright.handleOf(machine).describe();
+  const { shows: texts, name: picture } = failingCode;
+  if (browser) await readWorkflowPage(browser, { workflowId, runId }, { tab: 'history', texts, picture });
   await mistaken.stop();
   const correct = await startMillwright({ namespace, flags });
   await millwright.untilPhase(machine, 'Running', 60_000);
@@ -45,6 +59,6 @@ it('is named by `millwright stuck`, and the machine goes on with a version that 
 
   expect(metrics).toMatch(/^millwright_blocked_workflows\{type="machine",cause="WorkflowTask"\} 1$/m);
   expect(metrics).toMatch(/^temporal_workflow_task_execution_failed\{.*failure_reason="WorkflowError".*\} \d/m);
-  expect(said).toMatch(/^WorkflowTask: 1 machine\. The code of the workflow fails.*\n {2}\S+\/a\n/);
-  expect(said).toMatch(/\/a: since \S+Z, a mistake in validate\n {2}To unblock: Install a version of Millwright/);
+  expect(said).toMatch(/^WorkflowTask: 1 machine\. The code of the workflow fails.*\n {2}\S+\/worker\n/);
+  expect(said).toMatch(/\/worker: since \S+Z, a mistake in validate\n {2}To unblock: Install a version of Millwright/);
 }, 180_000);

@@ -99,6 +99,7 @@ describe('two clusters that serve one installation at the same time', () => {
       defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
       ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
       volumes: { detachMs: 1_000, reattachMs: 1_000, isSerial: false },
+      drainStuckAfterMs: 600_000,
       ...{ maxCachedWorkflows: 2_000, bootstrapTokenExtraGroups: '', providers: ['simulated'] },
       sweep: {
         ...{ confirmAfterSeconds: 1, minimumAgeSeconds: 1 },

@@ -4,6 +4,7 @@ import type { Browser } from 'puppeteer-core';
 import { listBlocked } from '../../temporal/blocked.ts';
 import { lackOfBrowser, startBrowser } from '../support/browser.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { arePicturesTaken } from '../support/pictures.ts';
 import { type Stuck, type StuckWorld, stuckCauses } from '../support/stuck-causes.ts';
 import { readWorkflowPage } from '../support/temporal-page.ts';
 import { until } from '../support/until.ts';
@@ -16,12 +17,17 @@ const lack = lackOfBrowser();
   const stuck = new Map<string, Stuck>();
   beforeAll(async () => {
     browser = await startBrowser();
-    millwright = await startInstallation();
+    millwright = await startInstallation({
+      ...(arePicturesTaken && { namespace: 'prod' }),
+      flags: ['--drain-stuck-after', '1s'],
+      cloud: { maxGraceMs: 100 },
+    });
     const world: StuckWorld = { millwright, faults: new Map() };
     for (const { title, make } of stuckCauses) stuck.set(title, await make(world));
   }, 400_000);
   afterAll(async () => {
     await browser?.close();
+    for (const { stop } of stuck.values()) await stop?.();
     await millwright?.stop();
   });
 
@@ -41,11 +47,15 @@ const lack = lackOfBrowser();
         { timeoutMs: 120_000, describe: () => millwright.story() },
       );
       const { runId } = await temporal.workflow.getHandle(workflowId).describe();
-      await readWorkflowPage(browser, { workflowId, runId }, shows);
+      await readWorkflowPage(
+        browser,
+        { workflowId, runId },
+        { tab: 'user-metadata', texts: shows, picture: cause.name },
+      );
 
       await remedy();
       if (isDeleted) await millwright.untilGone(ref);
-      else expect(await millwright.untilPhase(ref, 'Running')).toBeDefined();
+      else expect(await millwright.untilPhase(ref, 'Running', 120_000)).toBeDefined(); // a call that waits for a worker does so for a minute
     },
     240_000,
   );

@@ -28,6 +28,7 @@ export interface Drain {
 export interface DrainSetting {
   readonly target?: KubeClient;
   readonly evictionRetryMs?: number;
+  readonly stuckAfterMs?: number;
   readonly policy?: Partial<VolumePolicy>;
   /** Called with each heartbeat, in the middle of a look. */
   readonly onBeat?: (progress: DrainProgress) => void;
@@ -46,12 +47,12 @@ export async function createDrainedNode(client: KubeClient) {
   const watches: WatchAttachments[] = [];
 
   /** Deps of the activity that drains. */
-  function depsOf({ target = client, evictionRetryMs = 50, policy = {} }: DrainSetting = {}) {
+  function depsOf({ target = client, evictionRetryMs = 50, stuckAfterMs = 600_000, policy = {} }: DrainSetting = {}) {
     const logger = recordingLogger();
     const attachments = watchAttachments({ target, logger });
     watches.push(attachments);
     const volumes = { detachMs: 60_000, reattachMs: 60_000, isSerial: false, ...policy };
-    return { target, logger, evictionRetryMs, attachments, volumes };
+    return { target, logger, evictionRetryMs, stuckAfterMs, attachments, volumes };
   }
 
   /** What a workflow asks for. */
@@ -78,7 +79,11 @@ export async function createDrainedNode(client: KubeClient) {
       const { refusals } = outcome;
       if (outcome.kind === 'blocked') {
         await sleep(outcome.retryMs, undefined, { signal });
-        await call({ ...request, refusals });
+        await call({ ...request, refusals, reported: 'budgets' });
+      } else if (outcome.kind === 'stuck') await call({ ...request, refusals, reported: outcome.reported });
+      else if (outcome.kind === 'goesOn') {
+        const { reported: _, ...others } = request;
+        await call({ ...others, refusals });
       } else {
         const known = outcome.volumes.map(({ name }) => {
           const id = setting.volumeIds?.[name];

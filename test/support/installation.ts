@@ -28,6 +28,8 @@ export interface InstallationOptions {
   readonly kubeconfig?: string;
   /** Default: the Temporal server of the test stack. */
   readonly temporalAddress?: string;
+  /** Default: a new one. */
+  readonly namespace?: string;
   /** Flags for the process, beside those that say where everything is. */
   readonly flags?: readonly string[];
   readonly cloud?: Partial<SimulatedCloudOptions>;
@@ -64,7 +66,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const kubeconfig = options.kubeconfig ?? fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
   const targetKubeconfig = options.targetKubeconfig ?? kubeconfig;
   const temporalAddress = options.temporalAddress ?? fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
-  const namespace = `test-${randomBytes(4).toString('hex')}`;
+  const { namespace = `test-${randomBytes(4).toString('hex')}` } = options;
   const control = clientOf(kubeconfig);
   const target = targetKubeconfig === kubeconfig ? control : clientOf(targetKubeconfig);
   const dir = await mkdtemp(join(tmpdir(), 'millwright-test-'));

@@ -2,10 +2,13 @@
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { SimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import type { BlockedOn } from '../../temporal/blocked.ts';
 import { guardNode } from './guarded-node.ts';
 import { type Installation, plainSecret } from './installation.ts';
+import { until } from './until.ts';
+import { startVolumes } from './volumes.ts';
 
 type Fault = Parameters<SimulatedCloud['setFaults']>[0];
 
@@ -20,9 +23,13 @@ export interface StuckWorld {
 export interface Stuck {
   readonly ref: ObjectRef;
   remedy(): Promise<unknown>;
+  /** Ends what was started for it. */
+  stop?(): Promise<void>;
 }
 
 export interface StuckCause {
+  /** Of its picture and its machine. */
+  readonly name: string;
   /** In a few words. */
   readonly title: string;
   readonly blockedOn: BlockedOn;
@@ -31,6 +38,13 @@ export interface StuckCause {
   readonly isDeleted?: true;
   make(world: StuckWorld): Promise<Stuck>;
 }
+
+/** The last cause, which needs a process of its own: test/end-to-end/failing-code.test.ts. Its page is the tab Event History. */
+export const failingCode = {
+  name: 'failing-code',
+  blockedOn: 'WorkflowTask',
+  shows: ['Workflow Worker Unhandled Failure', 'a mistake in validate'],
+} as const;
 
 /** Sets the faults that are on. */
 export async function applyFaults({ millwright, faults }: StuckWorld): Promise<void> {
@@ -85,21 +99,25 @@ const ofBudget =
 
 export const stuckCauses: readonly StuckCause[] = [
   {
+    name: 'no-capacity',
     title: 'The cloud has no capacity',
     blockedOn: 'CloudCapacity',
     shows: [
       'InsufficientCapacity: no room for another small',
+      'request ID',
       'Raise the quota or choose another machine type or zone',
     ],
     make: ofCloud('capacity', { kind: 'capacity' }),
   },
   {
+    name: 'no-quota',
     title: 'The quota is used up',
     blockedOn: 'CloudCapacity',
     shows: ['QuotaExceeded: the quota of 0 VMs is used up', 'Raise the quota or choose another machine type or zone'],
     make: ofCloud('quota', { kind: 'quota' }),
   },
   {
+    name: 'wrong-credentials',
     title: 'The credentials are wrong',
     blockedOn: 'Credentials',
     shows: ['Unauthenticated', 'Correct the credentials in the Secret of the class'],
@@ -112,17 +130,19 @@ export const stuckCauses: readonly StuckCause[] = [
     },
   },
   {
-    title: 'The class is wrong, such as its image or machine type',
+    name: 'no-image',
+    title: 'The image does not exist',
     blockedOn: 'Source',
-    shows: ['providerSpec.machineType is “huge”: use one of small, medium, large', 'Correct the class or its Secret'],
+    shows: ['InvalidArgument', 'there is no image debain-13', 'request ID', 'Correct the class or its Secret'],
     async make(world) {
-      const ref = await createMachine(world, 'type', { providerSpec: { machineType: 'huge' } });
+      const ref = await createMachine(world, 'image', { providerSpec: { image: 'debain-13' } });
       const { control, namespace } = world.millwright;
-      const corrected = mergePatch({ providerSpec: { machineType: 'small' } });
-      return { ref, remedy: () => control.patch(machineClasses, { namespace, name: 'type' }, corrected) };
+      const corrected = mergePatch({ providerSpec: { image: 'debian-13' } });
+      return { ref, remedy: () => control.patch(machineClasses, { namespace, name: 'image' }, corrected) };
     },
   },
   {
+    name: 'no-join',
     title: 'The node does not join',
     blockedOn: 'NodeJoin',
     shows: ['to register', 'Look at the VM’s console for what its user data does'],
@@ -136,6 +156,7 @@ export const stuckCauses: readonly StuckCause[] = [
     isDeleted: true,
   },
   {
+    name: 'budget',
     title: 'A PodDisruptionBudget allows no eviction now',
     blockedOn: 'PodDisruptionBudget',
     shows: ['/budget to allow the eviction of', 'skipDrain'],
@@ -143,6 +164,7 @@ export const stuckCauses: readonly StuckCause[] = [
     isDeleted: true,
   },
   {
+    name: 'misconfigured-budget',
     title: 'A PodDisruptionBudget never allows an eviction',
     blockedOn: 'PodDisruptionBudget',
     shows: ['it requires zero voluntary evictions', 'skipDrain'],
@@ -150,6 +172,37 @@ export const stuckCauses: readonly StuckCause[] = [
     isDeleted: true,
   },
   {
+    name: 'stuck-volume',
+    title: 'A volume does not leave the node, nor does its pod',
+    blockedOn: 'Drain',
+    shows: ['/db to end, which should have ended by', 'volume ', ': its pod to end', 'skipDrain'],
+    async make({ millwright }) {
+      const { target, control, namespace } = millwright;
+      const ref = await createMachine({ millwright, faults: new Map() }, 'volume');
+      await millwright.untilPhase(ref, 'Running');
+      const volumes = startVolumes(target, namespace, 'elsewhere');
+      await volumes.create('data', ref.name);
+      const key = { namespace, name: 'db' };
+      await target.create(pods, {
+        metadata: { ...key, finalizers: ['test/volume-in-use'] },
+        spec: {
+          nodeName: ref.name,
+          containers: [{ name: 'db', image: 'db' }],
+          volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
+        },
+      });
+      await until('it runs', async () => (await target.get(pods, key)).status?.phase === 'Running');
+      await control.delete(machines, ref);
+      return {
+        ref,
+        remedy: () => target.patch(pods, key, mergePatch({ metadata: { finalizers: null } })),
+        stop: () => volumes.stop(),
+      };
+    },
+    isDeleted: true,
+  },
+  {
+    name: 'no-worker',
     title: 'No worker serves the provider',
     blockedOn: 'ProviderWorker',
     shows: ['is the name “simulatid” right', 'Start a worker for this provider, or correct provider in the class'],

@@ -67,6 +67,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     maxCachedWorkflows: 2_000,
     ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
     volumes: { detachMs: 1_000, reattachMs: 1_000, isSerial: false },
+    drainStuckAfterMs: 600_000,
     bootstrapTokenExtraGroups: '',
     sweep: {
       ...{ confirmAfterSeconds: 120, minimumAgeSeconds: 600 },

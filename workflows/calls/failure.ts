@@ -14,6 +14,8 @@ import type { Blocker } from '../../api/names.ts';
 export interface Failure {
   readonly code: FailureCode;
   readonly message: string;
+  /** What the cloud knows the call by. */
+  readonly requestId?: string;
   readonly outcomeUnknown: boolean;
   /** The provider says that the call has certainly made nothing, whatever its code says. */
   readonly nothingMade?: true;
@@ -53,20 +55,22 @@ export function toFailure(error: TemporalFailure): Failure {
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];
-  const { retryAfterMs, nothingMade } = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
+  const { retryAfterMs, nothingMade, requestId } = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
   return {
     ...{ code, message: cause?.message ?? error.message, blockedOn },
     ...(nothingMade ? { outcomeUnknown: false, nothingMade } : { outcomeUnknown }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(requestId !== undefined && { requestId }),
     ...attemptsUsedUp,
   };
 }
 
-function detailsOf({ details }: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade'> {
-  const { retryAfterMs, nothingMade }: { retryAfterMs?: unknown; nothingMade?: unknown } = Object(details?.[0]);
+function detailsOf({ details }: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId'> {
+  const { retryAfterMs, nothingMade, requestId }: Partial<Record<keyof Failure, unknown>> = Object(details?.[0]);
   return {
     ...(typeof retryAfterMs === 'number' && retryAfterMs > 0 && { retryAfterMs }),
     ...(nothingMade === true && { nothingMade }),
+    ...(typeof requestId === 'string' && requestId !== '' && { requestId }),
   };
 }
 

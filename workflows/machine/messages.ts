@@ -40,6 +40,8 @@ export interface MachineDescription {
   readonly lastError?: {
     readonly code: FailureCode;
     readonly message: string;
+    /** What the cloud knows the call by. */
+    readonly requestId?: string;
     readonly at: string;
     readonly since: string;
     readonly times: number;

@@ -15,7 +15,9 @@ const providerKey = keyword(searchAttributes.provider);
 type LastError = NonNullable<MachineDescription['lastError']>;
 
 /** What the workflow does now. What it leaves out is no longer true, except the last error. */
-export type Activity = Omit<Progress, 'since' | 'lastError'> & { readonly error?: Pick<Failure, 'code' | 'message'> };
+export type Activity = Omit<Progress, 'since' | 'lastError'> & { readonly error?: ShownError };
+
+type ShownError = Pick<Failure, 'code' | 'message' | 'requestId'>;
 
 /** Shows what is being done, in `describe` and in the details of the Temporal UI. Adds no event to the history. */
 export function show(state: MachineState, { error, ...activity }: Activity): void {
@@ -38,7 +40,7 @@ export function restoreProgress(state: MachineState, progress: Progress): void {
 /** The same for another attempt. What blocked the last one still does, as far as anybody knows. */
 export function showRetry(state: MachineState, activity: Activity): void {
   const { blockedOn, unblock, lastError } = state.progress;
-  const isRetry = lastError !== undefined && blockedOn !== undefined;
+  const isRetry = blockedOn !== undefined && (lastError !== undefined || blockedOn === 'NodeJoin');
   show(state, { ...activity, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
 }
 
@@ -54,10 +56,11 @@ export function forgetError(state: MachineState): void {
   state.progress = rest;
 }
 
-function countError({ code, message }: Pick<Failure, 'code' | 'message'>, before: LastError | undefined): LastError {
+function countError({ code, message, requestId }: ShownError, before: LastError | undefined): LastError {
   const at = now();
   const isSame = before !== undefined && isSameError({ code, message }, before);
-  return { code, message, at, since: isSame ? before.since : at, times: isSame ? before.times + 1 : 1 };
+  const count = { since: isSame ? before.since : at, times: isSame ? before.times + 1 : 1 };
+  return { code, message, ...(requestId !== undefined && { requestId }), at, ...count };
 }
 
 /** Answer of the query `describe`. */
@@ -104,19 +107,23 @@ export function showSearchAttributes(state: MachineState): void {
   upsertSearchAttributes(pairs);
 }
 
-function errorText({ code, message, at, since, times }: LastError): string {
-  return `${code} at ${at}${times > 1 ? ` (${times} times since ${since})` : ''}: ${message}`;
+function errorText({ code, message, requestId, at, since, times }: LastError): string {
+  const request = requestId === undefined ? '' : ` (request ID ${requestId})`;
+  return `${code} at ${at}${times > 1 ? ` (${times} times since ${since})` : ''}: ${message}${request}`;
 }
+
+/** Of a time, which are noise for people. */
+const milliseconds = /(?<=T\d\d:\d\d:\d\d)\.\d{3}Z/g;
 
 function toMarkdown(shown: MachineDescription): string {
   const { blockedOn, lastError, failedRun } = shown;
   const rows: [string, string | undefined][] = [
-    ['Phase', shown.phase || '(new)'],
-    ['Doing', `${shown.doing}, since ${shown.since}`],
-    ['Waiting for', shown.waitingFor && `${shown.waitingFor}${shown.until ? `, until ${shown.until}` : ''}`],
     ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
     ['Last error', lastError && errorText(lastError)],
+    ['Waiting for', shown.waitingFor && `${shown.waitingFor}${shown.until ? `, until ${shown.until}` : ''}`],
     ['To unblock', shown.unblock],
+    ['Doing', `${shown.doing}, since ${shown.since}`],
+    ['Phase', shown.phase || '(new)'],
     ['Provider ID', shown.providerID],
     ['Node', shown.nodeName],
     ['Preserved until', shown.preservedUntil],
@@ -125,5 +132,6 @@ function toMarkdown(shown: MachineDescription): string {
   return rows
     .filter(([, value]) => value)
     .map(([name, value]) => `- **${name}**: ${value}`)
-    .join('\n');
+    .join('\n')
+    .replaceAll(milliseconds, 'Z');
 }

@@ -22,6 +22,8 @@ export interface PersistedState {
   /** Whether Secrets may exist that were made for this machine alone. */
   mayHaveUserData: boolean;
   drained: boolean;
+  /** Since when the cloud has accepted to delete the VM, which it has not finished, ms since the epoch on Temporal's clock. */
+  vmDeletedMs?: number;
   /** When the workflow first knew of the deletion, ms since the epoch on Temporal's clock: the drain timeout counts from here. */
   deletionSeenMs?: number;
   /** A deletion that was aborted may have left the node cordoned. */
@@ -34,6 +36,8 @@ export interface PersistedState {
   nextEvictionMs?: number;
   /** What blocks the drain. */
   blocked?: BlockedDrain;
+  /** What it has waited for so long that people have to know. */
+  stuck?: StuckDrain;
   /** What the provider has said of the volumes on the Node. */
   volumes?: KnownVolumes;
   /** What the preservation or the in-place update of the machine needs, as it was read or seen last. */
@@ -68,6 +72,9 @@ export type Progress = Pick<
 
 /** A drain that only a change of a PodDisruptionBudget, or of its pods, can end. */
 export type BlockedDrain = Omit<Extract<DrainOutcome, { kind: 'blocked' }>, 'kind' | 'refusals' | 'retryMs'>;
+
+/** A drain that makes no progress. */
+export type StuckDrain = Pick<Extract<DrainOutcome, { kind: 'stuck' }>, 'reported' | 'waitingFor'>;
 
 /** State of one machine's workflow, which its phases read and change. */
 export interface MachineState extends PersistedState {
@@ -197,6 +204,8 @@ export function toPersisted(state: MachineState): PersistedState {
     refusals,
     nextEvictionMs,
     blocked,
+    stuck,
+    vmDeletedMs,
     volumes,
     leftNodes,
     outageEndMs,
@@ -225,6 +234,8 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(refusals !== undefined && { refusals }),
     ...(nextEvictionMs !== undefined && { nextEvictionMs }),
     ...(blocked !== undefined && { blocked }),
+    ...(stuck !== undefined && { stuck }),
+    ...(vmDeletedMs !== undefined && { vmDeletedMs }),
     ...(volumes !== undefined && { volumes }),
     ...(maintenance !== undefined && { maintenance }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),

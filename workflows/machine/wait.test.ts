@@ -441,6 +441,27 @@ describe('the search attributes', () => {
     ]);
   });
 
+  it('name an outage of a Kubernetes API server that lasts, and what they said before as soon as it is over', async () => {
+    await startRunning();
+    const before = (await writes()).length;
+    const failure = { type: 'Unavailable', message: 'out of order', nonRetryable: true } as const;
+    let isDown = true;
+    cluster.before = () => {
+      if (isDown) throw ApplicationFailure.create({ ...failure, details: [{ retryAfterMs: 30_000 }] });
+    };
+    await requestRefresh();
+    await eventually(async () => (await writes()).length > before);
+    isDown = false;
+    await observe();
+    await workflow().signal(retryNowSignal); // ends the pause
+    await eventually(async () => (await writes()).length > before + 1);
+    expect((await writes()).slice(before)).toEqual([
+      ['is running', 'KubernetesApi'],
+      ['is running', null],
+    ]);
+    expect(await described()).toMatchObject({ doing: 'running' });
+  });
+
   it('are written once when a VM cannot be set up', async () => {
     cloud.ensureVm = () => ({ ...vm, state: 'uninitialized', message: 'no route yet' });
     const run = await start();

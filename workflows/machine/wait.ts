@@ -14,7 +14,7 @@ import { kubernetes } from './kubernetes.ts';
 import { putMachine, putNode } from './observe.ts';
 import { hasJoined, isPastCreation } from './outcome.ts';
 import { recoverCreation } from './phases/creation.ts';
-import { forgetError, restoreProgress, show, waitSummary } from './progress.ts';
+import { forgetError, restoreProgress, show, showSearchAttributes, waitSummary } from './progress.ts';
 import { MachineGoneError, type MachineState, type PersistedState, timeIn, toPersisted } from './state.ts';
 
 /** A timer that fires this late means that Temporal or all workers were down, ms. */
@@ -61,20 +61,28 @@ export async function waitForChange(state: MachineState, before: number, timeout
 }
 
 /**
+ * The longest pause between two calls of Kubernetes, ms. An outage that lasts until then is in the search attributes, a
+ * shorter one is not worth two events for each machine.
+ */
+const maxPauseMs = 30_000;
+
+/**
  * Calls Kubernetes until it answers. During an outage `describe` says so; a change ends the pause between two attempts,
  * and a cancellation ends the wait.
  * @param call answers null when the Machine is gone: then MachineGoneError is thrown
  */
 export async function untilAnswered<T>(state: MachineState, doing: string, call: () => Promise<T | null>): Promise<T> {
+  const { progress } = state;
   let before = state.changes;
   let hasFailed = false;
+  let isReported = false;
   const attempt = () => {
     before = state.changes;
     return CancellationScope.nonCancellable(call); // at most 15 s, and a deletion has to know its effect
   };
   const answer = await untilApiAnswers(attempt, {
     firstPauseMs: 1_000,
-    maxPauseMs: 30_000,
+    maxPauseMs,
     pause(error, pauseMs) {
       hasFailed = true;
       state.outageEndMs = Date.now();
@@ -85,14 +93,18 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
         error,
         unblock: 'Check that the API servers answer Millwright and that its account may do this.',
       });
+      isReported ||= pauseMs === maxPauseMs;
+      if (isReported) showSearchAttributes(state);
       return waitForChange(state, before, pauseMs);
     },
   });
   if (answer === null) throw new MachineGoneError();
   if (hasFailed) {
     state.outageEndMs = Date.now();
+    restoreProgress(state, progress);
     forgetError(state);
   }
+  if (isReported) showSearchAttributes(state);
   return answer;
 }
 

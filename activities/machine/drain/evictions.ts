@@ -101,8 +101,9 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
 
     /** `<namespace>/<name>` of a pod, with what keeps it. */
     describe(pod: Pod): string {
+      if (isEnding(pod)) return `${nameOf(pod)} to end${endingText(pod)}`;
       const { refusal } = of(pod);
-      return refusal === undefined || isEnding(pod) ? nameOf(pod) : `${nameOf(pod)}: ${refusal}`;
+      return refusal === undefined ? nameOf(pod) : `${nameOf(pod)}: ${refusal}`;
     },
 
     refusals(left: readonly Pod[]): Refusals {
@@ -110,6 +111,11 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
       return Object.fromEntries(counts.filter(([, count]) => count > 0));
     },
   };
+}
+
+function endingText({ metadata: { deletionTimestamp, finalizers = [] } }: Pod): string {
+  const holders = finalizers.length === 0 ? '' : ` and has the finalizers ${finalizers.join(', ')}`;
+  return `, which should have ended by ${deletionTimestamp}${holders}`;
 }
 
 function retryPauseMs(error: unknown, retryMs: number): number {

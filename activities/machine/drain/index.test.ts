@@ -161,7 +161,8 @@ describe('a drain', () => {
     expect(tries).toEqual({ evict: 3, delete: 1 });
     await finish('guarded');
     await ended;
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['blocked', 'blocked', 'blocked', 'drained']);
+    const kinds = outcomes.map(({ kind }) => kind).filter((kind) => kind !== 'goesOn');
+    expect(kinds).toEqual(['blocked', 'blocked', 'blocked', 'drained']);
   });
 
   for (const { wasUnhealthy, reason } of [
@@ -352,6 +353,45 @@ it('a pod that becomes due in the middle of a look is evicted in the next one', 
   await eventually(async () => (await stateOf('unlucky')) === 'terminating');
   await finish('unlucky');
   await ended;
+});
+
+describe('a drain that makes no progress', () => {
+  it('comes back once, after the grace period, with what keeps the pods, and again when one of them has left', async () => {
+    await newPod('held', { finalizers: ['test/held'] }, { terminationGracePeriodSeconds: 1 });
+    await newPod('slow', {}, { terminationGracePeriodSeconds: 3_600 });
+    const { ended, outcomes } = start({}, { stuckAfterMs: 100 });
+    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    expect(outcomes).toEqual([]); // it may end for an hour
+    await finish('slow');
+    await eventually(() => outcomes.length > 0);
+    const waitingFor = expect.stringMatching(
+      /held to end, which should have ended by \S+Z and has the finalizers test\/held$/,
+    );
+    expect(outcomes).toEqual([{ kind: 'stuck', reported: expect.any(String), waitingFor: [waitingFor], refusals: {} }]);
+
+    await newPod('other');
+    await eventually(() => outcomes.length > 1);
+    expect(outcomes[1]).toEqual({ kind: 'goesOn', refusals: {} });
+    await eventually(async () => (await stateOf('other')) === 'terminating');
+    await client.patch(pods, { namespace, name: 'held' }, mergePatch({ metadata: { finalizers: null } }));
+    for (const name of ['held', 'other']) await finish(name).catch(() => undefined);
+    await ended;
+    expect(outcomes.at(-1)).toEqual({ kind: 'drained' });
+  });
+
+  it('comes back once when the API server has not answered for as long', async () => {
+    const target: KubeClient = { ...client, find: () => Promise.reject(new Error('out of order')) };
+    const { drainNode } = createDrainActivities({ ...drained.depsOf({ target, stuckAfterMs: 60_000 }) });
+    const drainAfter = (waitedMs: number, reported?: string) => {
+      const info = { scheduledTimestampMs: Date.now() - waitedMs, currentAttemptScheduledTimestampMs: Date.now() };
+      const request = drained.requestOf({ purpose: 'preservation', ...(reported !== undefined && { reported }) });
+      return inActivity(info, () => drainNode(request));
+    };
+    await expect(drainAfter(0)).rejects.toThrow('out of order');
+    const stuck = { kind: 'stuck', reported: 'noAnswer', waitingFor: ['out of order'], refusals: {} };
+    expect(await drainAfter(60_000)).toEqual(stuck);
+    await expect(drainAfter(60_000, 'noAnswer')).rejects.toThrow('out of order');
+  });
 });
 
 describe('force', () => {

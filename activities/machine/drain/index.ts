@@ -15,6 +15,7 @@ import { createEvictions, type Evictions, type Refusals } from './evictions.ts';
 import { deleteAttachments, deletePods, isLongUnhealthy } from './force.ts';
 import type { VolumePolicy } from './moves.ts';
 import { isEvictable, nameOf, uidOf } from './pods.ts';
+import { createProgress, type Reported } from './stuck.ts';
 import { hasClaims, type KnownVolumes } from './volumes.ts';
 import { createWaiter } from './waiter.ts';
 
@@ -23,6 +24,8 @@ export interface DrainDeps {
   readonly logger: Logger;
   /** Pause before an eviction that a PodDisruptionBudget has refused is tried again, ms. */
   readonly evictionRetryMs: number;
+  /** From the last pod or volume that has left, or the end of the grace periods, until a drain is stuck, ms. */
+  readonly stuckAfterMs: number;
   readonly attachments: WatchAttachments;
   readonly volumes: VolumePolicy;
 }
@@ -38,6 +41,8 @@ export interface DrainRequest extends Cordon {
   readonly refusals?: Refusals;
   /** What the provider has said of the volumes that earlier calls have asked about. */
   readonly volumes?: KnownVolumes;
+  /** What people were told last: the call comes back when it is not so any more. */
+  readonly reported?: Reported;
 }
 
 /** What a drain returns. Unless it is drained, it has to be called again. */
@@ -52,6 +57,16 @@ export type DrainOutcome =
       readonly refusals: Refusals;
       readonly retryMs: number;
     } & Blocker)
+  /** Nothing has left for long, or the API server has not answered for as long. */
+  | {
+      readonly kind: 'stuck';
+      readonly reported: Reported;
+      /** Up to five pods and volumes with what keeps each, or what the API server says. */
+      readonly waitingFor: readonly string[];
+      readonly refusals: Refusals;
+    }
+  /** What was reported is not so any more. */
+  | { readonly kind: 'goesOn'; readonly refusals: Refusals }
   /** The provider has to be asked which of these PersistentVolumes are its own. */
   | {
       readonly kind: 'unknownVolumes';
@@ -78,13 +93,26 @@ export function createDrainActivities(deps: DrainDeps) {
      * those with volumes only as other nodes have room for these. Then waits until the pods are gone and their volumes
      * attached to other nodes. Past the deadline, when forced, or when the node was not ready or its file system read-only
      * for 5 min, it deletes the pods without grace, does not wait, and deletes the node's VolumeAttachments if its machine
-     * is being deleted. A node that is gone, or is that of another VM, is drained. Returns early when it can only wait for budgets.
+     * is being deleted. A node that is gone, or is that of another VM, is drained. Returns early when it can only wait for
+     * budgets, when it is stuck, and when it is not any more.
      */
-    drainNode(request: DrainRequest): Promise<DrainOutcome> {
-      const { currentAttemptScheduledTimestampMs, heartbeatDetails } = Context.current().info;
-      const deadline = onThisClock(request.deadline, currentAttemptScheduledTimestampMs);
-      const { refusals } = (heartbeatDetails ?? {}) as Partial<DrainProgress>;
-      return drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, currentCall());
+    async drainNode(request: DrainRequest): Promise<DrainOutcome> {
+      const {
+        currentAttemptScheduledTimestampMs: scheduledMs,
+        scheduledTimestampMs,
+        heartbeatDetails,
+      } = Context.current().info;
+      const deadline = onThisClock(request.deadline, scheduledMs);
+      const { refusals = request.refusals } = (heartbeatDetails ?? {}) as Partial<DrainProgress>;
+      const call = currentCall();
+      try {
+        return await drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, call);
+      } catch (error) {
+        const isNew = scheduledMs - scheduledTimestampMs < deps.stuckAfterMs || request.reported === noAnswer;
+        if (call.signal.aborted || isNew) throw error; // it is tried again
+        const message = error instanceof Error ? error.message : String(error);
+        return { kind: 'stuck', reported: noAnswer, waitingFor: [message], refusals: refusals ?? {} };
+      }
     },
   };
 }
@@ -156,6 +184,8 @@ async function forceAll({ target }: DrainDeps, request: DrainRequest, signal: Ab
   if (errors.length > 0) throw errors[0];
 }
 
+const noAnswer: Reported = 'noAnswer';
+
 /** How often a drain looks at its node, ms; and while volumes move, as MCM does. */
 const nodeLookMs = 30_000;
 const nodeLookWithVolumesMs = 5_000;
@@ -167,8 +197,8 @@ async function evictAll(
   deadlineMs: number,
   { signal, heartbeat }: CallContext,
 ): Promise<DrainOutcome | undefined> {
-  const { target, logger, evictionRetryMs, attachments } = deps;
-  const { nodeName, maxEvictRetries, refusals = {}, volumes = {} } = request;
+  const { target, logger, evictionRetryMs, stuckAfterMs, attachments } = deps;
+  const { nodeName, maxEvictRetries, refusals = {}, volumes = {}, reported } = request;
   let node = await prepare(target, request, signal);
   if (node === undefined) return { kind: 'drained' };
   if (isLongUnhealthy(node)) return undefined;
@@ -186,6 +216,7 @@ async function evictAll(
   });
   const expected = new Set(items.map(uidOf));
   let nextLookMs = Date.now() + nodeLookMs;
+  const progressAt = createProgress(stuckAfterMs, reported);
   try {
     while (Date.now() < deadlineMs) {
       if (!watch.store.synced) {
@@ -208,7 +239,8 @@ async function evictAll(
       }
       for (const pod of left) if (!hasClaims(pod) && evictions.dueMs(pod) <= nowMs) evictions.start(pod);
       const look = await departures.look(onNode, node);
-      heartbeat(progressOf(left, look, evictions));
+      const beat = progressOf(left, look, evictions);
+      heartbeat(beat);
       const isMoved = look.isKnown && look.moves.length === 0 && look.unknown.length === 0;
       if (left.length === 0 && isMoved) return { kind: 'drained' };
       for (const pod of look.due) evictions.start(pod);
@@ -220,10 +252,16 @@ async function evictAll(
         const blocked = await blockedBy(target, left, evictions, signal);
         if (blocked !== undefined) return blocked;
       }
+      const { stuckMs, ...found } = progressAt(left, look, nowMs);
+      const canTell = reported !== undefined && look.isKnown && !evictions.areUnderWay(left);
+      if (canTell && !found.isReported) return { kind: 'goesOn', refusals: beat.refusals };
+      if (nowMs >= stuckMs)
+        return { kind: 'stuck', reported: found.reported, waitingFor: beat.waitingFor, refusals: beat.refusals };
       if (look.moves.length > 0) nextLookMs = Math.min(nextLookMs, Date.now() + nodeLookWithVolumesMs);
       const nextMs = Math.min(
         deadlineMs,
         nextLookMs,
+        stuckMs,
         ...left.map(evictions.dueMs).filter((dueMs) => dueMs > nowMs),
         ...look.moves.map(({ untilMs }) => untilMs),
       );

@@ -48,9 +48,9 @@ export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, 
     return partKind && send(() => findPart(client, { kind: partKind, id }, signal));
   },
   async create({ client, signal, send }, { spec, machine, tags: all, userData, token }) {
-    const { region, machineType, labels, taints } = spec;
+    const { region, machineType, image, labels, taints } = spec;
     const node = { labels, taints };
-    const body = { token, name: machine.name, region, machineType, tags: all, partTags: all, userData, node };
+    const body = { token, name: machine.name, region, machineType, image, tags: all, partTags: all, userData, node };
     return toVm(await send(() => createVm(client, body, signal)));
   },
   async delete({ client, signal, send }, item) {

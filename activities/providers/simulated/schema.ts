@@ -8,6 +8,9 @@ export const machineTypes = {
 } as const;
 export type MachineType = keyof typeof machineTypes;
 
+/** Images of the simulated cloud. Only the cloud knows them, as those of a real one. */
+export const images = ['debian-12', 'debian-13'] as const;
+
 const machineTypeNames = Object.keys(machineTypes) as [MachineType, ...MachineType[]];
 
 /** A taint that a VM's kubelet registers its Node with. */
@@ -27,6 +30,7 @@ export const SimulatedProviderSpec = z.strictObject({
   machineType: z
     .enum(machineTypeNames, { error: `use one of ${machineTypeNames.join(', ')}` })
     .describe('Size of the VMs.'),
+  image: z.string().min(1, 'give the name of an image').optional().describe('Image of the VMs. Default: the newest.'),
   region: z
     .string()
     .regex(/^[a-z0-9-]{1,63}$/, 'use 1 to 63 lower case letters, digits and dashes')
@@ -84,6 +88,7 @@ export interface CreateVmBody {
   readonly name: string;
   readonly region: string;
   readonly machineType: MachineType;
+  readonly image?: string | undefined;
   readonly tags: Readonly<Record<string, string>>;
   /** Tags of the disk, the NIC and the address. Default: none. */
   readonly partTags?: Readonly<Record<string, string>> | undefined;

@@ -131,5 +131,6 @@ export function failedRows(owner: KubeObject, except: ReadonlySet<string> = new 
 
 function errorText({ code, message, at, ...rest }: LastError): string {
   const often = 'times' in rest && rest.times > 1 ? ` (${rest.times} times since ${rest.since})` : '';
-  return `${code} at ${at}${often}: ${message}`;
+  const request = 'requestId' in rest && rest.requestId !== undefined ? ` (request ID ${rest.requestId})` : '';
+  return `${code} at ${at}${often}: ${message}${request}`;
 }

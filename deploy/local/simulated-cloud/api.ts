@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import {
+  images,
   type MachineType,
   machineTypes,
   NodeTaint,
@@ -38,6 +39,7 @@ const CreateBody = z.strictObject({
   name: z.string().regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, 'use a DNS name'),
   region: z.string().min(1),
   machineType: z.enum(Object.keys(machineTypes) as [MachineType, ...MachineType[]]),
+  image: z.enum(images, { error: ({ input }) => `there is no image ${input}` }).optional(),
   tags: z.record(z.string(), z.string()),
   partTags: z.record(z.string(), z.string()).optional(),
   userData: z.string().min(1),

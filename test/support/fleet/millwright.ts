@@ -34,6 +34,7 @@ export async function startFleet() {
     ...{ maxCachedWorkflows: 2_000, bootstrapTokenExtraGroups: '', logger },
     ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
     volumes: { detachMs: 1_000, reattachMs: 1_000, isSerial: false },
+    drainStuckAfterMs: 600_000,
     sweep: {
       ...{ confirmAfterSeconds: 1, minimumAgeSeconds: 1 },
       ...{ brakeCount: 3, brakeRate: 10, approvalSeconds: 86_400 },

@@ -6,8 +6,19 @@ import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../t
 import { refreshSignal, retryNowSignal } from '../../messages.ts';
 import { observedSignal } from '../messages.ts';
 
-const { cluster, cloud, touch, start, workflow, described, observe, startRunning, untilRefused, tryAgain } =
-  setUpMachine();
+const {
+  cluster,
+  cloud,
+  touch,
+  start,
+  workflow,
+  described,
+  observe,
+  startAtRest,
+  startRunning,
+  untilRefused,
+  tryAgain,
+} = setUpMachine();
 
 describe('a refusal', () => {
   it('[mcm 57 partly] that says NotFound to a deletion means that there is nothing to delete', async () => {
@@ -72,6 +83,23 @@ describe('the deletion of a VM', () => {
     await workflow().result();
     expect(cluster.steps.at(-1)).toBe('tearDown');
   }
+
+  it('is blocked on the cloud where that has accepted it and does not finish it for ten minutes', async () => {
+    await startAtRest();
+    touch({ deletingSince: new Date().toISOString() });
+    cloud.deleteVm = () => ({ state: 'deleting', nodeNames: [] });
+    await observe();
+    await eventually(async () => (await described()).waitingFor?.startsWith('the cloud to finish since ') === true);
+    expect(await described()).not.toHaveProperty('blockedOn');
+    await workflow().terminate();
+
+    const { machine, node } = cluster;
+    await start({ machine, node, wasRead: true, drained: true, vmDeletedMs: Date.now() - 600_000 });
+    await eventually(async () => (await described()).blockedOn === 'CloudApi');
+    const { searchAttributes } = await workflow().describe();
+    expect(searchAttributes).toMatchObject({ MillwrightBlockedOn: ['CloudApi'] });
+    await workflow().terminate();
+  });
 
   const moveClass = (zone: string) => {
     const { reading } = cluster;

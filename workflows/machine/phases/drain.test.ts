@@ -80,6 +80,43 @@ describe('a drain that a budget blocks', () => {
   });
 });
 
+describe('a drain that is stuck', () => {
+  const stuck: DrainOutcome = { kind: 'stuck', reported: 'abc', waitingFor: ['n/a to end', 'volume v'], refusals: {} };
+
+  it('can be searched for, says what is left, and is searched for no more when it goes on', async () => {
+    let goOn = () => {};
+    const isAllowed = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    cluster.drainNode = async ({ reported }) => {
+      if (cluster.drains === 1) return stuck;
+      if (reported === undefined) return untilCancelled();
+      await isAllowed;
+      return { kind: 'goesOn', refusals: {} };
+    };
+    const blockers = async () =>
+      ((await workflow().describe()).searchAttributes['MillwrightBlockedOn'] ?? []).filter(Boolean);
+    await deleteMachine();
+    await eventually(async () => (await blockers())[0] === 'Drain');
+    expect(await described()).toMatchObject({ waitingFor: 'n/a to end; volume v', blockedOn: 'Drain' });
+    expect(cluster.drainRequest?.reported).toBe('abc');
+
+    goOn();
+    await eventually(async () => (await blockers()).length === 0);
+    expect(await described()).not.toHaveProperty('blockedOn');
+    expect(cluster.drainRequest).not.toHaveProperty('reported');
+    await workflow().terminate();
+  });
+
+  it('is blocked on the API server while that refuses it', async () => {
+    cluster.drainNode = () => refuse('PermissionDenied');
+    await deleteMachine();
+    await eventually(async () => (await described()).blockedOn === 'KubernetesApi');
+    await eventually(() => cluster.drainRequest?.reported === 'noAnswer');
+    await workflow().terminate();
+  });
+});
+
 describe('the call of a drain', () => {
   it('may take a minute longer than the drain timeout, with the wait for a worker; past that it comes before others', async () => {
     cluster.drainNode = () => (cluster.drains === 1 ? { ...blocked, retryMs: 5_000 } : { kind: 'drained' });

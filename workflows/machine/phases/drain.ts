@@ -9,6 +9,8 @@ import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 
+const unblock = 'Send the signal forceDeletion to delete the pods, or skipDrain to leave them.';
+
 /**
  * Evicts all pods until the drain timeout; then, or when an operator or the Machine asks for force, deletes them. An order
  * that comes in meanwhile interrupts the drain. Safe to repeat: an empty node is drained at once.
@@ -28,7 +30,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
       nodeName,
       deadlineMs: state.deletionSeenMs + state.machine.limits.drainSeconds * 1_000,
       force,
-      unblock: 'Send the signal forceDeletion to delete the pods, or skipDrain to leave them.',
+      unblock,
       isOver: () => state.machine.deletingSince === undefined || state.skipDrain || (isForceWanted(state) && !force),
       reportMistake: (activity, message) => refuse(state, activity, { code: 'FailedPrecondition', message }),
       ...(node.state === 'present' && node.managed && node.name === nodeName && { nodeUid: node.uid }),
@@ -39,8 +41,8 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const pauseMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
-    const activity = { doing: 'draining the node', waitingFor: 'the next try', until: timeIn(pauseMs) };
-    await refuse(state, { ...activity, blockedOn: 'Drain' }, toFailure(error));
+    const activity = { doing: 'draining the node', waitingFor: 'the next try', until: timeIn(pauseMs), unblock };
+    await refuse(state, { ...activity, blockedOn: 'KubernetesApi' }, toFailure(error));
     return waitFor(pauseMs);
   }
 }

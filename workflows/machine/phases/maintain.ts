@@ -86,7 +86,7 @@ async function drainFor(
     const failure = toFailure(error);
     await writeMarks(state, { purpose, isDrained: false, message: `${failure.code}: ${failure.message}` });
     const until = timeIn(retryMs);
-    showWait(state, { doing, waitingFor: 'the next try', until, blockedOn: 'Drain', error: failure });
+    showWait(state, { doing, waitingFor: 'the next try', until, blockedOn: 'KubernetesApi', error: failure });
     return waitFor(retryMs);
   }
 }

@@ -3,6 +3,7 @@ import { CancellationScope, isCancellation, proxyActivities, workflowInfo } from
 import type { DrainActivities, DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
 import type { KnownVolumes } from '../../../activities/machine/drain/volumes.ts';
 import { drainTaskQueue } from '../../../api/names.ts';
+import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { volumeIds } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { again, done, type PhaseOutcome, waitFor } from '../outcome.ts';
@@ -51,6 +52,7 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
   } catch (error) {
     throwIfCancelled();
     if (isCancellation(error)) return again; // an order came in, or everything has to be read again
+    if (isActivityFailure(error)) state.stuck = { reported: 'noAnswer', waitingFor: [toFailure(error).message] };
     throw error;
   } finally {
     if (onChange === undefined) delete state.onChange;
@@ -60,12 +62,13 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
 
 /** Nothing of an earlier drain is known any more. */
 export function forgetDrain(state: MachineState): void {
-  for (const key of ['blocked', 'nextEvictionMs', 'refusals', 'volumes'] as const) delete state[key];
+  for (const key of ['blocked', 'stuck', 'nextEvictionMs', 'refusals', 'volumes'] as const) delete state[key];
 }
 
-function requestOf({ ref, machine, refusals, volumes }: MachineState, drain: NodeDrain): DrainRequest {
+function requestOf({ ref, machine, refusals, volumes, blocked, stuck }: MachineState, drain: NodeDrain): DrainRequest {
   const { purpose, nodeName, nodeUid, wasUnhealthy, deadlineMs, force } = drain;
   const { providerID, limits } = machine;
+  const reported = blocked === undefined ? stuck?.reported : 'budgets';
   return {
     ref,
     purpose,
@@ -78,18 +81,29 @@ function requestOf({ ref, machine, refusals, volumes }: MachineState, drain: Nod
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),
     ...(volumes !== undefined && { volumes }),
+    ...(reported !== undefined && { reported }),
   };
 }
 
-function draining({ blocked }: MachineState, { doing, unblock, deadlineMs, force }: NodeDrain): Activity {
-  const isBlocked = blocked !== undefined && !force;
+function draining(state: MachineState, { doing, unblock, deadlineMs, force }: NodeDrain): Activity {
   return {
     doing,
-    waitingFor: isBlocked ? budgetToAllow(blocked) : 'its pods to be gone: the pending activity drainNode shows which',
+    ...waitOf(force ? {} : state),
     until: new Date(deadlineMs).toISOString(),
-    blockedOn: isBlocked ? 'PodDisruptionBudget' : 'Drain',
     ...(unblock !== undefined && { unblock }),
   };
+}
+
+function waitOf({
+  blocked,
+  stuck,
+}: Pick<MachineState, 'blocked' | 'stuck'>): Pick<Activity, 'waitingFor' | 'blockedOn'> {
+  if (blocked !== undefined) return { waitingFor: budgetToAllow(blocked), blockedOn: 'PodDisruptionBudget' };
+  if (stuck === undefined) return { waitingFor: 'its pods to be gone: the pending activity drainNode shows which' };
+  const [text] = stuck.waitingFor;
+  if (stuck.reported === 'noAnswer')
+    return { waitingFor: `the API server of the node: ${text}`, blockedOn: 'KubernetesApi' };
+  return { waitingFor: stuck.waitingFor.join('; '), blockedOn: 'Drain' };
 }
 
 function budgetToAllow({ budget, mistake, pods, podsLeft }: BlockedDrain): string {
@@ -105,7 +119,14 @@ async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutco
     state.volumes = { ...state.volumes, ...(await askProvider(state, drain.doing, outcome.volumes)) };
     return again;
   }
+  if (outcome.kind === 'stuck' || outcome.kind === 'goesOn') {
+    for (const key of ['blocked', 'stuck', 'nextEvictionMs'] as const) delete state[key];
+    if (outcome.kind === 'stuck') state.stuck = { reported: outcome.reported, waitingFor: outcome.waitingFor };
+    showWait(state, draining(state, drain)); // so that a search for blocked machines finds it, or does not any more
+    return again;
+  }
   const { kind: _, refusals: __, retryMs, ...blocked } = outcome;
+  delete state.stuck;
   const isNew = blocked.budget !== state.blocked?.budget || blocked.mistake !== state.blocked.mistake;
   Object.assign(state, { blocked, nextEvictionMs: Date.now() + retryMs });
   const activity = draining(state, drain);

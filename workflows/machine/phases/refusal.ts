@@ -15,7 +15,7 @@ import { refresh } from '../wait.ts';
 export async function creationRefused(
   state: MachineState,
   doing: string,
-  failure: Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs'>,
+  failure: Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs' | 'requestId'>,
   from: Pick<MachineStep, 'isFromCloud'> = {},
 ): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;

@@ -8,7 +8,7 @@ import { kubernetes } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { again, firstPollIntervalMs, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
-import { forgetError, show, showRetry } from '../progress.ts';
+import { forgetError, showRetry, showWait } from '../progress.ts';
 import { findRemedy, reportRefusal, seeLastError } from '../report.ts';
 import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
@@ -72,10 +72,24 @@ export async function deleteVms(
     return refused(state, doing, failure, { unblock, isFromCloud: true });
   }
   forgetError(state);
-  if (isGone) return undefined;
-  show(state, { doing, waitingFor: 'the cloud to finish', until: timeIn(firstPollIntervalMs) });
+  const { vmDeletedMs = Date.now() } = state;
+  if (isGone) {
+    delete state.vmDeletedMs;
+    return undefined;
+  }
+  state.vmDeletedMs = vmDeletedMs;
+  const isLate = Date.now() >= vmDeletedMs + lateDeletionMs;
+  showWait(state, {
+    doing,
+    waitingFor: `the cloud to finish since ${new Date(vmDeletedMs).toISOString()}`,
+    until: timeIn(firstPollIntervalMs),
+    ...(isLate && { blockedOn: 'CloudApi', unblock: 'See in the cloud what keeps the VM and what belongs to it.' }),
+  });
   return waitFor(firstPollIntervalMs);
 }
+
+/** From when on people have to see that a cloud does not finish a deletion that it has accepted, ms. Most take a minute or two. */
+const lateDeletionMs = 10 * 60_000;
 
 /** One call to each place. A refusal in one keeps no VM in another. */
 async function deleteIn(state: MachineState, places: readonly Place[]): Promise<Deletions> {
@@ -110,7 +124,7 @@ function movedRemedy({ provider, origin }: Place, blockedOn: Blocker): string {
 async function refused(
   state: MachineState,
   doing: string,
-  failure: Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs'>,
+  failure: Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs' | 'requestId'>,
   { unblock, isFromCloud }: { readonly unblock: string | undefined; readonly isFromCloud?: true },
 ): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;

@@ -1,0 +1,47 @@
+/** When a drain makes no progress. */
+import { createHash } from 'node:crypto';
+import type { Pod } from '../../../kube/core.ts';
+import type { Departures } from './departures.ts';
+import { isEnding, uidOf } from './pods.ts';
+
+/** What keeps a drain: budgets, the API server, or the pods and volumes that are left, as a hash. */
+export type Reported = 'budgets' | 'noAnswer' | string;
+
+/** What a look at a node means for what people are told. */
+export interface Progress {
+  /** What is left. */
+  readonly reported: Reported;
+  /** Whether it is what was reported last. */
+  readonly isReported: boolean;
+  /** From when on the drain is stuck unless something leaves, ms since the epoch; infinite where that is reported or cannot be. */
+  readonly stuckMs: number;
+}
+
+/** @param stuckAfterMs from the last pod or volume that has left, or the end of the grace periods */
+export function createProgress(stuckAfterMs: number, reported: Reported | undefined) {
+  let left: Reported | undefined;
+  let sinceMs = 0;
+  return (pods: readonly Pod[], look: Departures, nowMs: number): Progress => {
+    const now = hashOf(pods, look);
+    if (now !== left) sinceMs = nowMs;
+    left = now;
+    const isReported = now === reported;
+    // A volume that another node has to attach is not on this one any more.
+    const canBeStuck = reported === undefined && look.moves.every(({ waitsFor }) => waitsFor !== 'reattach');
+    const stuckMs = canBeStuck ? Math.max(sinceMs, ...pods.map(endOfGraceMs)) + stuckAfterMs : Infinity;
+    return { reported: now, isReported, stuckMs };
+  };
+}
+
+/** Of the pods or else the volumes: another hash means that something has left, or that a pod has begun to. */
+function hashOf(pods: readonly Pod[], { isKnown, moves, unknown }: Departures): Reported {
+  const ofPods = pods.map((pod) => `${uidOf(pod)} ${isEnding(pod)}`);
+  const ofVolumes = [...moves.map(({ volume }) => volume), ...unknown].map(({ name }) => name);
+  const parts = ofPods.length > 0 ? ofPods : [...ofVolumes, String(isKnown)];
+  return createHash('sha256').update(parts.sort().join()).digest('hex').slice(0, 16);
+}
+
+/** When the grace period of a pod that is ending is over, ms since the epoch; 0 for others. */
+function endOfGraceMs({ metadata: { deletionTimestamp } }: Pod): number {
+  return deletionTimestamp === undefined ? 0 : Date.parse(deletionTimestamp);
+}
