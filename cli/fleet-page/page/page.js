@@ -17,27 +17,32 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-const stream = new EventSource('fleet');
-stream.addEventListener('open', () => {
-  isConnected = true;
-  fleet.clear();
-  byId('fleet').replaceChildren();
-});
-stream.addEventListener('error', () => {
-  isConnected = false;
-  drawAlarm();
-});
-stream.addEventListener('cells', ({ data }) => {
-  const { changed, gone } = JSON.parse(data);
-  for (const name of gone) remove(name);
-  for (const cell of changed) put(cell);
-  drawSummary();
-});
-stream.addEventListener('standing', ({ data }) => {
-  standing = JSON.parse(data);
-  byId('where').textContent = `of namespace ${standing.namespace}, installation ${standing.installation}`;
-  drawSummary();
-});
+/** What is listened to while the page can be seen: a browser has six connections to a server for all of its tabs. */
+let stream;
+
+function listen() {
+  stream = new EventSource('fleet');
+  stream.addEventListener('open', () => {
+    isConnected = true;
+    fleet.clear();
+    byId('fleet').replaceChildren();
+  });
+  stream.addEventListener('error', () => {
+    isConnected = false;
+    drawAlarm();
+  });
+  stream.addEventListener('cells', ({ data }) => {
+    const { changed, gone } = JSON.parse(data);
+    for (const name of gone) remove(name);
+    for (const cell of changed) put(cell);
+    drawSummary();
+  });
+  stream.addEventListener('standing', ({ data }) => {
+    standing = JSON.parse(data);
+    byId('where').textContent = `of namespace ${standing.namespace}, installation ${standing.installation}`;
+    drawSummary();
+  });
+}
 
 function put(cell) {
   const before = fleet.get(cell.name);
@@ -249,4 +254,9 @@ byId('fleet').addEventListener('click', ({ target }) => target.matches('.cell') 
 byId('fleet').addEventListener('mouseover', ({ target }) => {
   if (target.matches('.cell')) target.title = describeCell(fleet.get(target.dataset.name).cell);
 });
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden) stream?.close();
+  else listen();
+});
+if (!document.hidden) listen();
 if (location.hash) show(decodeURIComponent(location.hash.slice(1)));
