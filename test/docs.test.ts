@@ -1,10 +1,11 @@
 /** What documents say about the repository is true of it. */
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { blockers } from '../api/names.ts';
+import { failingCode, stuckCauses } from './support/stuck-causes.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const documents = ['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'activities/**/*.md']
@@ -56,6 +57,19 @@ describe('docs/how-to/find-out-why.md', () => {
     const [, advice = ''] = text.split('## What to do about it');
 
     expect(Object.keys(blockers).filter((blocker) => !advice.includes(`\`${blocker}\``))).toEqual([]);
+  });
+});
+
+describe('docs/stuck-machines.md', () => {
+  const sections = readFileSync(join(root, 'docs/stuck-machines.md'), 'utf8').split(/^## /m);
+
+  it.each([...stuckCauses, failingCode])('quotes what the page of a machine shows: $title', (cause) => {
+    const { name, title, blockedOn, shows } = cause;
+    const section = sections.find((each) => each.startsWith(`${title}\n`)) ?? '';
+
+    expect([blockedOn, ...shows].filter((text) => !section.includes(`\`${text}\``))).toEqual([]);
+    expect(section).toContain(`(images/${name}.png)`);
+    expect(statSync(join(root, `docs/images/${name}.png`)).size).toBeLessThan(100_000);
   });
 });
 

@@ -4,7 +4,9 @@ import type { Browser, Page } from 'puppeteer-core';
 import { labels } from '../../api/gardener/names.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { lackOfBrowser, startBrowser } from '../support/browser.ts';
+import { createFleetScene } from '../support/fleet-scene.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { arePicturesTaken, takePicture } from '../support/pictures.ts';
 import { until } from '../support/until.ts';
 
 const lack = lackOfBrowser();
@@ -18,6 +20,33 @@ const inZone = (name: string, of: string) => ({
   },
 });
 
+/** Where the page of an installation is. */
+const urlOf = ({ processes }: Installation) =>
+  /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(processes[0]?.logs() ?? '')?.[1] ?? '';
+
+/** Of a larger fleet, for the README. */
+async function takeFleetPicture(browser: Browser): Promise<void> {
+  const shop = await startInstallation({
+    ...{
+      namespace: 'shop',
+      flags: ['--fleet-port', '0', '--temporal-ui', 'https://temporal.example.com'],
+      alone: 'its page is looked at',
+    },
+    cloud: { bootMs: 500, joinMs: 500 },
+  });
+  try {
+    await createFleetScene(shop);
+    const page = await browser.newPage();
+    await page.setViewport({ width: 1120, height: 560 });
+    await page.goto(urlOf(shop));
+    await until('both causes are shown', async () => (await page.$$('#stuck p')).length === 2, { timeoutMs: 90_000 });
+    await takePicture(page, 'fleet-page');
+    await page.close();
+  } finally {
+    await shop.stop();
+  }
+}
+
 (lack === undefined ? describe : describe.skip)(`the fleet page${lack ?? ''}`, () => {
   let millwright: Installation;
   let browser: Browser;
@@ -30,10 +59,10 @@ const inZone = (name: string, of: string) => ({
       startInstallation({ flags, alone: 'it is ended while somebody looks' }),
       startBrowser(),
     ]);
-    const logs = millwright.processes[0]?.logs() ?? '';
-    url = /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(logs)?.[1] ?? '';
+    url = urlOf(millwright);
     page = await browser.newPage();
     await page.goto(url);
+    if (arePicturesTaken) await takeFleetPicture(browser);
   }, 400_000);
   afterAll(async () => {
     await browser?.close();

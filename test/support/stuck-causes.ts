@@ -42,6 +42,7 @@ export interface StuckCause {
 /** The last cause, which needs a process of its own: test/end-to-end/failing-code.test.ts. Its page is the tab Event History. */
 export const failingCode = {
   name: 'failing-code',
+  title: 'The code of a workflow fails',
   blockedOn: 'WorkflowTask',
   shows: ['Workflow Worker Unhandled Failure', 'a mistake in validate'],
 } as const;
