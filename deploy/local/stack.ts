@@ -141,6 +141,8 @@ export async function startTemporal(
     'system.enableActivityEagerExecution=true',
     'history.hostLevelCacheMaxSize=32768',
     'frontend.namespaceRPS.visibility=1000',
+    // Tests that signal or terminate workflows by a query do so side by side.
+    'frontend.MaxConcurrentBatchOperationPerNamespace=100',
     // As a server has it that is no development server: otherwise each read of search attributes asks the database.
     'system.forceSearchAttributesCacheRefreshOnRead=false',
     // Says after seconds instead of a minute that the code of a workflow fails.

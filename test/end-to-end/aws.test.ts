@@ -43,7 +43,7 @@ describe('machines in EC2', () => {
       userData: '#!/bin/sh\nexec kubelet --canary-77ab',
     });
     await createClass('ec2', {});
-  }, 300_000);
+  }, 400_000); // where moto has to be installed
   afterEach(() => cloud.setFaults());
   afterAll(async () => {
     delete process.env.AWS_ENDPOINT_URL_STS;

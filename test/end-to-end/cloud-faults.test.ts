@@ -68,6 +68,14 @@ describe('[mcm 113] a cloud that misbehaves', () => {
         (call.token?.startsWith(refOf(name).uid) || (call.vm !== undefined && ids.includes(call.vm))),
     );
   };
+  /** The pauses between calls that were shorter than the two minutes that the throttling cloud has asked for, ms. */
+  const shortPausesOf = async (name: string, operation: string) => {
+    const times = (await callsOf(name, operation)).map(({ at }) => Date.parse(at));
+    return times
+      .slice(1)
+      .map((at, i) => at - (times[i] ?? 0))
+      .filter((ms) => ms < 120_000);
+  };
   const handleOf = (name: string) =>
     millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', refOf(name)));
   const retryNow = (name: string) => handleOf(name).signal('retryNow');
@@ -347,8 +355,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
   async function expectRefusedUntilRetry(name: 'cut' | 'throttled' | 'full' | 'used-up'): Promise<void> {
     await expectShown(name, creations[name], false);
-    // As often as it was asked to: once, and not before two minutes are over.
-    if (name === 'throttled') expect(await callsOf(name, 'create')).toHaveLength(1);
+    if (name === 'throttled') expect(await shortPausesOf(name, 'create')).toEqual([]);
 
     await mend(name);
     await retryNow(name);
@@ -388,7 +395,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
       'refuses to delete (%s), until it does not and somebody says so',
       async (name) => {
         await expectShown(name, deletions[name], true);
-        if (name === 'leaving-throttled') expect(await callsOf(name, 'delete')).toHaveLength(1);
+        if (name === 'leaving-throttled') expect(await shortPausesOf(name, 'delete')).toEqual([]);
 
         await mend(name);
         if (name === 'leaving-refused') await millwright.putSecret(name, { token: 'letmein' });

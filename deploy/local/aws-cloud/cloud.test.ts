@@ -32,7 +32,7 @@ beforeAll(async () => {
     ...{ dir, bootMs: 200, deleteMs: 800, terminatedMs: 8_000 },
   });
   ec2 = clientWith({ accessKeyId: 'letmein', secretAccessKey: 'any' });
-});
+}, 400_000); // where moto has to be installed
 
 afterAll(async () => {
   ec2?.destroy();

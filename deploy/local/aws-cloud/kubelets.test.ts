@@ -21,7 +21,7 @@ describe('a kubelet', () => {
     const fast = { bootMs: 0, joinMs: 0, deleteMs: 0, leaseRenewMs: 100 };
     dir = await mkdtemp(join(tmpdir(), 'aws-kubelets-'));
     cloud = await startAwsCloud({ dir, kubeconfig, ...fast });
-  });
+  }, 400_000); // where moto has to be installed
 
   afterAll(async () => {
     const own = (await cloud.instances()).map(({ InstanceId }) => `aws:///eu-west-1/${InstanceId}`);
