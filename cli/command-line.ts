@@ -4,7 +4,7 @@ import { flagOf } from './options.ts';
 
 /** A command line for people to run next: same servers, same installation as this command. */
 export function commandLine(words: readonly string[], namespace: string, rawFlags: RawFlags): string {
-  const servers = (['installation', ...clusterFlags, ...temporalFlags] as const).flatMap((flag) => {
+  const servers = (['installation', 'context', ...clusterFlags, ...temporalFlags] as const).flatMap((flag) => {
     const value = rawFlags[flag];
     return value === undefined ? [] : [flagOf(flag), quoted(value)];
   });

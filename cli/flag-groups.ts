@@ -1,12 +1,23 @@
 /** Flags that several commands share. */
 
+/** Which clusters. */
+const kubeconfigFlags = ['controlKubeconfig', 'targetKubeconfig', 'kubeconfig'] as const;
+
 /** The clusters. */
-export const clusterFlags = ['controlKubeconfig', 'targetKubeconfig', 'kubeApiQps', 'kubeApiBurst'] as const;
+export const clusterFlags = [...kubeconfigFlags, 'kubeApiQps', 'kubeApiBurst'] as const;
+
+/** The namespace of a command that a person runs, which by default is that of the context. */
+export const namespaceFlags = ['namespace', 'context', ...kubeconfigFlags] as const;
+
+/** `namespaceFlags`, for a command that connects to the clusters. */
+export const personFlags = [...namespaceFlags, 'kubeApiQps', 'kubeApiBurst'] as const;
 
 /** The Temporal server and its credentials. */
 export const temporalFlags = [
   'temporalAddress',
   'temporalNamespace',
+  'temporalProfile',
+  'temporalConfigFile',
   'temporalTls',
   'temporalTlsCa',
   'temporalTlsCert',

@@ -49,11 +49,24 @@ export const flags = {
     description: `Kubeconfig of the cluster with the Machines, classes and Secrets: ${kubeconfig}. Empty: the target cluster.`,
     schema: z.string(),
   },
-  targetKubeconfig: {
+  kubeconfig: {
     value: 'path',
     default: '',
     alsoEnv: 'KUBECONFIG',
-    description: `Kubeconfig of the cluster with the Nodes: ${kubeconfig}. Empty: inClusterConfig. none: there is no such cluster, and a Machine is Available when its VM runs; this needs --control-kubeconfig.`,
+    description:
+      'Kubeconfig of the clusters that --control-kubeconfig and --target-kubeconfig do not name. Several, separated by colons, are merged as kubectl does. Empty: commands that serve use inClusterConfig, others ~/.kube/config if there is one.',
+    schema: z.string(),
+  },
+  context: {
+    value: 'name',
+    description:
+      'Context in the kubeconfig of the cluster with the Machines. Default: its current context. The default of --namespace is the namespace of the context.',
+    schema: text,
+  },
+  targetKubeconfig: {
+    value: 'path',
+    default: '',
+    description: `Kubeconfig of the cluster with the Nodes: ${kubeconfig}. Empty: that of --kubeconfig. none: there is no such cluster, and a Machine is Available when its VM runs; this needs --control-kubeconfig.`,
     schema: z.string(),
   },
   namespace: {
@@ -87,16 +100,28 @@ export const flags = {
   },
   temporalAddress: {
     value: 'host:port',
-    default: '127.0.0.1:7233',
     alsoEnv: 'TEMPORAL_ADDRESS',
-    description: 'Address of the Temporal server.',
+    description: 'Address of the Temporal server. Default: that of --temporal-profile, else 127.0.0.1:7233.',
     schema: z.string().regex(/^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/, 'give host:port, without a scheme'),
   },
   temporalNamespace: {
     value: 'name',
-    default: 'default',
     alsoEnv: 'TEMPORAL_NAMESPACE',
-    description: 'Temporal namespace. It must exist.',
+    description: 'Temporal namespace. It must exist. Default: that of --temporal-profile, else default.',
+    schema: text,
+  },
+  temporalProfile: {
+    value: 'name',
+    alsoEnv: 'TEMPORAL_PROFILE',
+    description:
+      "Profile of Temporal's configuration file, for what neither flags nor variables say about the Temporal server. Default: the profile default, if there is one.",
+    schema: text,
+  },
+  temporalConfigFile: {
+    value: 'path',
+    alsoEnv: 'TEMPORAL_CONFIG_FILE',
+    description:
+      "Temporal's configuration file. Default: temporalio/temporal.toml under $XDG_CONFIG_HOME or ~/.config, where `temporal` has it.",
     schema: text,
   },
   temporalTls: {

@@ -3,7 +3,7 @@ import { connectClient, type TemporalServer } from '../temporal/connection.ts';
 import type { Installation } from '../temporal/workflows.ts';
 import type { temporalFlags } from './flag-groups.ts';
 import type { Options } from './options.ts';
-import { temporalServer } from './servers.ts';
+import { temporalServer } from './temporal-server.ts';
 
 /** Connects to Temporal for as long as `run` takes. Throws an Error of one line when Temporal does not answer. */
 export async function withInstallation<T>(

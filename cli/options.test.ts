@@ -49,7 +49,7 @@ describe('parseOptions', () => {
     expect(parseOptions(['temporalAddress'], {}, { ...env, MILLWRIGHT_TEMPORAL_ADDRESS: '' }).temporalAddress).toBe(
       'theirs:1',
     );
-    expect(parseOptions(['targetKubeconfig'], {}, env).targetKubeconfig).toBe('/k');
+    expect(parseOptions(['kubeconfig'], {}, env).kubeconfig).toBe('/k');
   });
 
   it('converts what it is given', () => {

@@ -73,6 +73,15 @@ function electionProblems(options: Partial<Options<FlagName>>): string[] {
     .map(([name, seconds, , fix]) => `${flagOf(name)} is ${seconds}s: give ${fix}`);
 }
 
+/** Whether a flag or a variable gives a setting. */
+export function isGiven(
+  name: FlagName,
+  given: Readonly<Record<string, string | undefined>>,
+  env: Environment,
+): boolean {
+  return given[name] !== undefined || fromEnvironment(name, env) !== undefined;
+}
+
 /** An empty variable counts as unset, and so does the address that Kubernetes gives to pods next to a Service `millwright`. */
 function fromEnvironment(name: FlagName, env: Environment): { from: string; value: string } | undefined {
   const found = envOf(name).find((variable) => env[variable] && !/^(tcp|udp|sctp):\/\//.test(env[variable]));

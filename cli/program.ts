@@ -5,7 +5,8 @@ import { type Command, NegativeAnswer, spellingOf } from './command.ts';
 import { toOption } from './flag-option.ts';
 import { type Flag, type FlagName, flags } from './flags.ts';
 import { ignoredFlags } from './ignored-flags.ts';
-import { envOf, parseOptions, UsageError } from './options.ts';
+import { envOf, UsageError } from './options.ts';
+import { resolveOptions } from './resolve-options.ts';
 
 /**
  * Runs the command that the arguments of the process name, and returns the exit code.
@@ -50,7 +51,7 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
     // A switch without a value is `true`.
     const values = Object.entries(subcommand.opts<Record<string, unknown>>());
     const rawFlags = Object.fromEntries(values.map(([name, value]) => [name, String(value)]));
-    const options = parseOptions(command.flags, rawFlags, process.env);
+    const options = await resolveOptions(command.flags, rawFlags, process.env);
     const words = args.slice(0, command.arguments?.length ?? 0).flat();
     await command.run(options, words.filter((word) => word !== undefined).map(String), rawFlags);
   });

@@ -1,7 +1,7 @@
 /** Where a cluster is and how to log in to it. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { delimiter, dirname, resolve } from 'node:path';
 import { parse } from 'yaml';
 
 /** What a connection needs at this moment. */
@@ -69,32 +69,47 @@ interface Kubeconfig {
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
- * Access through the current context of a kubeconfig file, or through the service account of the pod we run in.
+ * Access through a context of a kubeconfig file, or through the service account of the pod we run in.
  * Understands certificates, tokens, token files, basic auth, impersonated users, exec plugins and auth providers.
  * Throws an Error that names file, field and fix when the file cannot be used.
+ * @param paths - Several, separated as in PATH, are merged as kubectl merges them: the first one that has an entry wins,
+ * and those that do not exist are left out.
+ * @param contextName - Default: the current context.
  */
-export function loadKubeconfig(path: string | 'inClusterConfig'): KubeconfigAccess {
-  if (path === 'inClusterConfig') return loadServiceAccount();
-  const config = readKubeconfig(path);
-  const contextName = config['current-context'];
-  const context = named(path, 'contexts', config.contexts, contextName).context;
-  const { cluster } = named(path, 'clusters', config.clusters, context.cluster);
-  const user = context.user ? (named(path, 'users', config.users, context.user).user ?? {}) : {};
-  const access = clusterAccess(cluster, user, path);
+export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: string): KubeconfigAccess {
+  if (paths === 'inClusterConfig') return loadServiceAccount();
+  const files = paths.split(delimiter).filter(Boolean);
+  const present = files.filter((file) => files.length === 1 || existsSync(file));
+  const configs = (present.length > 0 ? present : files.slice(0, 1)).map((file) => ({ ...readKubeconfig(file), file }));
+  if (!configs.some(({ clusters }) => Array.isArray(clusters))) {
+    throw new Error(`kubeconfig ${paths} has no clusters: give a kubeconfig of kind Config`);
+  }
+  const name = contextName ?? configs.find((config) => config['current-context'])?.['current-context'];
+  const { context } = named(paths, 'contexts', entriesOf(configs, 'contexts'), name);
+  const { cluster, file: clusterFile } = named(paths, 'clusters', entriesOf(configs, 'clusters'), context.cluster);
+  const { user = {}, file: userFile = clusterFile } = context.user
+    ? named(paths, 'users', entriesOf(configs, 'users'), context.user)
+    : {};
+  const access = clusterAccess(cluster, user, { clusterFile, userFile });
   return context.namespace === undefined ? access : { ...access, namespace: context.namespace };
 }
 
+/** The entries of all files, each with its file. */
+function entriesOf<F extends 'contexts' | 'clusters' | 'users'>(
+  configs: readonly (Kubeconfig & { readonly file: string })[],
+  field: F,
+) {
+  return configs.flatMap(({ file, ...config }) =>
+    (config[field] ?? []).map((entry) => ({ ...(entry as NonNullable<Kubeconfig[F]>[number]), file })),
+  );
+}
+
 function readKubeconfig(path: string): Kubeconfig {
-  let config: Kubeconfig | null;
   try {
-    config = parse(readFileSync(path, 'utf8'));
+    return parse(readFileSync(path, 'utf8')) ?? {};
   } catch (cause) {
     throw new Error(`kubeconfig ${path} cannot be read: give the path of a readable YAML or JSON file`, { cause });
   }
-  if (!Array.isArray(config?.clusters)) {
-    throw new Error(`kubeconfig ${path} has no clusters: give a kubeconfig of kind Config`);
-  }
-  return config;
 }
 
 function named<T extends { name: string }>(path: string, field: string, list: T[] | undefined, name?: string): T {
@@ -114,29 +129,37 @@ function loadServiceAccount(): KubeconfigAccess {
   const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const cluster = { server, 'certificate-authority': `${serviceAccount}/ca.crt` };
   const namespace = readFileSync(`${serviceAccount}/namespace`, 'utf8').trim();
-  return { ...clusterAccess(cluster, { tokenFile: `${serviceAccount}/token` }, `${serviceAccount}/token`), namespace };
+  const files = { clusterFile: `${serviceAccount}/ca.crt`, userFile: `${serviceAccount}/token` };
+  return { ...clusterAccess(cluster, { tokenFile: files.userFile }, files), namespace };
 }
 
-function clusterAccess(cluster: Cluster, user: User, path: string): KubeconfigAccess {
+/** @param files - Those that cluster and user come from, to which the paths in them are relative. */
+function clusterAccess(
+  cluster: Cluster,
+  user: User,
+  { clusterFile, userFile }: { readonly clusterFile: string; readonly userFile: string },
+): KubeconfigAccess {
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol)) {
-    throw new Error(`kubeconfig ${path}: cluster.server is '${cluster.server}': give an http or https URL`);
+    throw new Error(`kubeconfig ${clusterFile}: cluster.server is '${cluster.server}': give an http or https URL`);
   }
   if (cluster['proxy-url'] !== undefined) {
-    throw new Error(`kubeconfig ${path}: cluster.proxy-url is '${cluster['proxy-url']}': proxies are not supported`);
+    throw new Error(
+      `kubeconfig ${clusterFile}: cluster.proxy-url is '${cluster['proxy-url']}': proxies are not supported`,
+    );
   }
   const plugin = user.exec || user['auth-provider'] ? pluginCredentials(cluster, user) : undefined;
-  const material = (file: string | undefined, data: string | undefined): Promise<Buffer> | Buffer | undefined => {
+  const material = (source: string, file?: string, data?: string): Promise<Buffer> | Buffer | undefined => {
     if (data) return Buffer.from(data, 'base64');
-    return file ? readFile(resolve(dirname(path), file)) : undefined;
+    return file ? readFile(resolve(dirname(source), file)) : undefined;
   };
   return {
     server: cluster.server.replace(/\/+$/, ''),
     async credentials(options) {
       const [ca, cert, key, tokenFile, issued] = await Promise.all([
-        material(cluster['certificate-authority'], cluster['certificate-authority-data']),
-        material(user['client-certificate'], user['client-certificate-data']),
-        material(user['client-key'], user['client-key-data']),
-        material(user.tokenFile, undefined),
+        material(clusterFile, cluster['certificate-authority'], cluster['certificate-authority-data']),
+        material(userFile, user['client-certificate'], user['client-certificate-data']),
+        material(userFile, user['client-key'], user['client-key-data']),
+        material(userFile, user.tokenFile),
         plugin?.(options?.refused ?? false),
       ]);
       const authorization = authorizationHeader(user, tokenFile) ?? issued?.headers['Authorization'];

@@ -21,6 +21,8 @@ export interface TemporalServer {
   /** false: the connection is not encrypted. */
   readonly tls: TemporalTls | false;
   readonly apiKey?: string;
+  /** Headers of every call. */
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** All PEM; each part is optional. */
@@ -70,10 +72,11 @@ export async function connectWorkers(server: TemporalServer, logger: Logger): Pr
   return connect(server, () => NativeConnection.connect({ ...common(server), grpcCompression }));
 }
 
-function common({ address, tls, apiKey }: TemporalServer) {
+function common({ address, tls, apiKey, metadata }: TemporalServer) {
   return {
     address,
     ...(apiKey !== undefined && { apiKey }),
+    ...(metadata !== undefined && { metadata }),
     tls: tls && {
       ...(tls.ca && { serverRootCACertificate: tls.ca }),
       ...(tls.client && { clientCertPair: tls.client }),

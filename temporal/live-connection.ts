@@ -7,7 +7,7 @@ import type { Logger } from '../kube/logger.ts';
 import type { TemporalServer } from './connection.ts';
 
 export interface LiveConnectionOptions<C extends ConnectionLike> {
-  /** Reads the files with the certificates and the API key. May throw: they are read again later. */
+  /** Reads the files with the certificates and the API key. May throw later: they are read again. */
   readonly readServer: () => TemporalServer;
   /** Connects, and rejects unless the server answers and accepts the credentials. */
   readonly open: (server: TemporalServer) => Promise<C>;
@@ -41,7 +41,8 @@ export async function keepConnected<C extends ConnectionLike>(
 
   async function look(): Promise<void> {
     try {
-      const changed = readServer();
+      // What is under way belongs to this server and namespace.
+      const changed = { ...readServer(), address: server.address, namespace: server.namespace };
       if (!isDeepStrictEqual(changed, server)) await replace(changed);
       problem = undefined;
     } catch (err) {

@@ -51,6 +51,8 @@ export async function runJest(
       ...process.env,
       NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
       NODE_COMPILE_CACHE: compileCache,
+      // Settings of the user for other servers must not affect tests. There is no such file.
+      TEMPORAL_CONFIG_FILE: resolve('.cache/temporal.toml'),
       ...env,
     },
   });

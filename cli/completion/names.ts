@@ -1,8 +1,8 @@
 /** Names of objects, for the completion of a command line. */
 
-import { clusterFlags } from '../flag-groups.ts';
+import { personFlags } from '../flag-groups.ts';
 import { parseKind } from '../kinds.ts';
-import { parseOptions } from '../options.ts';
+import { resolveOptions } from '../resolve-options.ts';
 
 /** A shell waits for the answer, ms. */
 const timeoutMs = 1_500;
@@ -12,10 +12,8 @@ export async function namesOf(kind: string, words: readonly string[]): Promise<s
   try {
     const { connectCluster } = await import('../servers.ts');
     const { dialect } = await import('../dialect.ts');
-    const given = Object.fromEntries(
-      [...clusterFlags, 'namespace' as const].map((name) => [name, valueIn(words, name)]),
-    );
-    const options = parseOptions([...clusterFlags, 'namespace'], given, process.env);
+    const given = Object.fromEntries(personFlags.map((name) => [name, valueIn(words, name)]));
+    const options = await resolveOptions(personFlags, given, process.env);
     const { machine, set, deployment } = dialect.kinds;
     const resource = { Machine: machine, MachineSet: set, MachineDeployment: deployment }[parseKind(kind)];
     const control = await connectCluster('control', options, 'completion');

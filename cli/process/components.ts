@@ -15,7 +15,8 @@ import { dialect, dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import { startFleetPage } from '../fleet-page/server.ts';
 import type { Options } from '../options.ts';
-import { hasNoTarget, temporalServer } from '../servers.ts';
+import { hasNoTarget } from '../servers.ts';
+import { temporalServer } from '../temporal-server.ts';
 import { watchBlocked } from './blocked.ts';
 import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
@@ -30,13 +31,14 @@ export async function startControllersComponent(
 ): Promise<Component> {
   const { control, target, logger } = deps;
   const installation = options.installation ?? options.namespace;
+  const { namespace: temporalNamespace } = temporalServer(options);
   const live = await keepConnected({ readServer: () => temporalServer(options), open: connectClient, logger });
   const { connection } = live;
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const check = { namespace: options.temporalNamespace, installation, clusterId };
+  const check = { namespace: temporalNamespace, installation, clusterId };
   await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, options.temporalNamespace);
-  const client = new Client({ connection, namespace: options.temporalNamespace });
+  await ensureSearchAttributes(connection, temporalNamespace);
+  const client = new Client({ connection, namespace: temporalNamespace });
   const leadership = startLeadership(options, deps);
   const controllers = startControllers({
     control,
@@ -62,7 +64,7 @@ export async function startControllersComponent(
     countScrapeFailure: deps.countScrapeFailure,
     objects: controllers.objects,
     blocked: watchBlocked(() => listBlocked({ client, name: installation })),
-    backlogs: () => readBacklogs(connection, options.temporalNamespace, installation, controllers.providers),
+    backlogs: () => readBacklogs(connection, temporalNamespace, installation, controllers.providers),
   });
   const { address, fleetPort: port, temporalUi } = options;
   const page =
@@ -131,6 +133,7 @@ export async function startWorkersComponent(
 ): Promise<Component> {
   const { control, target, logger, registry } = deps;
   const installation = options.installation ?? options.namespace;
+  const { namespace: temporalNamespace } = temporalServer(options);
   const live = await keepConnected({
     readServer: () => temporalServer(options),
     open: (server) => connectWorkers(server, logger),
@@ -138,13 +141,13 @@ export async function startWorkersComponent(
   });
   const { connection, onReplace } = live;
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const check = { namespace: options.temporalNamespace, installation, clusterId };
+  const check = { namespace: temporalNamespace, installation, clusterId };
   await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, options.temporalNamespace);
+  await ensureSearchAttributes(connection, temporalNamespace);
   const workersOptions = {
     connection,
     onReplace,
-    namespace: options.temporalNamespace,
+    namespace: temporalNamespace,
     installation,
     clusterId,
     control,

@@ -8,8 +8,9 @@ import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { type Election, startElection } from '../../kube/lease.ts';
 import { dialect } from '../dialect.ts';
 import type { clusterFlags, electionFlags } from '../flag-groups.ts';
+import { kubeconfigOf } from '../kubeconfig.ts';
 import type { Options } from '../options.ts';
-import { kubeconfigOf, userAgentOf } from '../servers.ts';
+import { userAgentOf } from '../servers.ts';
 import type { ComponentDeps } from './serve.ts';
 
 export interface Leadership {

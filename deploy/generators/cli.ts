@@ -13,7 +13,8 @@ export function cliDoc(): string {
 
 In a checkout, \`npm run millwright -- run …\` is the same as \`millwright run …\`.
 \`kubectl machine …\` has the commands that are no servers: \`kubectl-machine\`, the second program of the package, is a plugin of
-kubectl. Without a kubeconfig it takes \`~/.kube/config\`, as kubectl does.
+kubectl. Commands that are no servers find cluster and namespace as kubectl does, and all find Temporal
+[as \`temporal\` does](../how-to/connect-to-temporal.md#the-settings-of-the-temporal-cli).
 
 Every flag can be set by an environment variable instead. A flag takes precedence over a variable, and the first variable
 of a row over the others. Durations are written as in Go: \`90s\`, \`20m\`, \`1h30m\`. Unknown or malformed flags, arguments

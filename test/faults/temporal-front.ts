@@ -19,6 +19,7 @@ export interface SeenCall {
   /** Common name in the certificate of the client. */
   readonly client: string;
   readonly apiKey: string | undefined;
+  readonly headers: IncomingHttpHeaders;
 }
 
 export interface TemporalFront {
@@ -60,7 +61,7 @@ export async function startTemporalFront(temporalAddress: string, clients: Autho
     }
     const socket = stream.session?.socket as TLSSocket | undefined;
     const client = String(socket?.getPeerCertificate().subject.CN);
-    seen.push({ method: headers[':path']?.split('/').at(-1) ?? '', client, apiKey });
+    seen.push({ method: headers[':path']?.split('/').at(-1) ?? '', client, apiKey, headers });
     forward(stream, headers);
   });
 

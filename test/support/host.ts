@@ -54,7 +54,7 @@ async function load() {
   const [run, options, servers, components, client, config, connection, prometheus] = await Promise.all([
     import('../../cli/commands/serve/command.ts'),
     import('../../cli/options.ts'),
-    import('../../cli/servers.ts'),
+    import('../../cli/temporal-server.ts'),
     import('../../cli/process/components.ts'),
     import('../../kube/client.ts'),
     import('../../kube/config.ts'),

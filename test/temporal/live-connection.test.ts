@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client, type ConnectionLike } from '@temporalio/client';
 import { temporalFlags } from '../../cli/flag-groups.ts';
 import { parseOptions } from '../../cli/options.ts';
-import { temporalServer } from '../../cli/servers.ts';
+import { temporalServer } from '../../cli/temporal-server.ts';
 import { connectClient, connectWorkers, type TemporalServer } from '../../temporal/connection.ts';
 import { keepConnected } from '../../temporal/live-connection.ts';
 import { startTemporalFront, type TemporalFront } from '../faults/temporal-front.ts';

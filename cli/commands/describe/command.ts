@@ -1,5 +1,5 @@
 import { defineCommand } from '../../command.ts';
-import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import { parseKind } from '../../kinds.ts';
 
 export const describeCommand = defineCommand({
@@ -13,7 +13,7 @@ export const describeCommand = defineCommand({
     ],
     ['name', 'name of the object'],
   ],
-  flags: ['namespace', 'output', 'installation', ...clusterFlags, ...temporalFlags],
+  flags: ['output', 'installation', ...personFlags, ...temporalFlags],
   async run(options, [given = '', name = ''], rawFlags) {
     const kind = parseKind(given);
     const { describe } = await import('./run.ts');

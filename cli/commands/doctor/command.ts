@@ -1,10 +1,10 @@
 import { defineCommand } from '../../command.ts';
-import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
 
 export const doctorCommand = defineCommand({
   name: 'doctor',
   description: `Check an installation: servers and their clocks, rights, CRDs, search attributes, retention, and whether somebody works on each task queue and provider. Each problem is shown with its fix. Exits with 3 if there is a problem.`,
-  flags: ['namespace', 'installation', 'output', ...clusterFlags, ...temporalFlags],
+  flags: ['installation', 'output', ...personFlags, ...temporalFlags],
   async run(options) {
     const { doctor } = await import('./run.ts');
     await doctor(options);

@@ -15,9 +15,11 @@ import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { NegativeAnswer } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
+import { isOneCluster } from '../../kubeconfig.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
-import { connectCluster, hasNoTarget, isOneCluster, temporalServer } from '../../servers.ts';
+import { connectCluster, hasNoTarget } from '../../servers.ts';
+import { temporalServer } from '../../temporal-server.ts';
 import { paint } from '../../terminal.ts';
 import {
   alivePollers,
@@ -229,7 +231,7 @@ async function checkQueues(
   options: DoctorOptions,
   sources: readonly SweptSource[],
 ) {
-  const { temporalNamespace: namespace } = options;
+  const { namespace } = temporalServer(options);
   const installation = options.installation ?? options.namespace;
   const poll = async (queue: string, kind: 'workflow' | 'activity') =>
     alivePollers(await listPollers(connection, namespace, queue, kind), Date.now() + aheadMs);

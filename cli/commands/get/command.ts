@@ -1,5 +1,5 @@
 import { defineCommand } from '../../command.ts';
-import { clusterFlags } from '../../flag-groups.ts';
+import { personFlags } from '../../flag-groups.ts';
 import { parseKind } from '../../kinds.ts';
 
 export const getCommand = defineCommand({
@@ -13,7 +13,7 @@ export const getCommand = defineCommand({
     ],
     ['[name...]', 'names of the objects; leave them out for all of the namespace'],
   ],
-  flags: ['namespace', 'output', 'watch', ...clusterFlags],
+  flags: ['output', 'watch', ...personFlags],
   async run(options, [given = '', ...names]) {
     const kind = parseKind(given);
     const { get } = await import('./run.ts');

@@ -1,5 +1,5 @@
 import { defineCommand } from '../../command.ts';
-import { temporalFlags } from '../../flag-groups.ts';
+import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 
 export const replayCommand = defineCommand({
   name: 'replay',
@@ -11,7 +11,7 @@ export const replayCommand = defineCommand({
     ],
     ['[run]', 'id of the run, see `rollout runs`; leave it out for the newest run, or with a file'],
   ],
-  flags: ['export', 'output', 'namespace', 'installation', ...temporalFlags],
+  flags: ['export', 'output', ...namespaceFlags, 'installation', ...temporalFlags],
   async run(options, [given = '', runId]) {
     const { replay } = await import('./run.ts');
     await replay(given, runId, options);

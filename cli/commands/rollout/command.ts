@@ -1,5 +1,5 @@
 import { defineCommand, type RawFlags } from '../../command.ts';
-import { clusterFlags, temporalFlags } from '../../flag-groups.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import type { FlagName } from '../../flags.ts';
 import { flagOf, UsageError } from '../../options.ts';
 import { type RolloutAction, rolloutActions } from './actions.ts';
@@ -27,7 +27,7 @@ export const rolloutCommand = defineCommand({
     ['action', `${rolloutActions.slice(0, -1).join(', ')} or ${rolloutActions.at(-1)}`, rolloutActions],
     ['[name]', 'name of the MachineDeployment; leave it out with -f'],
   ],
-  flags: ['watch', 'toRevision', 'filename', 'output', 'namespace', 'installation', ...clusterFlags, ...temporalFlags],
+  flags: ['watch', 'toRevision', 'filename', 'output', 'installation', ...personFlags, ...temporalFlags],
   async run(options, [wanted = '', name], rawFlags) {
     const action = rolloutActions.find((known) => known === wanted);
     if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${rolloutActions.join(', ')}`);

@@ -1,5 +1,5 @@
 import { defineCommand } from '../../command.ts';
-import { temporalFlags } from '../../flag-groups.ts';
+import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
 export const sweepCommand = defineCommand({
@@ -10,7 +10,7 @@ export const sweepCommand = defineCommand({
     ['[action]', 'approve; leave it out to start a sweep', ['approve']],
     ['[orphan...]', 'for approve: ids as the sweep lists them, or names, if only one listed resource has that name'],
   ],
-  flags: ['dryRun', 'namespace', 'output', 'installation', ...temporalFlags],
+  flags: ['dryRun', ...namespaceFlags, 'output', 'installation', ...temporalFlags],
   async run(options, [action, ...orphans], rawFlags) {
     if (action !== undefined && action !== 'approve') {
       throw new UsageError(`action is '${action}': give approve, or leave it out to start a sweep`);

@@ -1,11 +1,11 @@
 import { defineCommand } from '../../command.ts';
-import { temporalFlags } from '../../flag-groups.ts';
+import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 
 export const timelineCommand = defineCommand({
   name: 'timeline',
   description: `Show the steps of a machine's life with the time that each took: validate, provision, join, run, drain, delete. It is made from the histories that Temporal keeps, also for a machine that is gone, until the retention of the Temporal namespace ends. It says what failed in each step, what it was blocked on, and which signals it got.`,
   arguments: [['machine', 'name of the Machine']],
-  flags: ['namespace', 'output', 'installation', ...temporalFlags],
+  flags: [...namespaceFlags, 'output', 'installation', ...temporalFlags],
   async run(options, [name = '']) {
     const { timeline } = await import('./run.ts');
     console.log(await timeline(name, options));

@@ -122,6 +122,7 @@ function launch(
     [
       ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', kubeconfig],
       ...['--providers', provider],
+      ...['--temporal-config-file', `${logFile}.no-temporal.toml`],
       ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', `${port}`],
       ...['--fleet-port', `${fleetPort}`, '--temporal-ui', uiUrl],
       // There is only one process: after a kill the next one need not wait until the Leases have expired.

@@ -124,6 +124,7 @@ async function writeEnvironment(
     KUBECONFIG: kubeconfig,
     TEMPORAL_ADDRESS: temporalAddress,
     TEMPORAL_NAMESPACE: 'default',
+    TEMPORAL_CONFIG_FILE: join(dir, 'no-temporal.toml'),
     TEMPORAL_UI: uiUrl,
     ...addresses,
   };

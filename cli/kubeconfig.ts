@@ -1,0 +1,59 @@
+/** Which kubeconfig and context a command uses, and the namespace there. */
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
+import { type Options, UsageError } from './options.ts';
+
+export type Cluster = 'control' | 'target';
+/** `context` only where a person runs the command. */
+export type KubeconfigOptions = Options<'controlKubeconfig' | 'targetKubeconfig' | 'kubeconfig'> &
+  Partial<Options<'context'>>;
+
+/** Whether Machines and Nodes are in the same cluster. */
+export function isOneCluster({ controlKubeconfig }: KubeconfigOptions): boolean {
+  return controlKubeconfig === '';
+}
+
+/** The flag that names the kubeconfig of a cluster. */
+export function kubeconfigFlag(cluster: Cluster, options: KubeconfigOptions): string {
+  if (cluster === 'control' && !isOneCluster(options)) return '--control-kubeconfig';
+  return options.targetKubeconfig === '' && options.kubeconfig !== '' ? '--kubeconfig' : '--target-kubeconfig';
+}
+
+/** Kubeconfig of a cluster, as `loadKubeconfig` accepts it. */
+export function kubeconfigOf(cluster: Cluster, options: KubeconfigOptions): string {
+  if (cluster === 'control' && !isOneCluster(options)) return options.controlKubeconfig;
+  return options.targetKubeconfig || options.kubeconfig || defaultKubeconfig(options);
+}
+
+/** As kubectl: in a Pod the file in the home directory wins. Servers act only on clusters that they were given. */
+function defaultKubeconfig(options: KubeconfigOptions): string {
+  const own = join(homedir(), '.kube/config');
+  const isInPod = Boolean(process.env['KUBERNETES_SERVICE_HOST']);
+  return 'context' in options && (!isInPod || existsSync(own)) ? own : 'inClusterConfig';
+}
+
+/** Throws an Error that names the flag when the kubeconfig or its context cannot be used. */
+export function accessTo(cluster: Cluster, options: KubeconfigOptions): KubeconfigAccess {
+  try {
+    const isContext = cluster === 'control' || isOneCluster(options);
+    return loadKubeconfig(kubeconfigOf(cluster, options), isContext ? options.context : undefined);
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}`, { cause });
+  }
+}
+
+/**
+ * Namespace of the context. Throws UsageError when there is no context of the given name. A kubeconfig that cannot be read
+ * has none: commands that need it say so.
+ */
+export function namespaceOf(options: KubeconfigOptions): string | undefined {
+  try {
+    return accessTo('control', options).namespace;
+  } catch (error) {
+    if (options.context === undefined) return undefined;
+    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
