@@ -15,6 +15,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
+import { until } from '../support/until.ts';
 
 const temporalAddress = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
 const servers = ['--target-kubeconfig', testKubeconfig(), '--temporal-address', temporalAddress];
@@ -254,11 +255,13 @@ describe('millwright describe', () => {
       return status?.failedMachines?.length === 1;
     });
 
-    const open = await outcomeOf(command);
+    const open = await until('its workflow answers', async () => {
+      const outcome = await outcomeOf(command);
+      return /^Doing +.*since/m.test(outcome.output) && outcome;
+    });
     await millwright.kill('SIGKILL');
     const silent = await outcomeOf(command);
 
-    expect(open.output).toMatch(/^Doing +.*since/m);
     for (const { output } of [open, silent]) {
       expect(output).toMatch(/^Blocked by +failing-\S+: .*MachineClass "missing" does not exist/m);
       expect(output.match(/does not exist/g)).toHaveLength(1);
