@@ -1,13 +1,14 @@
 /**
- * `npm run record`: runs the end-to-end tests, and keeps what the workflows of their scenarios did in test/histories.
+ * `npm run record`: runs the end-to-end tests, and keeps what the workflows of their scenarios did in test/histories/next.
  * With arguments of jest only those tests. A scenario is replaced as a whole, and only when its tests have passed.
  */
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { conclude, runJest } from './jest.ts';
-import { filesOf, historiesFolder, recordVariable, scenariosIn } from './replay/files.ts';
+import { filesOf, historiesFolder, next, recordVariable, scenariosIn } from './replay/files.ts';
 
 const recorded = resolve('.cache/recorded');
+const kept = join(historiesFolder, next);
 const args = process.argv.slice(2);
 
 await rm(recorded, { recursive: true, force: true });
@@ -27,8 +28,8 @@ async function keep(passedFiles: ReadonlySet<string>): Promise<void> {
     const files = filesOf(recorded, scenario);
     const recordedBy = files[0]?.history.recordedBy ?? '';
     if (passedFiles.has(resolve(recordedBy))) {
-      await rm(join(historiesFolder, scenario), { recursive: true, force: true });
-      await cp(join(recorded, scenario), join(historiesFolder, scenario), { recursive: true });
+      await rm(join(kept, scenario), { recursive: true, force: true });
+      await cp(join(recorded, scenario), join(kept, scenario), { recursive: true });
       console.log(`${scenario}: ${files.length} histories`);
     } else {
       console.log(`${scenario}: as it was, because ${recordedBy} has failed`);
@@ -38,9 +39,9 @@ async function keep(passedFiles: ReadonlySet<string>): Promise<void> {
 
 /** Removes scenarios that no test has. */
 async function forget(present: readonly string[]): Promise<void> {
-  for (const scenario of scenariosIn(historiesFolder)) {
+  for (const scenario of scenariosIn(kept)) {
     if (present.includes(scenario)) continue;
-    await rm(join(historiesFolder, scenario), { recursive: true });
+    await rm(join(kept, scenario), { recursive: true });
     console.log(`${scenario}: removed, as no test records it`);
   }
 }

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { findServer } from '../../deploy/local/servers.ts';
+import { version } from '../../temporal/version.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
@@ -20,7 +21,7 @@ let env: NodeJS.ProcessEnv;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'millwright-package-'));
   await run('npm', ['pack', '--pack-destination', folder], { cwd: checkout });
-  const tarball = join(folder, 'millwright-0.0.0.tgz');
+  const tarball = join(folder, `millwright-${version}.tgz`);
   await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', tarball], { cwd: folder });
   const path = [join(folder, 'node_modules/.bin'), dirname(process.execPath), process.env.PATH].join(delimiter);
   env = { ...process.env, PATH: path, NODE_OPTIONS: '', KUBECONFIG: fromSetup('MILLWRIGHT_TEST_KUBECONFIG') };

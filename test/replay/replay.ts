@@ -2,7 +2,7 @@
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { isCommand, stepOf } from '../../temporal/history.ts';
 import { type Commands, replayHistories } from '../../temporal/replay.ts';
-import type { HistoryFile } from './files.ts';
+import { type HistoryFile, next } from './files.ts';
 import { type RecordedHistory, toReplay } from './history.ts';
 
 /** What came of a history: no error when the workflow does again what it did. */
@@ -34,7 +34,9 @@ export async function explain(bundle: Bundle, [failed, ...others]: readonly Repl
     ...(others.length === 0 ? [] : [`Nor do ${others.map((other) => other.name).join(', ')}.`]),
     `Every workflow that is there would be stuck on a worker with this change. Where it changes what a workflow asks for,`,
     `keep the old way for those: if (patched('<name of the change>')) the new way, else the old one.`,
-    `If no release has had the old way, record it again, which replaces it: npm run record -- ${history.recordedBy}`,
+    name.startsWith(`${next}/`)
+      ? `If no release has had the old way, record it again, which replaces it: npm run record -- ${history.recordedBy}`
+      : `Workflows of release ${name.split('/')[0]} are like this one.`,
   ].join('\n');
 }
 

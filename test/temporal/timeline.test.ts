@@ -4,7 +4,7 @@ import { filesOf, historiesFolder } from '../replay/files.ts';
 
 /** The steps of the first run that a scenario has recorded, as text. */
 function stepsOf(scenario: string, file: string): string[] {
-  const { history } = filesOf(historiesFolder, scenario).find(({ name }) => name.endsWith(file))!;
+  const { history } = filesOf(historiesFolder, `0.1.0/${scenario}`).find(({ name }) => name.endsWith(file))!;
   return toTimeline([history.events]).steps.map(({ step, end, failures, blockedOn, signals }) =>
     [step, ...failures.map(({ code }) => code), ...blockedOn, ...signals, ...(end === undefined ? ['…'] : [])].join(
       ' ',
@@ -47,7 +47,7 @@ describe('the timeline of a machine', () => {
   });
 
   it('goes on from one run to the next', () => {
-    const { history } = filesOf(historiesFolder, 'scale').find(({ name }) => name.endsWith('machine-1.json'))!;
+    const { history } = filesOf(historiesFolder, '0.1.0/scale').find(({ name }) => name.endsWith('machine-1.json'))!;
     const { events } = history;
     const [started] = events;
     const at = events.findIndex(({ eventType }) => eventType.endsWith('WORKFLOW_EXECUTION_SIGNALED'));
