@@ -19,7 +19,9 @@ export interface LiveConnectionOptions<C extends ConnectionLike> {
 export interface LiveConnection<C extends ConnectionLike> {
   /** Sends each call through the newest connection. Stays the same object. */
   readonly connection: C;
-  /** Calls back with every new connection, before others use it. Returns how to end that. */
+  /** For workers, which have to be given each connection. */
+  newest(): C;
+  /** Calls back with every new connection. Returns how to end that. */
   onReplace(listener: (newest: C) => void): () => void;
   close(): Promise<void>;
 }
@@ -36,19 +38,22 @@ export async function keepConnected<C extends ConnectionLike>(
   const listeners = new Set<(newest: C) => void>();
   let server = readServer();
   let newest = await open(server);
-  /** Why the changed files cannot be used; logged once. */
-  let problem: string | undefined;
+  /** Not closed yet: one that a worker still holds cannot be. */
+  const replaced = new Set<C>();
+  /** Changed files that cannot be used, or why they cannot be read; logged once. */
+  let problem: unknown;
 
   async function look(): Promise<void> {
+    let changed: TemporalServer | undefined;
     try {
       // What is under way belongs to this server and namespace.
-      const changed = { ...readServer(), address: server.address, namespace: server.namespace };
+      changed = { ...readServer(), address: server.address, namespace: server.namespace };
       if (!isDeepStrictEqual(changed, server)) await replace(changed);
       problem = undefined;
     } catch (err) {
-      const message = err instanceof Error ? err.message : String(err);
-      if (message === problem) return;
-      problem = message;
+      const found = changed ?? String(err);
+      if (isDeepStrictEqual(found, problem)) return;
+      problem = found;
       logger.warn(
         { err },
         'cannot use the changed credentials for Temporal: the old ones stay in use until these are correct',
@@ -58,13 +63,22 @@ export async function keepConnected<C extends ConnectionLike>(
 
   async function replace(changed: TemporalServer): Promise<void> {
     const next = await open(changed);
-    // Before `newest` changes: a worker compares its connection, which may be the one below, with the next.
-    for (const listener of listeners) listener(next);
-    const previous = newest;
+    replaced.add(newest);
     newest = next;
     server = changed;
     logger.info(expiryOf(changed), 'using the changed credentials for Temporal');
-    await previous.close(); // calls under way end on it
+    for (const listener of listeners) listener(next);
+  }
+
+  async function closeReplaced(): Promise<void> {
+    for (const connection of replaced) {
+      try {
+        await connection.close(); // calls under way end on it
+        replaced.delete(connection);
+      } catch (err) {
+        logger.debug({ err }, 'a replaced connection to Temporal is still used: it is closed later');
+      }
+    }
   }
 
   async function keepLooking(): Promise<void> {
@@ -72,12 +86,14 @@ export async function keepConnected<C extends ConnectionLike>(
       await sleep(lookEveryMs, undefined, { signal: stopping.signal, ref: false }).catch(() => undefined);
       if (stopping.signal.aborted) return;
       await look();
+      await closeReplaced();
     }
   }
 
   const looking = keepLooking();
   return {
     connection: forwardTo(() => newest),
+    newest: () => newest,
     onReplace(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -85,6 +101,7 @@ export async function keepConnected<C extends ConnectionLike>(
     async close() {
       stopping.abort();
       await looking;
+      await closeReplaced();
       await newest.close();
     },
   };
@@ -92,7 +109,8 @@ export async function keepConnected<C extends ConnectionLike>(
 
 /** An object whose properties and methods are those of whatever `find` returns at that moment. */
 function forwardTo<T extends object>(find: () => T): T {
-  return new Proxy(find(), {
+  // Of an empty object: a proxy may not give other values than its object has for properties that are read-only there.
+  return new Proxy({} as T, {
     get(_, key) {
       const target = find();
       const value: unknown = Reflect.get(target, key, target);

@@ -44,9 +44,10 @@ import { type Refusal, refuseActivities, type Workers } from './pausable-workers
 import { detectRestore, type RestoreDetection } from './restore-detection.ts';
 
 export interface WorkersOptions {
+  /** For calls. */
   readonly connection: NativeConnection;
-  /** Calls back with connections that replace it; returns how to end that. Default: none does. */
-  readonly onReplace?: LiveConnection<NativeConnection>['onReplace'];
+  /** What the workers poll with, where it is replaced in the course of time. Default: `connection`. */
+  readonly live?: Pick<LiveConnection<NativeConnection>, 'newest' | 'onReplace'>;
   /** Of Temporal. */
   readonly namespace: string;
   /** Name of the installation: its task queue, and prefix of those of its providers. */
@@ -109,8 +110,9 @@ export interface ActivityFailure {
 }
 
 /** Options of every worker. The numbers were measured to be enough for 60 new machines a second. */
-function everyWorker({ clusterId, refusal }: WorkersOptions) {
+function everyWorker({ connection, live, clusterId, refusal }: WorkersOptions) {
   return {
+    connection: live?.newest() ?? connection,
     interceptors: { activity: [refuseActivities(refusal), boundary, refuseOtherClusters(clusterId)] },
     shutdownGraceTime: '20 seconds',
     // Before Kubernetes kills the pod, 30 s after it was asked to end.
@@ -161,9 +163,12 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     throw error;
   }
 
-  const ignoreReplacements = options.onReplace?.((newest) => {
-    for (const worker of workers) worker.connection = newest;
-  });
+  function pollWith(newest: NativeConnection): void {
+    for (const worker of workers) if (!['STOPPED', 'FAILED'].includes(worker.getState())) worker.connection = newest;
+  }
+  const { live } = options;
+  const ignoreReplacements = live?.onReplace(pollWith);
+  if (live !== undefined) pollWith(live.newest()); // replaced while they were created
   let stopping = false;
   const runs = workers.map(async (worker) => {
     await worker.run();
@@ -180,12 +185,12 @@ export async function startWorkers(options: WorkersOptions): Promise<Workers> {
     failed,
     async stop() {
       stopping = true;
-      ignoreReplacements?.();
       restore.stop();
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();
       }
       const outcomes = await Promise.allSettled(runs);
+      ignoreReplacements?.(); // not before: what is under way has to be answered
       await attachments.stop();
       await events.flush();
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
@@ -206,7 +211,6 @@ async function createInstallationWorker(
   const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...kubernetesWorker(options),
-    connection,
     namespace,
     taskQueue: installation,
     identity: workerIdentity(options.clusterId),
@@ -239,10 +243,9 @@ async function createInstallationWorker(
  * waiting drains were measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
  */
 async function createDrainWorker(options: WorkersOptions, attachments: WatchAttachments): Promise<Worker> {
-  const { connection, namespace, installation, drainStuckAfterMs: stuckAfterMs } = options;
+  const { namespace, installation, drainStuckAfterMs: stuckAfterMs } = options;
   return Worker.create({
     ...kubernetesWorker(options),
-    connection,
     namespace,
     taskQueue: drainTaskQueue(installation),
     identity: workerIdentity(options.clusterId),
@@ -255,14 +258,13 @@ async function createDrainWorker(options: WorkersOptions, attachments: WatchAtta
 
 /** The worker of a cloud's activities: trouble there delays nothing else. */
 async function createProviderWorker(options: WorkersOptions, { name, provider }: { name: string; provider: Provider }) {
-  const { connection, namespace, installation, onProviderCall } = options;
+  const { namespace, installation, onProviderCall } = options;
   const { interceptors, ...every } = everyWorker(options);
   const observe =
     onProviderCall === undefined ? [] : [observeCalls((call) => onProviderCall({ provider: name, ...call }))];
   return Worker.create({
     ...every,
     interceptors: { activity: [...observe, ...interceptors.activity] },
-    connection,
     namespace,
     taskQueue: providerTaskQueue(installation, name),
     activities: createVmActivities(provider),

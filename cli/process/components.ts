@@ -139,14 +139,14 @@ export async function startWorkersComponent(
     open: (server) => connectWorkers(server, logger),
     logger,
   });
-  const { connection, onReplace } = live;
+  const { connection } = live;
   const clusterId = await findClusterId(control, options.namespace, logger);
   const check = { namespace: temporalNamespace, installation, clusterId };
   await refuseOtherClusters(connection, check);
   await ensureSearchAttributes(connection, temporalNamespace);
   const workersOptions = {
     connection,
-    onReplace,
+    live,
     namespace: temporalNamespace,
     installation,
     clusterId,

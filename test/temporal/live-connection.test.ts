@@ -2,12 +2,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client, type ConnectionLike } from '@temporalio/client';
+import { Worker } from '@temporalio/worker';
 import { temporalFlags } from '../../cli/flag-groups.ts';
 import { parseOptions } from '../../cli/options.ts';
 import { temporalServer } from '../../cli/temporal-server.ts';
-import { connectClient, connectWorkers, type TemporalServer } from '../../temporal/connection.ts';
+import { connectClient, connectWorkers, reasonOf, type TemporalServer } from '../../temporal/connection.ts';
 import { keepConnected } from '../../temporal/live-connection.ts';
 import { startTemporalFront, type TemporalFront } from '../faults/temporal-front.ts';
 import { type Authority, createAuthority } from '../support/certificates.ts';
@@ -31,7 +32,38 @@ const kinds = [
   { kind: 'workers', open: (to: TemporalServer) => connectWorkers(to, recordingLogger()) },
 ];
 
+it('a connection that a worker still uses is closed after that, and what it is replaced with is used at once', async () => {
+  let apiKey = 'first'; // which this server does not look at
+  const logger = recordingLogger();
+  const live = await keepConnected({
+    readServer: () => ({ address: temporalAddress, namespace: 'default', tls: false, apiKey }),
+    open: (to) => connectWorkers(to, logger),
+    ...{ lookEveryMs: 20, logger },
+  });
+  const before = live.newest();
+  const worker = await Worker.create({ connection: before, taskQueue: folder, activities: { rest: () => undefined } });
+  const running = worker.run();
+  apiKey = 'second';
+  await until('it is replaced', () => live.newest() !== before);
+  const count = (connection: ConnectionLike) => new Client({ connection }).workflow.count();
+  await count(live.connection);
+  await count(before);
+
+  worker.shutdown();
+  await running;
+  await until('the first one is closed', () => count(before).then(() => false, isClosed));
+  expect(logger.lines.filter(({ level }) => level === 'warn')).toEqual([]);
+  await live.close();
+});
+
+const isClosed = (error: unknown) => reasonOf(error).includes('closed');
+
 describe.each(kinds)('a connection for $kind that is kept', ({ kind, open }) => {
+  const closes: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const close of closes.splice(0)) await close();
+  });
+
   /** A connection through a front that accepts what `files` has. */
   async function connectThroughFront(name: string) {
     const front = await startTemporalFront(temporalAddress, oldClients);
@@ -60,6 +92,7 @@ describe.each(kinds)('a connection for $kind that is kept', ({ kind, open }) => 
       return temporalServer(options);
     };
     const live = await keepConnected<ConnectionLike>({ readServer, open, lookEveryMs: 20, logger });
+    closes.push(live.close, front.close);
     const client = new Client({ connection: live.connection });
     return { front, files, write, live, logger, client, reads: () => reads };
   }
@@ -83,12 +116,10 @@ describe.each(kinds)('a connection for $kind that is kept', ({ kind, open }) => 
 
     await until('the server accepts the call', () => client.workflow.count());
     expect(lastCall(front)).toEqual({ client: 'after', apiKey: 'second' });
-    await live.close();
-    await front.close();
   });
 
   it('keeps the old ones while those in the files are not accepted, and logs that once', async () => {
-    const { front, files, write, live, logger, client, reads } = await connectThroughFront('refused');
+    const { front, files, write, logger, client, reads } = await connectThroughFront('refused');
     const warnings = () => logger.lines.filter(({ level }) => level === 'warn');
 
     await files.write({ 'ca.crt': front.ca, 'tls.crt': '-----BEGIN CERT', 'tls.key': '', apiKey: 'first' });
@@ -101,6 +132,9 @@ describe.each(kinds)('a connection for $kind that is kept', ({ kind, open }) => 
 
     await write(newClients, 'stranger', 'first');
     await until('the refusal is noticed', () => warnings().length > 1);
+    const refused = reads();
+    await until('they are tried again', () => reads() > refused + 2);
+    expect(warnings()).toHaveLength(2);
     await client.workflow.count();
     expect(lastCall(front)).toEqual({ client: 'before', apiKey: 'first' });
 
@@ -109,7 +143,5 @@ describe.each(kinds)('a connection for $kind that is kept', ({ kind, open }) => 
       await client.workflow.count();
       return lastCall(front).client === 'corrected';
     });
-    await live.close();
-    await front.close();
   });
 });

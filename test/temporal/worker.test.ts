@@ -54,6 +54,35 @@ afterAll(async () => {
   await proxy.close();
 });
 
+it('they use a connection that replaces theirs, also one that came while they started or that comes while they stop', async () => {
+  const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
+  const open = () => connectWorkers({ address, namespace: 'default', tls: false }, logger);
+  const [first, second, third] = await Promise.all([open(), open(), open()]);
+  let newest = first;
+  let replaceWith: (next: NativeConnection) => void = () => undefined;
+  const started = await start({
+    live: {
+      newest() {
+        const before = newest;
+        newest = second;
+        return before;
+      },
+      onReplace(listener) {
+        replaceWith = listener;
+        return () => undefined;
+      },
+    },
+  });
+  await first.close(); // throws while a worker uses it
+
+  const stopped = started.stop();
+  replaceWith(third);
+  await second.close();
+  await stopped;
+  replaceWith(connection);
+  await third.close();
+});
+
 /** Workers of a new installation, in a new namespace. */
 async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
   namespace = await newNamespace(direct);
