@@ -29,8 +29,20 @@ export interface FleetPageOptions {
 
 /** How often changes are sent, ms. */
 const sendMs = 500;
-/** How often Temporal is asked what is blocked while somebody looks, ms. */
+/** Pause between two questions to Temporal what is blocked while somebody looks, ms. */
 const blockedMs = 3_000;
+/** After an answer that took long the pause is this often its time. */
+const pauseFactor = 10;
+/** How often something is sent in any case, ms: proxies end silent connections, and the page notices when nobody is there. */
+const beatMs = 10_000;
+/** How long a viewer may take for what was sent, ms. */
+const patienceMs = 30_000;
+/** Anybody who reaches the port can ask: these bound what that costs Temporal, the API server and the controllers. */
+const maxViewers = 100;
+const maxConnections = 300;
+/** Machines that are read in `keptMs` at most, and how long what was read is the answer, ms. */
+const maxRead = 20;
+const keptMs = 2_000;
 
 const files: Readonly<Record<string, { readonly type: string; readonly content: Buffer }>> = {
   '/': pageFile('index.html', 'text/html'),
@@ -55,6 +67,16 @@ interface Viewer {
   readonly response: ServerResponse;
   cells: ReadonlyMap<string, Cell>;
   standing: string;
+  /** By performance.now(). */
+  sentAt: number;
+}
+
+const noCells: ReadonlyMap<string, Cell> = new Map();
+
+/** An answer to a request. */
+interface Shown {
+  readonly status: number;
+  readonly body: object;
 }
 
 /** Serves until closed. Throws an Error that names the flags when it cannot listen. */
@@ -64,29 +86,55 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   const toCells = createCells(watches, installation.name);
   let blocked: ReadonlyMap<string, BlockedWorkflow> = new Map();
   let problem: string | undefined;
-  let askedAt = Number.NEGATIVE_INFINITY;
+  let isAsking = false;
+  /** When Temporal is asked again, and when the viewers were sent something, by performance.now(). */
+  let dueAt = Number.NEGATIVE_INFINITY;
+  let lookedAt = Number.NEGATIVE_INFINITY;
 
   async function readBlocked(): Promise<void> {
-    askedAt = performance.now();
+    isAsking = true;
+    const startedAt = performance.now();
     try {
       blocked = new Map((await listBlocked(installation)).map((each) => [each.workflowId, each]));
       problem = undefined;
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
     }
-    askedAt = performance.now();
+    const now = performance.now();
+    dueAt = now + Math.max(blockedMs, pauseFactor * (now - startedAt));
+    isAsking = false;
   }
 
   function look(): void {
     if (viewers.size === 0) return;
-    if (performance.now() - askedAt > blockedMs) void readBlocked();
-    const cells = toCells(blocked);
+    lookedAt = performance.now();
+    if (!isAsking && lookedAt >= dueAt) void readBlocked();
+    try {
+      sendChanges(toCells(blocked));
+    } catch (err) {
+      logger.error({ err }, 'the fleet page cannot show the machines'); // which has to harm nothing else
+    }
+  }
+
+  function sendChanges(cells: ReadonlyMap<string, Cell>): void {
     const standing = JSON.stringify(standingNow());
+    const standingEvent = toEvent('standing', standing);
+    /** By what was sent before, which is the same for most. */
+    const events = new Map<ReadonlyMap<string, Cell>, Buffer | undefined>();
     for (const viewer of viewers) {
-      if (viewer.response.writableNeedDrain) continue; // it gets the sum of the changes later
-      const changes = changesOf(viewer.cells, cells);
-      if (changes.changed.length > 0 || changes.gone.length > 0) send(viewer, 'cells', JSON.stringify(changes));
-      if (standing !== viewer.standing) send(viewer, 'standing', standing);
+      const { response, cells: before } = viewer;
+      const isLate = lookedAt - viewer.sentAt > patienceMs;
+      // A viewer that is slow gets the sum of the changes later.
+      if (response.writableNeedDrain) {
+        if (isLate) response.destroy();
+        continue;
+      }
+      if (!events.has(before)) events.set(before, changesEvent(before, cells));
+      const changes = events.get(before);
+      const isDue = standing !== viewer.standing || lookedAt - viewer.sentAt >= beatMs;
+      if (changes !== undefined) response.write(changes);
+      if (isDue) response.write(standingEvent);
+      if (changes !== undefined || isDue) viewer.sentAt = lookedAt;
       Object.assign(viewer, { cells, standing });
     }
   }
@@ -106,11 +154,12 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   }
 
   function follow(response: ServerResponse): void {
-    response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' });
-    const viewer: Viewer = { response, cells: new Map(), standing: '' };
+    if (viewers.size >= maxViewers) return sendJson(response, 503, { error: `${maxViewers} others look already` });
+    response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' }).flushHeaders();
+    const viewer: Viewer = { response, cells: noCells, standing: '', sentAt: performance.now() };
     viewers.add(viewer);
     response.once('close', () => viewers.delete(viewer));
-    look();
+    if (performance.now() - lookedAt >= sendMs) look();
   }
 
   const openOnes = new Client({
@@ -121,22 +170,36 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   const ask = (id: string): Promise<Answer> =>
     describeWorkflow(openOnes, id).catch((error: unknown) => ({ state: 'unreachable', reason: String(error) }));
 
-  async function showMachine(name: string, response: ServerResponse): Promise<void> {
+  const read = new Map<string, Promise<Shown>>();
+
+  /** What was read of a machine some moments ago, or is read now. */
+  function readOnce(name: string): Promise<Shown> {
+    const known = read.get(name);
+    if (known !== undefined) return known;
+    if (read.size >= maxRead) return Promise.resolve(tooMany);
+    const reading = readMachine(name).catch((error: unknown) => ({ status: 502, body: { error: String(error) } }));
+    read.set(name, reading);
+    void reading.then(() => setTimeout(() => read.delete(name), keptMs).unref());
+    return reading;
+  }
+
+  async function readMachine(name: string): Promise<Shown> {
     const source = { control: options.control, installation: installation.name, ask, rawFlags: {} };
     const [description, timeline] = await Promise.all([
       describeObject('Machine', { namespace, name }, source),
       readTimeline(installation, { namespace, name }).catch((error: unknown) => String(error)),
     ]);
     if (description === undefined && timeline === undefined) {
-      return sendJson(response, 404, { error: `no Machine ${namespace}/${name}` });
+      return { status: 404, body: { error: `no Machine ${namespace}/${name}` } };
     }
     const said = typeof timeline === 'string' ? `Temporal does not say: ${timeline}` : undefined;
     const lived = typeof timeline === 'string' ? undefined : timeline;
-    sendJson(response, 200, {
+    const body = {
       description: description === undefined ? 'The Machine is gone.' : toText(description.rows),
       timeline: said ?? (lived === undefined ? 'Temporal keeps no history of it.' : timelineText(lived, Date.now())),
       ...(temporalUi !== undefined && lived !== undefined && { link: linkTo(lived) }),
-    });
+    };
+    return { status: 200, body };
   }
 
   /** The tab with what the workflow says of itself: the one that opens without it does not show that. */
@@ -147,15 +210,16 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
 
   const server = createServer((request, response) => {
     const [path = ''] = (request.url ?? '').split('?');
-    const name = /^\/machines\/([-.a-z0-9]+)$/.exec(path)?.[1];
+    const name = /^\/machines\/([a-z0-9][-.a-z0-9]*)$/.exec(path)?.[1];
     const file = files[path];
     if (request.method !== 'GET') return sendJson(response, 405, { error: 'only GET' });
     if (path === '/fleet') return follow(response);
     if (name !== undefined) {
-      showMachine(name, response).catch((error: unknown) => sendJson(response, 502, { error: String(error) }));
+      void readOnce(name).then(({ status, body }) => sendJson(response, status, body));
     } else if (file === undefined) sendJson(response, 404, { error: `nothing is at ${path}` });
     else response.writeHead(200, { ...headers, 'content-type': file.type }).end(file.content);
   });
+  server.maxConnections = maxConnections;
   const { url, close } = await listen(server, options, '--fleet-port');
   const looking = setInterval(look, sendMs);
   logger.info({ url }, 'serving the fleet page');
@@ -167,8 +231,16 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   };
 }
 
-function send({ response }: Viewer, event: string, data: string): void {
-  response.write(`event: ${event}\ndata: ${data}\n\n`);
+const tooMany: Shown = { status: 503, body: { error: 'Many machines are asked for: this one is asked for again.' } };
+
+function toEvent(event: string, data: string): Buffer {
+  return Buffer.from(`event: ${event}\ndata: ${data}\n\n`);
+}
+
+/** undefined: there are none. */
+function changesEvent(before: ReadonlyMap<string, Cell>, now: ReadonlyMap<string, Cell>): Buffer | undefined {
+  const changes = changesOf(before, now);
+  return changes.changed.length + changes.gone.length === 0 ? undefined : toEvent('cells', JSON.stringify(changes));
 }
 
 function sendJson(response: ServerResponse, status: number, body: object): void {

@@ -1,4 +1,7 @@
 /** The fleet page in a browser, from the controllers of a real installation. */
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser, Page } from 'puppeteer-core';
 import { labels } from '../../api/gardener/names.ts';
@@ -144,6 +147,70 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
       expect((await fetch(`${url}/machines/nobody`, { method })).status).toBe(405);
     }
+  });
+
+  it('listens again after an error of a proxy in front of it', async () => {
+    const other = await browser.newPage();
+    let errors = 0;
+    await other.setRequestInterception(true);
+    other.on('request', (request) => {
+      if (errors > 0 || !request.url().endsWith('/fleet')) return void request.continue();
+      errors += 1;
+      void request.respond({ status: 502, body: 'Bad Gateway' });
+    });
+    await other.goto(url);
+    await other.waitForSelector('.cell');
+    expect(errors).toBe(1);
+    expect(await other.$('#alarm[hidden]')).not.toBeNull();
+    await other.close();
+  });
+
+  it('says something from time to time also when nothing changes', async () => {
+    const stopping = new AbortController();
+    const { body } = await fetch(`${url}/fleet`, { signal: stopping.signal });
+    let received = '';
+    const reading = (async () => {
+      for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) received += part;
+    })().catch(() => undefined);
+    await until('the same is said twice in a row', () => {
+      const said = [...received.matchAll(/^data: (\{"namespace.*)$/gm)].map(([, data]) => data);
+      return said.some((data, i) => data === said[i + 1]);
+    });
+    stopping.abort();
+    await reading;
+  });
+
+  it('refuses more than a hundred who look, until one of them leaves', async () => {
+    const opened: { readonly status: number; readonly close: () => void }[] = [];
+    while (opened.at(-1)?.status !== 503) {
+      const closing = new AbortController();
+      const { status } = await fetch(`${url}/fleet`, { signal: closing.signal });
+      opened.push({ status, close: () => closing.abort() });
+    }
+    expect(opened).toHaveLength(100); // the browser is one more
+    opened[0]?.close();
+    await until('there is room', async () => {
+      const closing = new AbortController();
+      const { status } = await fetch(`${url}/fleet`, { signal: closing.signal });
+      closing.abort();
+      return status === 200;
+    });
+    for (const { close } of opened) close();
+  });
+
+  it('asks for few machines at once, and once for those who ask for the same', async () => {
+    const statusOf = async (name: string) => (await fetch(`${url}/machines/${name}`)).status;
+    const same = await Promise.all(Array.from({ length: 40 }, () => statusOf('nobody')));
+    expect(new Set(same)).toEqual(new Set([404]));
+    const different = await Promise.all(Array.from({ length: 40 }, (_, i) => statusOf(`nobody-${i}`)));
+    expect(new Set(different)).toEqual(new Set([404, 503]));
+    await until('it answers again', async () => (await statusOf('somebody')) === 404);
+  });
+
+  it('takes only names of objects for a machine', async () => {
+    const request = get(`${url}/`, { path: '/machines/.' });
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    expect(await text(response)).toBe('{"error":"nothing is at /machines/."}');
   });
 
   it('says when the controllers do not answer, and leaves what was known', async () => {

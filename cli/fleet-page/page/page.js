@@ -19,8 +19,13 @@ function make(tag, properties = {}, ...children) {
 
 /** What is listened to while the page can be seen: a browser has six connections to a server for all of its tabs. */
 let stream;
+/** When the controllers have sent something, ms since the epoch. They do every 10 s. */
+let heardAt = 0;
+const silentMs = 30_000;
 
 function listen() {
+  stream?.close();
+  heardAt = Date.now();
   stream = new EventSource('fleet');
   stream.addEventListener('open', () => {
     isConnected = true;
@@ -32,16 +37,27 @@ function listen() {
     drawAlarm();
   });
   stream.addEventListener('cells', ({ data }) => {
+    heardAt = Date.now();
     const { changed, gone } = JSON.parse(data);
     for (const name of gone) remove(name);
     for (const cell of changed) put(cell);
     drawSummary();
   });
   stream.addEventListener('standing', ({ data }) => {
+    heardAt = Date.now();
     standing = JSON.parse(data);
     byId('where').textContent = `of namespace ${standing.namespace}, installation ${standing.installation}`;
     drawSummary();
   });
+}
+
+/** A browser tries again by itself after a lost connection, but not after an error of a proxy, nor does it notice silence. */
+function listenAgain() {
+  const isSilent = Date.now() - heardAt > silentMs;
+  if (document.hidden || (stream.readyState !== EventSource.CLOSED && !isSilent)) return;
+  isConnected = false;
+  drawAlarm();
+  listen();
 }
 
 function put(cell) {
@@ -259,4 +275,5 @@ document.addEventListener('visibilitychange', () => {
   else listen();
 });
 if (!document.hidden) listen();
+setInterval(listenAgain, askMs);
 if (location.hash) show(decodeURIComponent(location.hash.slice(1)));
