@@ -27,6 +27,7 @@ const growing = (series: string, step: number): InputSeries => ({ series, values
 /** Seconds that grow as time does, from `value` on. */
 const waiting = (series: string, value = 0): InputSeries => ({ series, values: `${value}+60x120` });
 
+const allFail = '100% of the calls of provider aws have failed. `millwright stuck` shows the last error of the cloud.';
 const pod = 'job="millwright",instance="10.0.0.1:10258",pod="millwright-0"';
 const longest = (cause: string, type = 'machine') =>
   `millwright_blocked_longest_seconds{${pod},type="${type}",cause="${cause}"}`;
@@ -36,8 +37,10 @@ const failed = (code: string) =>
 const succeeded = `mcm_cloud_api_driver_request_duration_seconds_count{${pod},provider="aws",operation="create_machine"}`;
 const progressing = `mcm_machine_deployment_status_condition{${pod},namespace="shoot",name="pool",condition="Progressing"}`;
 const taskFailed = (reason: string) =>
-  `temporal_workflow_task_execution_failed{${pod},namespace="default",failure_reason="${reason}"}`;
+  `temporal_workflow_task_execution_failed{${pod},namespace="default",task_queue="shoot",failure_reason="${reason}"}`;
 const backlog = `millwright_task_queue_backlog{${pod},installation="shoot",queue="shoot.drain",kind="activity"}`;
+const leader = `millwright_leader{${pod}}`;
+const inNamespace = (namespace: string, series: string) => series.replace('}', `,namespace="${namespace}"}`);
 const age = `millwright_watch_age_seconds{${pod},watch="nodes"}`;
 
 interface Case {
@@ -77,8 +80,7 @@ const cases: readonly Case[] = [
     series: [growing(failed('Unauthenticated'), 1)],
     fires: {
       labels: { provider: 'aws' },
-      description:
-        '100% of the calls of provider aws have failed. `millwright stuck` shows the last error of the cloud.',
+      description: allFail,
     },
   },
   {
@@ -89,6 +91,11 @@ const cases: readonly Case[] = [
       description:
         '66.67% of the calls of provider aws have failed. `millwright stuck` shows the last error of the cloud.',
     },
+  },
+  {
+    ...{ alert: 'MillwrightProviderFailing', when: 'those of another installation succeed', at: '25m' },
+    series: [growing(inNamespace('a', failed('Unavailable')), 1), growing(inNamespace('b', succeeded), 9)],
+    fires: { labels: { namespace: 'a', provider: 'aws' }, description: allFail },
   },
   {
     ...{ alert: 'MillwrightProviderFailing', when: 'a third of the calls fails', at: '60m' },
@@ -145,7 +152,7 @@ const cases: readonly Case[] = [
   {
     ...{ alert: 'MillwrightWorkflowTaskFailing', when: 'the workers of an old server report it', at: '30m' },
     series: [growing(taskFailed('WorkflowError'), 1)],
-    fires: {},
+    fires: { labels: { namespace: 'default', task_queue: 'shoot' } },
   },
   {
     ...{ alert: 'MillwrightWorkflowTaskFailing', when: 'runs cannot be replayed after an upgrade', at: '60m' },
@@ -153,12 +160,17 @@ const cases: readonly Case[] = [
   },
   {
     ...{ alert: 'MillwrightNoLeader', when: 'all stand by', at: '6m' },
-    series: [steady(`millwright_leader{${pod}}`, 0), steady(`millwright_leader{job="millwright",pod="other"}`, 0)],
+    series: [steady(leader, 0), steady(`millwright_leader{job="millwright",pod="other"}`, 0)],
     fires: {},
   },
   {
+    ...{ alert: 'MillwrightNoLeader', when: 'those of another installation lead', at: '6m' },
+    series: [steady(inNamespace('a', leader), 0), steady(inNamespace('b', leader), 1)],
+    fires: { labels: { namespace: 'a' } },
+  },
+  {
     ...{ alert: 'MillwrightNoLeader', when: 'one of two leads', at: '60m' },
-    series: [steady(`millwright_leader{${pod}}`, 0), steady(`millwright_leader{job="millwright",pod="other"}`, 1)],
+    series: [steady(leader, 0), steady(`millwright_leader{job="millwright",pod="other"}`, 1)],
   },
   {
     ...{ alert: 'MillwrightTasksWait', when: 'tasks wait for a quarter of an hour', at: '16m' },
@@ -227,13 +239,16 @@ describe.each(alerts)('$alert', ({ alert, labels, annotations }) => {
 
 it('are tested with series as processes have them', () => {
   const documented = documentedMetrics();
-  const ofTarget = new Set(['job', 'instance', 'pod']);
+  const ofTarget = new Set(['job', 'instance', 'pod', 'namespace']);
   for (const { series } of cases.flatMap((each) => each.series)) {
     const [, metric = '', labels = ''] = /^(\w+?)(?:_count)?\{(.*)\}$/.exec(series) ?? [];
     if (metric.startsWith('temporal_')) continue; // test/end-to-end/failing-code.test.ts
     const names = [...labels.matchAll(/(\w+)=/g)].map(([, name = '']) => name);
 
-    expect([metric, sorted(names.filter((name) => !ofTarget.has(name)))]).toEqual([metric, documented.get(metric)]);
+    const own = documented.get(metric);
+    const left = names.filter((name) => own?.includes(name) || !ofTarget.has(name));
+
+    expect([metric, sorted(left)]).toEqual([metric, own]);
   }
 });
 
