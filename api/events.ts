@@ -95,7 +95,7 @@ export const sourceEvents = {
   SourceInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
   SourceNotReleased: {
     type: 'Warning',
-    when: 'A sweep could not remove the finalizer of a deleted class. The note says what is left in the cloud, or what refused.',
+    when: 'A sweep could not remove the finalizer of a deleted class. The note says what is left in the cloud, or who refused the request.',
   },
   SourceNotSwept: {
     type: 'Warning',

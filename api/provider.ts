@@ -58,9 +58,7 @@ export const EnsureVmRequest = z.object({
   providerSpecDefaults: z
     .record(z.string(), z.unknown())
     .optional()
-    .describe(
-      'Fields that count where `providerSpec` has none of the name: the Machine says them, and not its source.',
-    ),
+    .describe('Values from the Machine for fields that `providerSpec` does not have.'),
   outcomeUnknown: z
     .boolean()
     .describe(

@@ -219,7 +219,7 @@ export const flags = {
     value: 'percent',
     default: '55',
     description:
-      'While more than this percentage of the Nodes in a zone or in the whole cluster are unhealthy, and at least 3 of them, that is an outage: no unhealthy Machine is replaced. 100: that is never so.',
+      'While more than this percentage of the Nodes in a zone or in the whole cluster are unhealthy, and at least 3 of them, that is an outage: no unhealthy Machine is replaced. 100: nothing is taken for an outage.',
     schema: wholeNumber(0, 100),
   },
   machineSafetyApiserverStatuscheckTimeout: {
@@ -497,7 +497,8 @@ export const flags = {
   },
   export: {
     value: 'path',
-    description: 'File that `replay` writes the history to, in JSON as Temporal has it: the retention of a run ends.',
+    description:
+      'File that `replay` writes the history to, in JSON as Temporal has it. Temporal deletes a run when its retention ends.',
     schema: text,
   },
   output: {

@@ -40,7 +40,7 @@ describe('the options of machine-controller-manager', () => {
 
 it('names each flag that was given and has no effect, with what replaces it', () => {
   expect(ignoredNotes({ v: '3', profiling: 'true', port: '1' })).toEqual([
-    '--profiling has no effect: Node profiles: set NODE_OPTIONS=--cpu-prof or --heap-prof',
+    '--profiling has no effect: Node.js has a profiler of its own: set NODE_OPTIONS=--cpu-prof or --heap-prof',
     '--v has no effect: use --log-level',
   ]);
 });

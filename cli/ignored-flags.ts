@@ -22,7 +22,7 @@ export const ignoredFlags: Readonly<Record<string, IgnoredFlag>> = {
   },
   profiling: {
     spelling: '--profiling [true|false]',
-    instead: 'Node profiles: set NODE_OPTIONS=--cpu-prof or --heap-prof',
+    instead: 'Node.js has a profiler of its own: set NODE_OPTIONS=--cpu-prof or --heap-prof',
   },
   contentionProfiling: { spelling: '--contention-profiling [true|false]', instead: 'there are no locks' },
   kubeApiContentType: { spelling: '--kube-api-content-type <type>', instead: 'API servers are asked for JSON' },

@@ -315,7 +315,7 @@ export const objectMetrics: readonly ObjectMetric[] = [
   perObject(
     ofDeployments,
     'machine_deployment_status_collision_count',
-    'Names of MachineSets of a MachineDeployment that were taken.',
+    'How often the name for a new MachineSet of a MachineDeployment was used already.',
     ({ status }) => number(status?.collisionCount),
   ),
 ];

@@ -91,7 +91,7 @@ export const annotations = {
   maxReplicas: 'deployment.kubernetes.io/max-replicas',
   /** MachineSet: `True` when its Nodes have the taint of the same name. Written by machine-controller-manager only. */
   preferNoSchedule: 'deployment.machine.sapcloud.io/prefer-no-schedule',
-  /** MachineDeployment, MachineSet: any value thaws it; consumed. Written by users. */
+  /** MachineDeployment, MachineSet: any value thaws it, and Millwright removes the annotation. Written by users. */
   unfreeze: 'safety.machine.sapcloud.io/unfreeze',
   /** Machine, in `nodeTemplate`: JSON of a legacy placement, AWS only. Written by users. */
   awsPlacement: 'machine.sapcloud.io/awsPlacement',

@@ -55,7 +55,7 @@ there and in seconds. Those that are asked for most:
 
 | metric | meaning |
 |---|---|
-| \`temporal_workflow_task_schedule_to_start_latency\` | How long workflow tasks wait for a worker: long ones want more workers. |
+| \`temporal_workflow_task_schedule_to_start_latency\` | How long workflow tasks wait for a worker. If they wait long, start more workers. |
 | \`temporal_workflow_task_execution_latency\` | How long a worker took for a workflow task. |
 | \`temporal_workflow_task_execution_failed\` | Workflow tasks that failed: the code of a workflow fails, or cannot be replayed. |
 | \`temporal_activity_schedule_to_start_latency\` | The same wait of activities, by task queue. |

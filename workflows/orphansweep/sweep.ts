@@ -32,7 +32,7 @@ import { reportGroups } from './report.ts';
 const maxAsked = 3_000;
 
 /**
- * Workflow type `orphanSweep`. Deletes resources in the clouds that have no Machine. Completes with a report; what failed is in it. Fails when nobody answers at the brake. A run
+ * Workflow type `orphanSweep`. Deletes resources in the clouds that have no Machine. Completes with a report; what failed is in it. Fails when nobody approves within 24 h. A run
  * that takes over begins from the start.
  */
 export async function orphanSweep(input: SweepInput): Promise<SweepReport> {

@@ -73,8 +73,12 @@ export type NodeTemplate = z.infer<typeof NodeTemplate>;
 
 /** The knobs of a Machine, which sit directly in its spec. Where one is left out, a flag decides. */
 export const machineConfiguration = {
-  drainTimeout: Duration.optional().describe('From the deletion on, after this the drain is by force. Default: 2h.'),
-  healthTimeout: Duration.optional().describe('Unknown for longer makes it Failed. Default: 10m.'),
+  drainTimeout: Duration.optional().describe(
+    'How long a drain may take, counted from the deletion. After that the pods are deleted. Default: 2h.',
+  ),
+  healthTimeout: Duration.optional().describe(
+    'How long a Machine may be Unknown until it asks to be replaced. Default: 10m.',
+  ),
   creationTimeout: Duration.optional().describe(
     'From the creation on, without a healthy node for longer makes it Failed. Default: 20m.',
   ),
@@ -125,7 +129,7 @@ export type MachineSummary = z.infer<typeof MachineSummary>;
 
 /** What the spec of a MachineSet and of a MachineDeployment have in common, without the template. */
 export const ownerSpec = {
-  replicas: z.int32().optional().describe('Machines that shall exist, 0 or more. Default: 0.'),
+  replicas: z.int32().optional().describe('Desired number of machines, 0 or more. Default: 0.'),
   selector: LabelSelector.optional().describe(
     'Selects the machines. Mandatory; matchLabels must be among the labels of the template.',
   ),

@@ -144,7 +144,7 @@ export type MachineDeploymentStatus = z.infer<typeof MachineDeploymentStatus>;
 /** Machines of a template that may change. */
 export const MachineDeployment = z
   .object({
-    spec: MachineDeploymentSpec.optional().describe('What shall be. Mandatory.'),
+    spec: MachineDeploymentSpec.optional().describe('Desired state. Mandatory.'),
     status: MachineDeploymentStatus.optional().describe('What is.'),
   })
   .meta({ 'x-kubernetes-validations': [specRule] })
@@ -158,7 +158,7 @@ export const machineDeploymentDefinition: KindDefinition = {
   subresources: ['status', 'scale'],
   columns: [
     { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas', description: 'Machines that are Running.' },
-    { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'Machines that shall exist.' },
+    { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'Desired number of machines.' },
     {
       name: 'Up-to-date',
       type: 'integer',

@@ -41,7 +41,7 @@ export type MachineSetStatus = z.infer<typeof MachineSetStatus>;
 /** A number of machines of one template. */
 export const MachineSet = z
   .object({
-    spec: MachineSetSpec.optional().describe('What shall be. Mandatory.'),
+    spec: MachineSetSpec.optional().describe('Desired state. Mandatory.'),
     status: MachineSetStatus.optional().describe('What is.'),
   })
   .meta({ 'x-kubernetes-validations': [specRule] })
@@ -54,7 +54,7 @@ export const machineSetDefinition: KindDefinition = {
   schema: MachineSet,
   subresources: ['status', 'scale'],
   columns: [
-    { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'Machines that shall exist.' },
+    { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'Desired number of machines.' },
     { name: 'Current', type: 'integer', jsonPath: '.status.replicas', description: 'Machines that exist.' },
     { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas', description: 'Machines that are Running.' },
     ageColumn,

@@ -12,7 +12,7 @@ const slowMs = 8_000;
 export const creationCases: readonly Case[] = [
   {
     title: 'create',
-    promise: 'ensureVm makes one VM and answers it. The VM and its parts carry the UID, and listVms has it.',
+    promise: 'ensureVm makes one VM and returns it. The VM and its parts carry the UID, and listVms has it.',
     section: 'ensureVm',
     needs: [],
     async run(world) {
