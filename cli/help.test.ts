@@ -33,3 +33,24 @@ it('loads no cloud SDK, no client of Kubernetes and nothing of Temporal for --he
     modules.filter((path) => /^(activities\/providers\/\w+\/|api\/gardener|kube|controllers|workflows)/.test(path)),
   ).toEqual([]);
 }, 30_000);
+
+it('summarizes each command without a full stop', async () => {
+  const main = fileURLToPath(new URL('cli/main.ts', root));
+  const { stdout } = await promisify(execFile)(process.execPath, [main, '--help']);
+  expect(stdout).toMatch(/^ {2}describe /m);
+  expect(stdout.split('Commands:')[1]).not.toMatch(/\.$/m);
+}, 30_000);
+
+it.each(['main.ts', 'kubectl-machine.ts', 'kubectl-complete.ts'])(
+  'says that Node is too old: %s',
+  async (program) => {
+    const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { node: '22.12.0' } })`;
+    const path = fileURLToPath(new URL(`cli/${program}`, root));
+    const run = promisify(execFile)(process.execPath, ['--import', old, path, '--help']);
+    await expect(run).rejects.toMatchObject({
+      code: 1,
+      stderr: 'this is Node 22.12.0: put Node 24 or later first in PATH\n',
+    });
+  },
+  30_000,
+);

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The program `kubectl_complete-machine`, which kubectl asks to complete a command line of its plugin. */
+import './node-version.ts';
 import { toolCommands } from './commands.ts';
 import { complete } from './completion/complete.ts';
 

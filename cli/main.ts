@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The command `millwright`. */
+import './node-version.ts';
 import { commands } from './commands.ts';
 import { complete } from './completion/complete.ts';
 import { runProgram } from './program.ts';

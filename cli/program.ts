@@ -31,7 +31,7 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
 }
 
 function register<N extends FlagName>(program: Program, command: Command<N>): void {
-  const [summary = ''] = command.description.split(/[:.] |\n/);
+  const [summary = ''] = command.description.split(/[:.](?:\s|$)/);
   const subcommand = program.command(command.name).summary(summary).description(command.description);
   for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
   for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
