@@ -25,7 +25,8 @@ export async function retry(
       const signalled = await Promise.all(
         blocked.map(({ workflowId }) => signalOpen(installation.client, workflowId, retryNowSignal)),
       );
-      console.log(`signalled ${signalled.filter(Boolean).length} workflows that are blocked on ${blockedOn}`);
+      const count = signalled.filter(Boolean).length;
+      console.log(`signalled ${count} ${count === 1 ? 'workflow' : 'workflows'} blocked on ${blockedOn}`);
     }
     await signalMachines(installation, namespace, names, retryNowSignal, 'it tries again now');
   });

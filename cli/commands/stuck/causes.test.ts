@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type BlockedWorkflow, meanings } from '../../../temporal/blocked.ts';
-import { type CauseGroup, causesText, type Example, groupByCause } from './causes.ts';
+import { type CauseGroup, causesText, type Example, groupByCause, toExample } from './causes.ts';
 
 const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployment?: string): BlockedWorkflow => ({
   workflowId: `default/machine/default/${name}/uid`,
@@ -37,6 +37,14 @@ describe('what is stuck', () => {
       'CloudCapacity: 1 rollout. The cloud has no capacity or the quota is used up.',
       '  default/workers',
     ]);
+  });
+
+  it('says what a machine without an error waits for', () => {
+    const since = '2026-11-23T10:00:00Z';
+    const draining = { phase: 'Terminating', doing: 'draining the node', since };
+    const waitingFor = 'the PodDisruptionBudget default/web to allow the eviction of default/web';
+    expect(toExample({ ...draining, waitingFor })).toEqual({ since, problem: `waits for ${waitingFor}` });
+    expect(toExample(draining)).toEqual({ since });
   });
 
   it('may be nothing', () => {

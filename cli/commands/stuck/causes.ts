@@ -1,5 +1,7 @@
 /** What is blocked, grouped by cause. Pure. */
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
+import type { MachineDescription } from '../../../workflows/machine/messages.ts';
+import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 
 /** Workflows of a type that wait for the same. */
 export interface CauseGroup {
@@ -21,6 +23,19 @@ export interface Cause extends CauseGroup {
   /** What it means, as a clause. */
   readonly meaning: string;
   readonly longest: Example;
+}
+
+/** The part of a description for this list: since when, the last error, else what it waits for, and what would unblock it. */
+export function toExample(description: MachineDescription | OwnerDescription): Example {
+  const { since, lastError } = description;
+  const waitsFor =
+    'waitingFor' in description ? description.waitingFor : 'waitsFor' in description && description.waitsFor;
+  const problem = lastError ? `${lastError.code}: ${lastError.message}` : waitsFor && `waits for ${waitsFor}`;
+  return {
+    since: lastError !== undefined && 'since' in lastError ? lastError.since : since,
+    ...(problem && { problem }),
+    ...('unblock' in description && description.unblock !== undefined && { unblock: description.unblock }),
+  };
 }
 
 /** Groups of equal cause and type, the largest first. @param blocked the oldest first */

@@ -7,7 +7,7 @@ import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
-import { type Cause, causesText, type Example, groupByCause } from './causes.ts';
+import { type Cause, causesText, type Example, groupByCause, toExample } from './causes.ts';
 
 type StuckOptions = Options<'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
 
@@ -39,11 +39,5 @@ async function ask(client: Client, blocked: BlockedWorkflow): Promise<Example> {
   const answer = await describeWorkflow(client, blocked.workflowId);
   if (answer.state === 'silent') return { problem: `it does not answer: ${answer.reason}` };
   if (answer.state === 'none') return {};
-  const { description } = answer;
-  const { since, lastError } = description;
-  return {
-    since: lastError !== undefined && 'since' in lastError ? lastError.since : since,
-    ...(lastError !== undefined && { problem: `${lastError.code}: ${lastError.message}` }),
-    ...('unblock' in description && description.unblock !== undefined && { unblock: description.unblock }),
-  };
+  return toExample(answer.description);
 }
