@@ -71,6 +71,7 @@ function greeting({ uiUrl, millwright }: Demo): string {
   const lines = [...tour, again].flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
   return `
 Fleet page      ${millwright.fleetPage}
+Metrics         ${millwright.metrics}
 Temporal UI     ${uiUrl}
 Data and logs   ${dir}, deleted at the end
 

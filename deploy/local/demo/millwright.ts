@@ -33,6 +33,8 @@ export interface Millwright {
   readonly logFile: string;
   /** Address of the fleet page. */
   readonly fleetPage: string;
+  /** Address of the metrics, as Prometheus reads them. */
+  readonly metrics: string;
   /** Number of starts. */
   readonly starts: number;
   /** Whether the current process is ready. */
@@ -92,6 +94,7 @@ export async function startMillwright({ dir, print, ...settings }: MillwrightOpt
   return {
     logFile,
     fleetPage: `http://127.0.0.1:${ports.fleetPort}`,
+    metrics: `http://127.0.0.1:${ports.port}/metrics`,
     get starts() {
       return starts;
     },

@@ -112,6 +112,7 @@ async function writeEnvironment(
     kubectl: [kubectl],
     temporal: [temporal],
     millwright: [process.execPath, join(root, 'cli/main.ts')],
+    'kubectl-machine': [process.execPath, join(root, 'cli/kubectl-machine.ts')],
   };
   await mkdir(join(dir, 'bin'));
   for (const [name, command] of Object.entries(commands)) {
