@@ -1,7 +1,11 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { expect, it } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
+import { installCrds } from '../deploy/local/crds.ts';
+import { testKubeconfig } from '../test/support/kube.ts';
+
+beforeAll(() => installCrds(testKubeconfig()));
 
 const root = new URL('../', import.meta.url);
 /** Prints the URL of each module before it is loaded, to standard error. */
@@ -14,20 +18,23 @@ const listModules = `
     },
   });`;
 
-/** Modules that `millwright --help` loads: paths in this repository, and names of packages. */
-async function modulesOfHelp(): Promise<string[]> {
+/** Modules that a command loads: paths in this repository, and names of packages. */
+async function modulesOf(...args: string[]): Promise<string[]> {
   const hook = `data:text/javascript,${encodeURIComponent(listModules)}`;
   const main = fileURLToPath(new URL('cli/main.ts', root));
-  const { stderr } = await promisify(execFile)(process.execPath, ['--import', hook, main, '--help']);
+  const { stderr } = await promisify(execFile)(process.execPath, ['--import', hook, main, ...args]);
   const urls = stderr.split('\n').filter((line) => line.startsWith('file:'));
   return urls.map((url) => /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? url.replace(root.href, ''));
 }
 
-it('loads no cloud SDK, no client of Kubernetes and nothing of Temporal for --help', async () => {
-  const modules = await modulesOfHelp();
+function packagesOf(modules: readonly string[]): string[] {
+  return [...new Set(modules.filter((name) => !name.endsWith('.ts')))].toSorted();
+}
 
-  const packages = new Set(modules.filter((name) => !name.endsWith('.ts')));
-  expect([...packages].toSorted()).toEqual(['commander', 'zod']);
+it('loads no cloud SDK, no client of Kubernetes and nothing of Temporal for --help', async () => {
+  const modules = await modulesOf('--help');
+
+  expect(packagesOf(modules)).toEqual(['commander', 'zod']);
   expect(modules).toContain('cli/commands/describe/command.ts');
   expect(
     modules.filter((path) => /^(activities\/providers\/\w+\/|api\/gardener|kube|controllers|workflows)/.test(path)),
@@ -54,3 +61,27 @@ it.each(['main.ts', 'kubectl-machine.ts', 'kubectl-complete.ts'])(
   },
   30_000,
 );
+
+it('loads nothing of Temporal for get, nor for the completion of names', async () => {
+  const target = ['--target-kubeconfig', testKubeconfig()];
+  const commands = [
+    ['get', 'machines', ...target],
+    ['__complete', 'describe', ...target, 'machine', ''],
+  ];
+  for (const command of commands) {
+    const modules = await modulesOf(...command);
+
+    expect(packagesOf(modules).filter((name) => name !== 'commander')).toEqual(['undici', 'yaml', 'zod']);
+  }
+}, 30_000);
+
+it('loads no worker and no cloud SDK for a command that asks Temporal', async () => {
+  const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
+  const modules = await modulesOf('stuck', ...temporal);
+
+  const packages = packagesOf(modules);
+  expect(packages).toContain('@temporalio/client');
+  for (const heavy of [/^@temporalio\/(worker|core-bridge)$/, /^@aws-sdk\//, /^@kubernetes\//, /^pino/]) {
+    expect(packages).not.toContainEqual(expect.stringMatching(heavy));
+  }
+}, 30_000);

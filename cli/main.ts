@@ -1,11 +1,16 @@
 #!/usr/bin/env node
 /** The command `millwright`. */
 import './node-version.ts';
-import { commands } from './commands.ts';
-import { complete } from './completion/complete.ts';
-import { runProgram } from './program.ts';
+import { keepCompiledCode } from './compile-cache.ts';
 
+keepCompiledCode();
 const [, , first, ...words] = process.argv;
+const { commands } = await import('./commands.ts');
 // What the script of `millwright completion` asks at each Tab.
-if (first === '__complete') await complete(commands, words);
-else process.exit(await runProgram('millwright', commands));
+if (first === '__complete') {
+  const { complete } = await import('./completion/complete.ts');
+  await complete(commands, words);
+} else {
+  const { runProgram } = await import('./program.ts');
+  process.exit(await runProgram('millwright', commands));
+}

@@ -1,6 +1,4 @@
-/** Connections to the Temporal server, for clients and for workers, from the same options. */
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+/** Connections to the Temporal server. Loads no worker: commands have to answer soon. */
 import {
   Connection,
   type ConnectionLike,
@@ -8,10 +6,6 @@ import {
   makeGrpcRetryInterceptor,
   ServiceError,
 } from '@temporalio/client';
-import { IllegalStateError } from '@temporalio/common';
-import { NativeConnection, Runtime } from '@temporalio/worker';
-import type { Logger } from '../kube/logger.ts';
-import { toSdkLogger } from './sdk-logger.ts';
 
 /** Where the Temporal server is and how to log in to it. */
 export interface TemporalServer {
@@ -37,14 +31,12 @@ export interface TemporalTls {
 
 /** How long the server may take to answer when a process starts, ms. */
 const timeoutMs = 5_000;
-/** How long the SDK may take to answer a scrape, ms. */
-const sdkMetricsMs = 2_000;
 
 /** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
-  return connect(server, async () => {
+  return openChecked(server, async () => {
     const connection = Connection.lazy({
-      ...common(server),
+      ...sdkOptions(server),
       connectTimeout: timeoutMs,
       // By default the pauses between reconnects grow to two minutes.
       channelArgs: { 'grpc.max_reconnect_backoff_ms': 5_000 },
@@ -61,18 +53,8 @@ export async function connectClient(server: TemporalServer): Promise<Connection>
   });
 }
 
-/**
- * Connects for workers. From the first such connection on the SDK logs to `logger`; the process handles its signals
- * itself. Throws as `connectClient` does.
- */
-export async function connectWorkers(server: TemporalServer, logger: Logger): Promise<NativeConnection> {
-  await installRuntime(logger);
-  // gzip costs a tenth of the CPU of a machine's life, and gains nothing without a network.
-  const grpcCompression = { codec: isLoopback(server.address) ? 'none' : 'gzip' } as const;
-  return connect(server, () => NativeConnection.connect({ ...common(server), grpcCompression }));
-}
-
-function common({ address, tls, apiKey, metadata }: TemporalServer) {
+/** The options that both kinds of connections take. */
+export function sdkOptions({ address, tls, apiKey, metadata }: TemporalServer) {
   return {
     address,
     ...(apiKey !== undefined && { apiKey }),
@@ -85,7 +67,11 @@ function common({ address, tls, apiKey, metadata }: TemporalServer) {
   };
 }
 
-async function connect<C extends ConnectionLike>(server: TemporalServer, open: () => Promise<C>): Promise<C> {
+/** Opens a connection and asks for the namespace. Throws as `connectClient` does. */
+export async function openChecked<C extends ConnectionLike>(
+  server: TemporalServer,
+  open: () => Promise<C>,
+): Promise<C> {
   const { address, namespace } = server;
   const opening = open();
   let connection: C;
@@ -145,60 +131,6 @@ export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof ServiceError && error.cause !== undefined) return reasonOf(error.cause);
   return ('details' in error && typeof error.details === 'string' && error.details) || error.message;
-}
-
-function isLoopback(address: string): boolean {
-  const host = address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
-  return host === 'localhost' || host.startsWith('127.') || host === '::1';
-}
-
-/** Where the SDK serves its metrics, once there was a connection for workers. */
-let sdkMetricsUrl: string | undefined;
-
-/**
- * The metrics of the SDK's workers, as text for Prometheus; empty before the first connection for workers. Throws an Error
- * when the SDK does not answer.
- */
-export async function readSdkMetrics(): Promise<string> {
-  if (sdkMetricsUrl === undefined) return '';
-  const answer = await fetch(sdkMetricsUrl, { signal: AbortSignal.timeout(sdkMetricsMs) });
-  return answer.text();
-}
-
-/** How often a port is looked for that another process takes before the SDK listens on it. */
-const portAttempts = 5;
-
-/** The SDK has one runtime in each process, which ends with the last connection. It serves its metrics to this process. */
-async function installRuntime(logger: Logger): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    const bindAddress = `127.0.0.1:${await findFreePort()}`;
-    try {
-      Runtime.install({
-        logger: toSdkLogger(logger),
-        telemetryOptions: {
-          logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
-          metrics: { prometheus: { bindAddress, useSecondsForDurations: true }, attachServiceName: false },
-        },
-        // The process stops its parts in an order of its own.
-        shutdownSignals: [],
-      });
-      sdkMetricsUrl = `http://${bindAddress}/metrics`;
-      return;
-    } catch (error) {
-      if (error instanceof IllegalStateError) return; // there is one already
-      const isTaken = error instanceof Error && error.message.includes('Address already in use');
-      if (!isTaken || attempt === portAttempts) throw error;
-    }
-  }
-}
-
-/** The SDK does not say which port it got where it could choose one. */
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 async function within<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {

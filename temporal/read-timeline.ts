@@ -1,8 +1,8 @@
 /** The timeline of a machine, from the histories that Temporal keeps. */
 import type { Client } from '@temporalio/client';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
+import { fetchHistory } from './fetch-history.ts';
 import { readable } from './history.ts';
-import { fetchHistory } from './replay.ts';
 import { type Timeline, toTimeline } from './timeline.ts';
 import type { Installation } from './workflows.ts';
 

@@ -1,11 +1,10 @@
 /** Replaying: whether workflow code, as it is now, does what the recorded runs did. */
-import type { Client, HistoryAndWorkflowId } from '@temporalio/client';
-import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import type { HistoryAndWorkflowId } from '@temporalio/client';
+import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, type InjectedSinks, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker';
 import type { ProgressSinks } from '../workflows/interceptors.ts';
 import type { Commands, ReplaySinks } from '../workflows/replay-interceptors.ts';
 import { buildReplayBundle } from './bundle.ts';
-import { grpcCodeOf, grpcCodes } from './connection.ts';
 import { countDecisions, type Difference, firstDifference } from './decisions.ts';
 import { attributesOf, type HistoryEvent, isObject, readable, textOf } from './history.ts';
 
@@ -111,22 +110,4 @@ function silenceSdk(): void {
     logger: new DefaultLogger('ERROR', () => undefined),
     telemetryOptions: { logging: { filter, forward: {} } },
   });
-}
-
-/** How long reading a history may take, ms. */
-const timeoutMs = 60_000;
-
-/** The history of a run in JSON, as other tools of Temporal read it. @param runId default: the newest run */
-export async function fetchHistory(client: Client, workflowId: string, runId?: string): Promise<string> {
-  try {
-    const handle = client.workflow.getHandle(workflowId, runId);
-    return historyToJSON(await client.withDeadline(Date.now() + timeoutMs, () => handle.fetchHistory()));
-  } catch (cause) {
-    const code = grpcCodeOf(cause);
-    // An id of a run that no run can have is an invalid argument.
-    if (code !== grpcCodes.notFound && code !== grpcCodes.invalidArgument) throw cause;
-    const run = runId === undefined ? '' : ` with run '${runId}'`;
-    const why = 'the retention of the Temporal namespace may have ended';
-    throw new Error(`Temporal knows no workflow '${workflowId}'${run}: ${why}, or correct the ids`, { cause });
-  }
 }

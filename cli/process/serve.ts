@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
 import { createNoCluster } from '../../kube/no-cluster.ts';
-import { readSdkMetrics } from '../../temporal/connection.ts';
+import { readSdkMetrics } from '../../temporal/worker-connection.ts';
 import type { serverFlags } from '../flag-groups.ts';
 import { isOneCluster } from '../kubeconfig.ts';
 import type { Options } from '../options.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
-import { connectWorkers } from '../../temporal/connection.ts';
+import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { recordingLogger } from '../support/kube.ts';
 import type { bare } from './bare-workflow.ts';
 

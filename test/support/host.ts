@@ -58,7 +58,7 @@ async function load() {
     import('../../cli/process/components.ts'),
     import('../../kube/client.ts'),
     import('../../kube/config.ts'),
-    import('../../temporal/connection.ts'),
+    import('../../temporal/worker-connection.ts'),
     import('prom-client'),
   ]);
   return { ...run, ...options, ...servers, ...components, ...client, ...config, ...connection, ...prometheus };

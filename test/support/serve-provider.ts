@@ -2,7 +2,7 @@
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ProviderActivities } from '../../api/provider.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
+import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { fromSetup, type Installation } from './installation.ts';
 import { recordingLogger } from './kube.ts';
 

@@ -6,8 +6,8 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { recordingLogger } from './kube.ts';
 import { sinks } from './sinks.ts';
 

@@ -7,7 +7,8 @@ import { createServer, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client, type ConnectionLike } from '@temporalio/client';
 import { freePort } from '../../deploy/local/ports.ts';
-import { connectClient, connectWorkers, type TemporalServer } from '../../temporal/connection.ts';
+import { connectClient, type TemporalServer } from '../../temporal/connection.ts';
+import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { recordingLogger, testKubeconfig } from '../support/kube.ts';
 
 const server: TemporalServer = {

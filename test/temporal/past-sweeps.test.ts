@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { toFailure } from '../../activities/boundary.ts';
-import { connectWorkers } from '../../temporal/connection.ts';
 import { createSweepMemory } from '../../temporal/past-sweeps.ts';
+import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { recordingLogger } from '../support/kube.ts';
 
 const server = {

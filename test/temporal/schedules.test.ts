@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client, type ScheduleHandle, ScheduleNotFoundError } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
-import { connectClient, connectWorkers } from '../../temporal/connection.ts';
+import { connectClient } from '../../temporal/connection.ts';
 import {
   ensureInterruptionSchedule,
   ensureSweepSchedule,
@@ -11,6 +11,7 @@ import {
   sweepScheduleId,
 } from '../../temporal/schedules.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
+import { connectWorkers } from '../../temporal/worker-connection.ts';
 import type { Installation } from '../../temporal/workflows.ts';
 import { bundleChanged } from '../replay/changed.ts';
 import { recordingLogger } from '../support/kube.ts';

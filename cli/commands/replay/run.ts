@@ -2,7 +2,8 @@
 
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { fetchHistory, replayRun } from '../../../temporal/replay.ts';
+import { fetchHistory } from '../../../temporal/fetch-history.ts';
+import { replayRun } from '../../../temporal/replay.ts';
 import { NegativeAnswer } from '../../command.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';

@@ -1,0 +1,21 @@
+import type { Client } from '@temporalio/client';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { grpcCodeOf, grpcCodes } from './connection.ts';
+
+/** How long reading a history may take, ms. */
+const timeoutMs = 60_000;
+
+/** The history of a run in JSON, as other tools of Temporal read it. @param runId default: the newest run */
+export async function fetchHistory(client: Client, workflowId: string, runId?: string): Promise<string> {
+  try {
+    const handle = client.workflow.getHandle(workflowId, runId);
+    return historyToJSON(await client.withDeadline(Date.now() + timeoutMs, () => handle.fetchHistory()));
+  } catch (cause) {
+    const code = grpcCodeOf(cause);
+    // An id of a run that no run can have is an invalid argument.
+    if (code !== grpcCodes.notFound && code !== grpcCodes.invalidArgument) throw cause;
+    const run = runId === undefined ? '' : ` with run '${runId}'`;
+    const why = 'the retention of the Temporal namespace may have ended';
+    throw new Error(`Temporal knows no workflow '${workflowId}'${run}: ${why}, or correct the ids`, { cause });
+  }
+}
