@@ -42,6 +42,10 @@ export const ignoredFlags: Readonly<Record<string, IgnoredFlag>> = {
   v: { spelling: '-v, --v <level>', instead: 'use --log-level' },
   vmodule: { spelling: '--vmodule <settings>', instead: 'use --log-level' },
   loggingFormat: { spelling: '--logging-format <format>', instead: 'use --log-format' },
+  logTextSplitStream: { spelling: '--log-text-split-stream [true|false]', instead: 'all lines go to standard output' },
+  logTextInfoBufferSize: { spelling: '--log-text-info-buffer-size <size>', instead: 'each line is written at once' },
+  logJsonSplitStream: { spelling: '--log-json-split-stream [true|false]', instead: 'all lines go to standard output' },
+  logJsonInfoBufferSize: { spelling: '--log-json-info-buffer-size <size>', instead: 'each line is written at once' },
   logFlushFrequency: { spelling: '--log-flush-frequency <duration>', instead: 'each line is written at once' },
 };
 

@@ -79,13 +79,15 @@ describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (comma
 });
 
 describe('a process that serves', () => {
-  it('[mcm 110 partly] starts with the arguments of a Deployment of machine-controller-manager, and answers its probe', async () => {
+  it('[mcm 110] starts with every argument of machine-controller-manager and its machine controller, and answers their probe', async () => {
     const manager = [
       ...['--cloud-provider=', '--concurrent-syncs=30', '--min-resync-period=12h0m0s', '--profiling', '--v=3'],
       ...['--contention-profiling=true', '--kube-api-content-type=application/vnd.kubernetes.protobuf'],
       ...['--kube-api-qps=20.5', '--kube-api-burst=30', '--controller-start-interval=0s', '--vmodule='],
       ...['--leader-elect', '--leader-elect-resource-lock=leases', '--log-flush-frequency=5s', '--safety-up=2'],
       ...['--safety-down=1', '--machine-safety-overshooting-period=1m', '--logging-format=text'],
+      ...['--log-text-split-stream=false', '--log-text-info-buffer-size=0', '--log-json-split-stream'],
+      '--log-json-info-buffer-size=0',
     ];
     const controller = [
       ...['--machine-creation-timeout=20m', '--machine-health-timeout=10m', '--machine-drain-timeout=2h'],
@@ -102,6 +104,28 @@ describe('a process that serves', () => {
     for (const flag of ['concurrent-syncs', 'v', 'profiling', 'machine-safety-apiserver-statuscheck-period']) {
       expect(millwright.logs()).toContain(`"msg":"--${flag} has no effect: `);
     }
+  });
+
+  it('starts with the arguments of both containers in the shoot control plane of Gardener', async () => {
+    const manager = [
+      ...['--machine-safety-overshooting-period=1m', `--namespace=${namespace}`, '--port=10258', '--safety-up=2'],
+      ...['--safety-down=1', '--concurrent-syncs=30', '--kube-api-qps=150', '--kube-api-burst=200', '--v=3'],
+    ];
+    const controller = [
+      ...['--kube-api-qps=100', '--kube-api-burst=200', '--machine-creation-timeout=20m', '--machine-drain-timeout=2h'],
+      ...['--machine-health-timeout=10m', '--machine-safety-apiserver-statuscheck-timeout=30s'],
+      ...['--machine-safety-apiserver-statuscheck-period=1m', '--machine-safety-orphan-vms-period=30m'],
+      ...[`--namespace=${namespace}`, '--port=10259', '--v=3'],
+    ];
+    const clusters = [`--control-kubeconfig=${testKubeconfig()}`, `--target-kubeconfig=${testKubeconfig(2)}`];
+
+    // Their ports may be taken here.
+    const millwright = await start({ flags: [...manager, ...controller, ...clusters, '--port=0'] });
+
+    expect((await fetch(`${millwright.url}/healthz`)).status).toBe(200);
+    expect(millwright.logs().match(/--[a-z-]+(?= has no effect)/g)).toEqual([
+      ...['--concurrent-syncs', '--machine-safety-apiserver-statuscheck-period', '--v'],
+    ]);
   });
 
   it('ends on SIGTERM while it still waits for a server', async () => {
