@@ -86,7 +86,7 @@ export const flags = {
     value: 'number',
     default: '300',
     description:
-      'Average requests per second to each API server. Watches do not count. machine-controller-manager has 20 for each of six clients.',
+      'Average requests per second to each API server. Watches do not count. MCM has 20 for each of six clients.',
     schema: z
       .string()
       .regex(/^\d{1,6}([.]\d{1,6})?$/, requestRates)
@@ -96,7 +96,7 @@ export const flags = {
   kubeApiBurst: {
     value: 'number',
     default: '600',
-    description: 'Requests to each API server in one burst. machine-controller-manager has 30 for each of six clients.',
+    description: 'Requests to each API server in one burst. MCM has 30 for each of six clients.',
     schema: wholeNumber(1, 100_000),
   },
   temporalAddress: {

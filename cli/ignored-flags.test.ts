@@ -32,7 +32,7 @@ describe('the options of machine-controller-manager', () => {
       expect([name in known, name in ignoredFlags]).toContain(true);
       expect(name in known && name in ignoredFlags).toBe(false);
       if (otherDefaults.includes(name)) {
-        expect(known[name]?.description).toContain(`machine-controller-manager has ${value} for each of six clients`);
+        expect(known[name]?.description).toContain(`MCM has ${value} for each of six clients`);
       } else if (name in known) {
         expect(known[name]?.default).toBe(value);
       }

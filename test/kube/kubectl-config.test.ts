@@ -81,7 +81,7 @@ describe('kubeconfig and context', () => {
     const env = { ...inherited, HOME: home, NODE_OPTIONS: '', ...(list !== '' && { KUBECONFIG: list }) };
 
     const [theirs, ours] = await Promise.all([
-      run(kubectl, ['get', 'machines', '-o', 'name', ...flags()], { env }),
+      run(kubectl, ['get', 'machines.machine.sapcloud.io', '-o', 'name', ...flags()], { env }),
       run(process.execPath, [main, 'get', 'machines', '-o', 'json', ...flags()], { env }),
     ]);
 
