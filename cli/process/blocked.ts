@@ -24,7 +24,7 @@ const maxAgeMs = 5 * 60_000;
 
 /**
  * The answer gives the groups as they were in the last list. It throws while no list of the last five minutes is there. A
- * workflow has waited since it was first seen to wait for the same, so a restart begins to count anew.
+ * workflow has waited since it was first seen to wait for the same, so the count starts at 0 after a restart.
  */
 export function watchBlocked(list: () => Promise<readonly BlockedWorkflow[]>): () => Promise<BlockedGroup[]> {
   let listing: Promise<void> | undefined;

@@ -32,7 +32,7 @@ export function observeQueues(registry: Registry): ObserveQueue {
   const waiting = new Set<Map<string, Pending>>();
   const running = new Set<Map<string, Pending>>();
 
-  /** A gauge that is made anew at each scrape, with 0 where nothing is pending. */
+  /** A gauge that is computed at each scrape, with 0 where nothing is pending. */
   function gauge(name: string, help: string, of: typeof waiting, merge: (value: number, sinceMs: number) => number) {
     new Gauge({
       ...{ ...common, name, help },

@@ -41,7 +41,7 @@ export interface DrainRequest extends Cordon {
   readonly refusals?: Refusals;
   /** What the provider has said of the volumes that earlier calls have asked about. */
   readonly volumes?: KnownVolumes;
-  /** What people were told last: the call comes back when it is not so any more. */
+  /** What was reported last. The call returns when this has changed. */
   readonly reported?: Reported;
 }
 

@@ -7,7 +7,7 @@ import { isEnding, uidOf } from './pods.ts';
 /** What keeps a drain: budgets, the API server, or the pods and volumes that are left, as a hash. */
 export type Reported = 'budgets' | 'noAnswer' | string;
 
-/** What a look at a node means for what people are told. */
+/** What is left on a node, and whether that has been reported. */
 export interface Progress {
   /** What is left. */
   readonly reported: Reported;
@@ -33,7 +33,7 @@ export function createProgress(stuckAfterMs: number, reported: Reported | undefi
   };
 }
 
-/** Of the pods or else the volumes: another hash means that something has left, or that a pod has begun to. */
+/** Of the pods or else the volumes: the hash changes when one of them has left, and when a pod begins to end. */
 function hashOf(pods: readonly Pod[], { isKnown, moves, unknown }: Departures): Reported {
   const ofPods = pods.map((pod) => `${uidOf(pod)} ${isEnding(pod)}`);
   const ofVolumes = [...moves.map(({ volume }) => volume), ...unknown].map(({ name }) => name);
