@@ -60,7 +60,7 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
     const following = kinds[kinds.indexOf(kind) + 1];
     return { items, nextPage: next === undefined ? following && `${following}:` : `${kind}:${next}` };
   },
-  async findOwn(session, uid, withParts) {
+  async findOwn(session, { uid }, withParts) {
     const filters = toFilters({ [names.machineUid]: uid });
     const vms = await all('vm', session, filters);
     if (!withParts && vms.some((item) => item.kind === 'vm' && item.state !== 'gone')) return vms;

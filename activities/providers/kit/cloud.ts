@@ -134,8 +134,11 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
 
   /** Everything with all of `tags`, for a sweep. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
-  /** Everything with the UID tag of a Machine. The parts of a VM that is there may be missing, but not with `withParts`. */
-  findOwn(session: Session<Client>, uid: string, withParts: boolean): Promise<readonly CloudItem[]>;
+  /**
+   * Everything with the UID tag of a Machine, whose name may narrow the search down where it names all that is made. The
+   * parts of a VM that is there may be missing, but not with `withParts`.
+   */
+  findOwn(session: Session<Client>, machine: MachineIdentity, withParts: boolean): Promise<readonly CloudItem[]>;
   /** VMs with all of `tags` and the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
   findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */

@@ -61,7 +61,7 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
       const isWanted = (item: CloudItem) => Object.entries(wanted).every(([key, value]) => item.tags[key] === value);
       return { items: [...items.values()].filter(isWanted) };
     },
-    async findOwn({ send }, own: string) {
+    async findOwn({ send }, { uid: own }) {
       await send(() => note('list'));
       return [...items.values()].filter((item) => item.tags['millwright.dev/machine-uid'] === own);
     },

@@ -49,7 +49,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     { machine, providerID }: Pick<EnsureVmRequest, 'machine' | 'providerID'>,
     withParts = false,
   ) {
-    const found = await cloud.findOwn(session, machine.uid, withParts);
+    const found = await cloud.findOwn(session, machine, withParts);
     const own = found.filter(isLeft);
     if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));

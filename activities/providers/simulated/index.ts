@@ -34,7 +34,7 @@ export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, 
     const { items, nextPage } = await send(() => listPage(client, { tags: wanted, page }, signal));
     return { items: items.map(toItem), nextPage };
   },
-  findOwn: (session, uid) => listAll(session, { [names.machineUid]: uid }),
+  findOwn: (session, { uid }) => listAll(session, { [names.machineUid]: uid }),
   async findByName(session, name, wanted) {
     const items = await listAll(session, wanted);
     return items.filter((item): item is CloudVm => item.kind === 'vm' && item.name === name);
