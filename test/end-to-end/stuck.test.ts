@@ -34,7 +34,7 @@ describe('machines that are stuck', () => {
     expect(said).toMatch(/^CloudCapacity: 3 machines\. The cloud has no capacity .*\n {2}of pool 3\n/);
     expect(said).toMatch(/since \d{4}-.*, ResourceExhausted: .*InsufficientCapacity/);
     expect(said).toContain('To unblock: Raise the quota or choose another machine type or zone');
-    expect(said).toMatch(/^Source: 1 machine\. .*\n {2}\S+\/lost\n.*MachineClass "nowhere" does not exist/m);
+    expect(said).toMatch(/^Source: 1 machine\. .*\n {2}\S+\/lost: .*MachineClass "nowhere" does not exist/m);
     const [first] = JSON.parse((await command('stuck', '-o', 'json')) ?? '') as { blocked: unknown[] }[];
     expect(first).toMatchObject({
       blockedOn: 'CloudCapacity',

@@ -47,6 +47,14 @@ describe('what is stuck', () => {
     expect(toExample(draining)).toEqual({ since });
   });
 
+  it('names one machine once', () => {
+    const groups = groupByCause([machine('alone', 'Credentials')]);
+    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' })).split('\n')).toEqual([
+      'Credentials: 1 machine. The cloud refuses the credentials.',
+      '  default/alone: Unauthenticated: no',
+    ]);
+  });
+
   it('may be nothing', () => {
     expect(causesText([])).toBe('nothing is stuck');
   });

@@ -64,7 +64,7 @@ function paragraphOf({ blockedOn, meaning, type, blocked, longest }: Cause): str
   return [
     `${blockedOn}: ${countText(type, blocked.length)}. ${sentence(meaning)}`,
     ...deploymentLines(blocked),
-    `  ${namesText(blocked)}`,
+    ...(blocked.length === 1 && said.length > 0 ? [] : [`  ${namesText(blocked)}`]),
     ...(said.length === 0 ? [] : [`  ${nameOf(blocked[0])}: ${said.join(', ')}`]),
     ...(unblock === undefined ? [] : [`  To unblock: ${unblock}`]),
   ];

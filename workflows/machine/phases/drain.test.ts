@@ -31,6 +31,7 @@ describe('a drain that a budget blocks', () => {
     expect(await described()).toMatchObject({
       doing: 'draining the node',
       waitingFor: 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more',
+      unblock: expect.stringMatching(/^Make the pods of the budget healthy.* forceDeletion .* skipDrain /),
     });
     expect(await pendingActivities()).toBe(0);
     await observe(); // what happens to the Node or the Machine meanwhile is no reason to ask sooner

@@ -9,7 +9,7 @@ import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 
-const unblock = 'Send the signal forceDeletion to delete the pods, or skipDrain to leave them.';
+const unblock = 'The signal forceDeletion deletes the pods, skipDrain leaves them.';
 
 /**
  * Evicts all pods until the drain timeout; then, or when an operator or the Machine asks for force, deletes them. An order

@@ -85,12 +85,16 @@ function requestOf({ ref, machine, refusals, volumes, blocked, stuck }: MachineS
   };
 }
 
+const healthyPods = 'Make the pods of the budget healthy, or correct the budget.';
+
 function draining(state: MachineState, { doing, unblock, deadlineMs, force }: NodeDrain): Activity {
+  const wait = waitOf(force ? {} : state);
+  const remedies = [...(wait.blockedOn === 'PodDisruptionBudget' ? [healthyPods] : []), ...(unblock ? [unblock] : [])];
   return {
     doing,
-    ...waitOf(force ? {} : state),
+    ...wait,
     until: new Date(deadlineMs).toISOString(),
-    ...(unblock !== undefined && { unblock }),
+    ...(remedies.length > 0 && { unblock: remedies.join(' ') }),
   };
 }
 
