@@ -143,6 +143,8 @@ export interface MachineStep {
   /** `claimNode`: whether the Node that the cloud names is that of this VM. */
   readonly kind: 'create' | 'initialize' | 'claimNode' | 'join' | 'health' | 'drain' | 'deleteVm';
   readonly state: 'processing' | 'failed' | 'successful';
+  /** What a drain in process waits for that others have to do, for people. */
+  readonly waitsFor?: string;
   /** Why it failed, for people. */
   readonly message?: string;
   /** Code of the failure. */

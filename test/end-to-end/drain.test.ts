@@ -51,14 +51,14 @@ describe('a drain', () => {
   }
 
   /** Runs a pod with a budget of the same name that allows nothing. No controller of budgets runs here. */
-  async function runGuarded(ref: ObjectRef, pod = 'guarded'): Promise<string> {
-    const name = await runPod(ref, pod);
+  async function runGuarded(ref: ObjectRef, { expectedPods = 1 } = {}): Promise<string> {
+    const name = await runPod(ref, 'guarded');
     const { namespace } = ref;
     const { metadata } = await millwright.target.create(podDisruptionBudgets, {
       metadata: { namespace, name },
       spec: { selector: { matchLabels: { app: name } }, minAvailable: 1 },
     });
-    const counts = { currentHealthy: 1, desiredHealthy: 1, expectedPods: 1, disruptionsAllowed: 0 };
+    const counts = { currentHealthy: 1, desiredHealthy: 1, expectedPods, disruptionsAllowed: 0 };
     const status = { observedGeneration: metadata.generation, ...counts };
     await millwright.target.patch(podDisruptionBudgets, { namespace, name }, mergePatch({ status }), {
       subresource: 'status',
@@ -180,12 +180,18 @@ describe('a drain', () => {
     await millwright.untilGone(ref);
   }, 120_000);
 
-  it('leaves the pods where they are when an operator says so', async () => {
+  it('says in the status of the machine which budget it waits for, and leaves the pods when an operator says so', async () => {
     const { control, cloud, namespace } = millwright;
     const ref = await running('drain-skipped');
-    const guarded = await runGuarded(ref);
+    const guarded = await runGuarded(ref, { expectedPods: 2 });
     await control.delete(machines, ref);
     await untilBlocked(ref, `${namespace}/${guarded}`);
+    await until('the status says what it waits for', async () => {
+      const { description = '' } = (await control.get(machines, ref)).status?.lastOperation ?? {};
+      return description.startsWith(
+        `Initiate node drain: waits for the PodDisruptionBudget ${namespace}/${guarded} to`,
+      );
+    });
 
     await millwright.handleOf(ref).signal('skipDrain');
 

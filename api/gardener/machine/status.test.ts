@@ -107,6 +107,15 @@ describe('toStatusPatch', () => {
       { type: 'Delete', state: 'Processing', description: 'Initiate node drain' },
     ],
     [
+      { kind: 'drain', state: 'processing', waitsFor: 'the PodDisruptionBudget n/b' },
+      'deleting',
+      {
+        type: 'Delete',
+        state: 'Processing',
+        description: 'Initiate node drain: waits for the PodDisruptionBudget n/b',
+      },
+    ],
+    [
       { kind: 'drain', state: 'failed', message: 'no answer', code: 'Unknown' },
       'deleting',
       { type: 'DrainNode', state: 'Failed', description: 'Initiate node drain: no answer' },

@@ -77,7 +77,7 @@ function toOperation(machine: ReportedMachine, report: MachineReport, step: Mach
   const { state } = step;
   if (state === 'failed') return toFailedOperation(step);
   const description =
-    state === 'successful' ? successText(machine, report, step.kind) : progressText(machine, report, step.kind);
+    state === 'successful' ? successText(machine, report, step.kind) : progressText(machine, report, step);
   return { type: typeOf(step), state: state === 'successful' ? 'Successful' : 'Processing', description };
 }
 
@@ -126,11 +126,13 @@ const subjects: Readonly<Partial<Record<MachineStep['kind'], string>>> = {
   deleteVm: deletionSteps.deleteVm,
 };
 
-function progressText(machine: ReportedMachine, report: MachineReport, kind: MachineStep['kind']): string {
+/** What is waited for comes after MCM's words, in which MCM looks for the step. */
+function progressText(machine: ReportedMachine, report: MachineReport, { kind, waitsFor }: MachineStep): string {
   if (kind === 'health') {
     return `Machine ${machine.name} is unhealthy - changing MachineState to ${toReportedPhase(machine, report)}`;
   }
-  return subjects[kind] ?? descriptions.creating;
+  const subject = subjects[kind] ?? descriptions.creating;
+  return waitsFor === undefined ? subject : `${subject}: waits for ${waitsFor}`;
 }
 
 function successText({ name, createdAt }: ReportedMachine, report: MachineReport, kind: MachineStep['kind']): string {

@@ -33,7 +33,9 @@ describe('a drain that a budget blocks', () => {
       waitingFor: 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more',
       unblock: expect.stringMatching(/^Make the pods of the budget healthy.* forceDeletion .* skipDrain /),
     });
-    expect(await pendingActivities()).toBe(0);
+    const waitsFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more';
+    await eventually(() => cluster.written.at(-1)?.step?.waitsFor === waitsFor);
+    await eventually(async () => (await pendingActivities()) === 0);
     await observe(); // what happens to the Node or the Machine meanwhile is no reason to ask sooner
     expect(cluster.drains).toBe(1);
     await workflow().terminate();
@@ -100,11 +102,18 @@ describe('a drain that is stuck', () => {
     await deleteMachine();
     await eventually(async () => (await blockers())[0] === 'Drain');
     expect(await described()).toMatchObject({ waitingFor: 'n/a to end; volume v', blockedOn: 'Drain' });
-    expect(cluster.drainRequest?.reported).toBe('abc');
+    expect(cluster.written.at(-1)?.step).toEqual({
+      kind: 'drain',
+      state: 'processing',
+      waitsFor: 'n/a to end; volume v',
+    });
+    await eventually(() => cluster.drainRequest?.reported === 'abc');
 
     goOn();
     await eventually(async () => (await blockers()).length === 0);
     expect(await described()).not.toHaveProperty('blockedOn');
+    expect(cluster.written.at(-1)?.step).toEqual({ kind: 'drain', state: 'processing' });
+    await eventually(() => cluster.drains === 3);
     expect(cluster.drainRequest).not.toHaveProperty('reported');
     await workflow().terminate();
   });

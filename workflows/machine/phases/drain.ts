@@ -33,6 +33,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
       unblock,
       isOver: () => state.machine.deletingSince === undefined || state.skipDrain || (isForceWanted(state) && !force),
       reportMistake: (activity, message) => refuse(state, activity, { code: 'FailedPrecondition', message }),
+      reportWait: (activity) => reportWait(state, activity),
       ...(node.state === 'present' && node.managed && node.name === nodeName && { nodeUid: node.uid }),
       ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     });
@@ -45,6 +46,14 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
     await refuse(state, { ...activity, blockedOn: 'KubernetesApi' }, toFailure(error));
     return waitFor(pauseMs);
   }
+}
+
+/** Says on the Machine what others have to do for the drain to go on. */
+async function reportWait(state: MachineState, activity: Activity): Promise<void> {
+  const { blockedOn, waitingFor } = activity;
+  const waitsFor = blockedOn === undefined ? undefined : waitingFor;
+  const step = { kind: 'drain', state: 'processing', ...(waitsFor !== undefined && { waitsFor }) } as const;
+  await report(state, activity, { stage: 'deleting', step, isTimed: false });
 }
 
 /** What keeps the drain is somebody's mistake, who finds it on the Machine. */

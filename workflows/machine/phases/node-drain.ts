@@ -1,5 +1,5 @@
 /** The drain of a Node, whatever it is for: calls the activity until the Node is empty, and waits for budgets in between. */
-import { CancellationScope, isCancellation, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, patched, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { DrainActivities, DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
 import type { KnownVolumes } from '../../../activities/machine/drain/volumes.ts';
 import { drainTaskQueue } from '../../../api/names.ts';
@@ -19,8 +19,10 @@ export interface NodeDrain
   readonly deadlineMs: number;
   /** Whether the drain must not go on as it is. Asked after each change, next to what is the same for all drains. */
   isOver(): boolean;
-  /** Called when a budget that is a mistake begins to block. Default: it is shown as any other. */
+  /** Called when a budget that is a mistake begins to block. Default: it is reported as any other wait. */
   reportMistake?(activity: Activity, message: string): Promise<void>;
+  /** Called when it begins to wait for others, for others than before, or for nobody any more. Default: it is shown. */
+  reportWait?(activity: Activity): Promise<void>;
 }
 
 /**
@@ -126,7 +128,7 @@ async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutco
   if (outcome.kind === 'stuck' || outcome.kind === 'goesOn') {
     for (const key of ['blocked', 'stuck', 'nextEvictionMs'] as const) delete state[key];
     if (outcome.kind === 'stuck') state.stuck = { reported: outcome.reported, waitingFor: outcome.waitingFor };
-    showWait(state, draining(state, drain)); // so that a search for blocked machines finds it, or does not any more
+    await reportWait(state, drain);
     return again;
   }
   const { kind: _, refusals: __, retryMs, ...blocked } = outcome;
@@ -137,8 +139,16 @@ async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutco
   const { budget, mistake } = blocked;
   if (isNew && mistake !== undefined && drain.reportMistake)
     await drain.reportMistake(activity, `PodDisruptionBudget ${budget}: ${mistake}`);
-  else showWait(state, activity); // so that a search for blocked machines finds it
+  else if (isNew) await reportWait(state, drain);
+  else showWait(state, activity);
   return again; // waits until then, or until the deadline
+}
+
+/** So that a search for blocked machines finds it, or does not any more. */
+async function reportWait(state: MachineState, drain: NodeDrain): Promise<void> {
+  const activity = draining(state, drain);
+  if (drain.reportWait !== undefined && patched('drain-wait-in-status')) await drain.reportWait(activity);
+  else showWait(state, activity);
 }
 
 type Volumes = Extract<DrainOutcome, { kind: 'unknownVolumes' }>['volumes'];
