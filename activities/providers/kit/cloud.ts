@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import type { FailureCode } from '../../../api/failures.ts';
 import type { InterruptionPage, MachineIdentity, VmAddress } from '../../../api/provider.ts';
-import type { RateLimit } from './request-rate.ts';
+import type { Allowance, RateLimit } from './request-rate.ts';
 
 export type Tags = Readonly<Record<string, string>>;
 
@@ -16,14 +16,18 @@ interface Listed {
   readonly tags: Tags;
 }
 
+/** Why a cloud could not make a VM that it had accepted, with a code of the cloud's own or of the table `errors`. */
+export type CreationFailure = Pick<Refusal, 'code' | 'message'>;
+
 /** A VM as its cloud shows it. */
 export interface CloudVm extends Listed {
   readonly kind: 'vm';
   /**
-   * creating: also any state on the way to `running`. stopped: it ran, and will not run again by itself. gone: still shown,
-   * and nothing of it is left.
+   * creating: also any state on the way to `running`. stopped: it ran, and will not run again by itself. failed: the cloud had
+   * accepted it, could not make it, and says why in `failure`. gone: still shown, and nothing of it is left.
    */
-  readonly state: 'creating' | 'running' | 'stopped' | 'deleting' | 'gone';
+  readonly state: 'creating' | 'running' | 'stopped' | 'failed' | 'deleting' | 'gone';
+  readonly failure?: CreationFailure;
   /** Equal to `Node.spec.providerID`; begins with the scheme of the cloud and ends with the id. */
   readonly providerID: string;
   /** Name that its Node has or will have. Left out while the cloud has not chosen it. */
@@ -126,9 +130,10 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
 
   /** Scheme, host and port, for people. */
   endpointOf(reach: Reach): string;
-  connect(reach: Reach, credentials: Credentials): Client;
+  /** @param onAllowance to be called with what the cloud says that it will still take, before it throttles */
+  connect(reach: Reach, credentials: Credentials, onAllowance: (allowance: Allowance) => void): Client;
   /** With the credentials that the cloud's SDK finds for this process. Left out: it finds none. */
-  connectByDefault?(reach: Reach): Client;
+  connectByDefault?(reach: Reach, onAllowance: (allowance: Allowance) => void): Client;
   /** What an error of the client says; undefined for one that is no answer of the cloud. */
   refusalOf(error: unknown): Refusal | undefined;
 
@@ -146,6 +151,11 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
   /** Makes the VM, and before it what it needs. The request that makes the VM is the last. */
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
+  /**
+   * For a cloud that says only elsewhere why it could not make a VM that it had accepted. `lastKnownState` is that of the VM,
+   * or what another program has left there. Undefined where nothing has failed, or the cloud no longer knows.
+   */
+  failureOf?(session: Session<Client>, lastKnownState: string): Promise<CreationFailure | undefined>;
   /**
    * What has to be done once the VM exists. Called with every look at the VM until its Node has joined, so it looks before
    * it acts. Answers what the cloud does not show yet, in words for people; undefined when all is done.

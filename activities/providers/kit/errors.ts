@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { FailureCode } from '../../../api/failures.ts';
 import { ProviderError } from '../provider.ts';
-import type { Cloud, Tags } from './cloud.ts';
+import type { Cloud, CreationFailure, Tags } from './cloud.ts';
 
 /** What a request to a cloud has thrown. */
 export interface CloudFailure {
@@ -40,6 +40,17 @@ export function readError<Reach>(
     cause: thrown,
   });
   return { error, isThrottled: known === 'Throttled' };
+}
+
+/** What became of a creation that the cloud had accepted. A code that the cloud's table lacks is `Internal`. */
+export function readCreationFailure(
+  { errors }: Pick<Cloud<never, never, never, never>, 'errors'>,
+  { code: cloudCode, message }: CreationFailure,
+): ProviderError {
+  const known = cloudCode === undefined ? undefined : errors[cloudCode];
+  const code: FailureCode = known === 'Throttled' ? 'Unavailable' : (known ?? 'Internal');
+  const words = cloudCode === undefined ? message : `${cloudCode}: ${message}`;
+  return new ProviderError(code, `the cloud had accepted the VM and could not make it: ${words}`, { cloudCode });
 }
 
 /** A cloud that names a reason with a status from 400 has refused. Without one the answer may be that of a proxy. */

@@ -4,8 +4,9 @@ import { z } from 'zod';
 import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
 import { refusal } from '../../../test/support/refusal.ts';
 import type { CallContext, SecretData } from '../provider.ts';
-import type { Cloud, CloudItem, CloudVm, Refusal } from './cloud.ts';
+import type { Cloud, CloudItem, CloudVm, CreationFailure, Refusal } from './cloud.ts';
 import { createProvider } from './provider.ts';
+import type { Allowance } from './request-rate.ts';
 
 const uid = 'uid-1';
 const tags = { 'millwright.dev/machine-uid': uid };
@@ -25,15 +26,24 @@ interface FakeOptions {
   readonly onRequest?: (name: string, item?: CloudItem) => void;
   /** Requests before the one that makes the VM, each of which makes this part. */
   readonly partsFirst?: readonly CloudItem[];
+  /** What became of the creation with this `lastKnownState`. */
+  readonly failureOf?: Readonly<Record<string, CreationFailure>>;
 }
 
 /** A cloud in memory, with the provider that the kit makes of it. */
-function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {}, partsFirst = [] }: FakeOptions = {}) {
+function startFake({
+  settleSeconds = 0,
+  perSecond = 1_000,
+  onRequest = () => {},
+  partsFirst = [],
+  failureOf = {},
+}: FakeOptions = {}) {
   const items = new Map<string, CloudItem>();
   const requests: string[] = [];
   const clients: string[] = [];
   const secrets: Record<string, SecretData> = { cloud: { key: 'one' }, copy: { key: 'one' }, node: { userData: 'x' } };
   const rates: { credentials: string; state: () => object }[] = [];
+  let allow: (allowance: Allowance) => void = () => {};
 
   const note = async (name: string, item?: CloudItem) => {
     requests.push(name);
@@ -52,8 +62,9 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
     errors: { Forbidden: 'PermissionDenied', NoRoom: 'ResourceExhausted', NotFound: 'NotFound', Slow: 'Throttled' },
     refusalOf: (error) => (error instanceof Answer ? error.refusal : undefined),
     endpointOf: () => 'fake',
-    connect(_, { key }) {
+    connect(_, { key }, onAllowance) {
       clients.push(key);
+      allow = onAllowance;
       return { key };
     },
     async list({ send }, wanted) {
@@ -84,6 +95,10 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
       items.set(made.id, made);
       return made;
     },
+    async failureOf({ send }, lastKnownState) {
+      await send(() => note(`ask ${lastKnownState}`));
+      return failureOf[lastKnownState];
+    },
     async delete({ send }, item) {
       await send(() => note(`delete ${item.id}`, item));
       items.delete(item.id);
@@ -108,7 +123,8 @@ function startFake({ settleSeconds = 0, perSecond = 1_000, onRequest = () => {},
   const put = (...given: CloudItem[]) => {
     for (const item of given) items.set(item.id, item);
   };
-  return { provider, put, requests, clients, secrets, rates, left: () => [...items.keys()] };
+  const left = () => [...items.keys()];
+  return { provider, put, requests, clients, secrets, rates, left, allow: (given: Allowance) => allow(given) };
 }
 
 function vm(id: string, more: Partial<CloudVm> = {}): CloudVm {
@@ -255,6 +271,74 @@ describe('ensureVm', () => {
   });
 });
 
+describe('a creation that the cloud had accepted', () => {
+  const full = { code: 'NoRoom', message: 'sold out' };
+  const again = { ...creation, providerID: 'fake:///a/a', lastKnownState: 'op-1' };
+
+  it.each<[string, Partial<CloudVm>, FakeOptions]>([
+    ['the VM says', { state: 'failed', failure: full }, {}],
+    ['its operation says, while the VM is being made', { state: 'creating' }, { failureOf: { 'op-1': full } }],
+    [
+      'its operation says, and the VM less',
+      { state: 'failed', failure: { message: 'no' } },
+      { failureOf: { 'op-1': full } },
+    ],
+  ])(
+    '[mcm 109 partly] is refused with the code that %s, and deleted, and made by the next call',
+    async (_, state, options) => {
+      const { provider, put, left } = startFake(options);
+      put(vm('a', state));
+
+      expect(await refusal(provider.ensureVm(again, context))).toMatchObject({
+        code: 'ResourceExhausted',
+        cloudCode: 'NoRoom',
+        message: 'the cloud had accepted the VM and could not make it: NoRoom: sold out',
+        nothingMade: false,
+      });
+      expect(left()).toEqual([]);
+      expect(await provider.ensureVm(again, context)).toMatchObject({ state: 'running', providerID: 'fake:///a/made' });
+    },
+  );
+
+  it('keeps its code where only parts are left of the VM, and deletes them', async () => {
+    const { provider, put, left } = startFake({ failureOf: { 'op-1': full } });
+    put(nic('nic-1'));
+
+    expect((await refusal(provider.ensureVm(again, context))).code).toBe('ResourceExhausted');
+    expect(left()).toEqual([]);
+  });
+
+  it('[invariant 2] does not say that nothing was made where it was refused for good', async () => {
+    const { provider, put } = startFake();
+    put(vm('a', { state: 'failed', failure: { code: 'Forbidden', message: 'not you' } }));
+
+    expect(await refusal(provider.ensureVm(creation, context))).toMatchObject({
+      code: 'Internal',
+      cloudCode: 'Forbidden',
+      nothingMade: false,
+    });
+  });
+
+  it('leaves a VM that failed for another reason, and says so', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('a', { state: 'failed', failure: { code: 'Smoke', message: 'it burns' } }));
+
+    expect(await provider.ensureVm(again, context)).toMatchObject({
+      state: 'failed',
+      message: 'the cloud had accepted the VM and could not make it: Smoke: it burns',
+    });
+    expect(left()).toEqual(['a']);
+  });
+
+  it('is asked about only while the VM does not run, and its state is handed back', async () => {
+    const { provider, put, requests } = startFake({ failureOf: { 'op-1': full } });
+    put(vm('a'));
+
+    expect(await provider.ensureVm(again, context)).toMatchObject({ state: 'running', lastKnownState: 'op-1' });
+    expect(requests).toEqual(['list']);
+  });
+});
+
 describe('deleteVm', () => {
   it('answers gone where the cloud still shows the VM as gone, and deletes its parts', async () => {
     const { provider, put, requests } = startFake();
@@ -345,6 +429,15 @@ describe('requests', () => {
 
     expect(clients).toEqual(['one', 'two']);
     expect(rates.map(({ credentials }) => credentials)).toEqual(['garden/cloud', 'garden/cloud']);
+  });
+
+  it('are sent more slowly when the cloud says that it will take few more', async () => {
+    const { provider, rates, allow } = startFake({ perSecond: 80 });
+    await provider.listVms(scope, context);
+
+    allow({ kind: 'writes', left: 20, most: 200 });
+
+    expect(rates[0]?.state()).toMatchObject({ perSecond: 32, throttled: 0 });
   });
 
   it('say how long to wait when the cloud throttles without saying it', async () => {

@@ -21,6 +21,7 @@ import { vmOf } from '../../../api/provider-id.ts';
 import { inOurWords, parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
 import type { Cloud, CloudItem, CloudVm, Tags, VmOrder } from './cloud.ts';
+import { readCreationFailure } from './errors.ts';
 import { type CallSession, createSessions } from './session.ts';
 
 /** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
@@ -29,6 +30,12 @@ const deletionPatienceMs = 20_000;
 const longestPollMs = 5_000;
 /** How often a refused creation looks whether what it has left is gone. */
 const takeBackLooks = 3;
+
+/** The VM of a Machine, or the parts that are there without one. */
+interface Survivor {
+  readonly survivor: CloudVm | undefined;
+  readonly parts: readonly CloudItem[];
+}
 
 /** Makes a provider of a cloud. */
 export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, Client>(
@@ -90,7 +97,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     session: Own,
     request: EnsureVmRequest,
     { created, onFound }: { readonly created?: CloudVm; readonly onFound?: () => void } = {},
-  ) {
+  ): Promise<Survivor> {
     const { providerID } = request;
     const own = await listOwn(session, request);
     const listed = own.length > 0 || created ? own : await findUntagged(session, request);
@@ -219,9 +226,40 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     }
   }
 
+  /**
+   * Why the cloud could not make a VM that it had accepted, as far as it says so. Where it shows neither the VM nor a part,
+   * the failure is an old one.
+   */
+  async function findFailure(
+    session: Own,
+    { lastKnownState }: EnsureVmRequest,
+    { survivor, parts }: Survivor,
+  ): Promise<ProviderError | undefined> {
+    const mayHaveFailed = survivor ? survivor.state === 'creating' || survivor.state === 'failed' : parts.length > 0;
+    if (!mayHaveFailed) return undefined;
+    const told = lastKnownState === undefined ? undefined : await cloud.failureOf?.(session, lastKnownState);
+    const failure = told ?? survivor?.failure;
+    return failure && readCreationFailure(cloud, failure);
+  }
+
+  /**
+   * Throws a failure that time or a person has to change, as if the request had been refused, and deletes what there is: the
+   * next call asks anew. Answers nothing for any other, after which the VM itself has failed.
+   */
+  async function refuse(session: Own, failure: ProviderError, { survivor, parts }: Survivor): Promise<void> {
+    const { code } = failure;
+    if (code !== 'ResourceExhausted' && !failures[code].nothingMade) return;
+    await deleteEach(session, survivor ? [survivor] : parts);
+    throw somethingLeft(failure);
+  }
+
   /** The VM, as `uninitialized` while its set-up is not done. A refusal of the set-up is its message: the VM exists. */
-  async function finish(session: Own, spec: Spec, vm: CloudVm): Promise<Vm> {
-    const answer = { ...toVm(vm), ...(cloud.setTags && { tags: tagsOf(vm, spec.tags) }) };
+  async function finish(session: Own, { lastKnownState }: EnsureVmRequest, spec: Spec, vm: CloudVm): Promise<Vm> {
+    const answer = {
+      ...(lastKnownState !== undefined && { lastKnownState }),
+      ...toVm(vm),
+      ...(cloud.setTags && { tags: tagsOf(vm, spec.tags) }),
+    };
     if (cloud.setUp === undefined || answer.state === 'failed') return answer;
     try {
       const message = await cloud.setUp(session, spec, vm);
@@ -273,19 +311,23 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         const onFound = () => {
           isMade = true;
         };
-        let { survivor, parts } = await findSurvivor(session, request, { onFound });
-        if (survivor === undefined && mayExist) {
+        let found = await findSurvivor(session, request, { onFound });
+        if (found.survivor === undefined && mayExist) {
           await sleep(settleMs, undefined, { signal: context.signal });
-          ({ survivor, parts } = await findSurvivor(session, request));
+          found = await findSurvivor(session, request);
         }
-        if (survivor !== undefined) return await finish(session, spec, survivor);
+        const { survivor, parts } = found;
+        const failure = await findFailure(session, request, found);
+        if (failure !== undefined) await refuse(session, failure, found);
+        if (survivor !== undefined) return await finish(session, request, spec, failed(survivor, failure));
 
         const { machine, token } = request;
         const order = { spec, machine, token, userData: await userDataRead };
         if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
         isMade = true;
         const created = await create(session, request, order, mayExist);
-        return await finish(session, spec, mayExist ? await chooseSurvivor(session, request, created) : created);
+        const chosen = mayExist ? await chooseSurvivor(session, request, created) : created;
+        return await finish(session, request, spec, chosen);
       } catch (error) {
         throw error instanceof ProviderError && !isMade ? nothingMade(error) : error;
       }
@@ -388,7 +430,7 @@ function listScopeOf(reach: unknown, tags: Tags, holders: readonly SecretRef[]):
 }
 
 function toVm(vm: CloudVm): Vm {
-  const { state, providerID, nodeName, addresses, lastKnownState, id } = vm;
+  const { state, providerID, nodeName, addresses, lastKnownState, id, failure } = vm;
   const common = {
     providerID,
     addresses: [...addresses],
@@ -396,9 +438,14 @@ function toVm(vm: CloudVm): Vm {
     ...(lastKnownState !== undefined && { lastKnownState }),
   };
   if (state === 'creating' || state === 'running') return { ...common, state };
-  const message =
-    state === 'stopped' ? `the VM ${id} was stopped in the cloud` : `the VM ${id} was deleted in the cloud`;
-  return { ...common, state: 'failed', message };
+  return { ...common, state: 'failed', message: failure?.message ?? `the VM ${id} was ${endings[state]} in the cloud` };
+}
+
+const endings = { stopped: 'stopped', failed: 'not made', deleting: 'deleted', gone: 'deleted' } as const;
+
+/** A VM that will never run, where its creation has failed. */
+function failed(vm: CloudVm, failure: ProviderError | undefined): CloudVm {
+  return failure === undefined ? vm : { ...vm, state: 'failed', failure };
 }
 
 /** Those of the wanted tags that it has, with its values. */

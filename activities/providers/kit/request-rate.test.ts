@@ -157,3 +157,43 @@ describe('throttling', () => {
     expect(seen).toEqual([40, 50, 60, 60]);
   });
 });
+
+describe('an allowance', () => {
+  it('that is a quarter left or more changes nothing', () => {
+    const rate = createRequestRate({ perSecond: 40, burst: 40 });
+    rate.allowed({ kind: 'writes', left: 50, most: 200 });
+    expect(rate.state.perSecond).toBe(40);
+  });
+
+  it('that is scarce slows the rate down in proportion, and the burst to what is left', async () => {
+    const rate = createRequestRate({ perSecond: 40, burst: 40 });
+    rate.allowed({ kind: 'writes', left: 25, most: 200 });
+    expect(rate.state.perSecond).toBe(20);
+    expect(await countTurns(rate)).toBe(25 + 20);
+  });
+
+  it('that is used up leaves a 64th of the limit', () => {
+    const rate = createRequestRate({ perSecond: 64, burst: 64 });
+    rate.allowed({ kind: 'writes', left: 0, most: 200 });
+    expect(rate.state.perSecond).toBe(1);
+  });
+
+  it('is compared with the most that was seen of its kind', () => {
+    const rate = createRequestRate({ perSecond: 40, burst: 40 });
+    rate.allowed({ kind: 'vms', left: 1_000 });
+    rate.allowed({ kind: 'disks', left: 100 });
+    expect(rate.state.perSecond).toBe(40);
+    rate.allowed({ kind: 'vms', left: 125 });
+    expect(rate.state.perSecond).toBe(20);
+  });
+
+  it('that has grown again lets the rate grow as after throttling', async () => {
+    const rate = createRequestRate({ perSecond: 60, burst: 60 });
+    rate.allowed({ kind: 'writes', left: 0, most: 200 });
+    rate.taken();
+    await jest.advanceTimersByTimeAsync(30_000);
+    rate.allowed({ kind: 'writes', left: 200, most: 200 });
+    rate.taken();
+    expect(rate.state.perSecond).toBeCloseTo(30.9, 1);
+  });
+});

@@ -22,6 +22,18 @@ const recoveryMs = 60_000;
  */
 const longestPauseMs = 10_000;
 
+/** How many requests of a kind a cloud still takes at once, as it says with its answers. */
+export interface Allowance {
+  /** Of the kind, where the cloud counts several. */
+  readonly kind: string;
+  readonly left: number;
+  /** What `left` is after a long pause. Left out: the most that was seen. */
+  readonly most?: number;
+}
+
+/** From this share of an allowance on requests are sent more slowly. */
+const scarceShare = 1 / 4;
+
 /** Hands out the turns of one set of credentials. */
 export interface Turns extends RequestRate {
   /**
@@ -34,9 +46,14 @@ export interface Turns extends RequestRate {
   taken(): void;
   /** The cloud has throttled a request that was sent at `sentMs`, and may have said how long to wait. */
   throttled(sentMs: number, retryAfterMs?: number): void;
+  /** The cloud has said what it will still take. */
+  allowed(allowance: Allowance): void;
 }
 
-/** A rate that begins at its limit, is halved by throttling and grows again in equal steps (AIMD). */
+/**
+ * A rate that begins at its limit, is halved by throttling and grows again in equal steps (AIMD). Where the cloud says what it
+ * will still take, the rate falls with that, so that it meets the pace at which the cloud takes more.
+ */
 export function createRequestRate(limit: RateLimit): Turns {
   const queues: Readonly<Record<Priority, Set<() => void>>> = {
     delete: new Set(),
@@ -50,6 +67,7 @@ export function createRequestRate(limit: RateLimit): Turns {
   let closedUntilMs = 0;
   let throttled = 0;
   let timer: NodeJS.Timeout | undefined;
+  const mostSeen = new Map<string, number>();
 
   function refill(nowMs: number): void {
     const sinceMs = Math.min(nowMs, Math.max(refilledMs, closedUntilMs)); // none come while the cloud wants nothing
@@ -137,6 +155,16 @@ export function createRequestRate(limit: RateLimit): Turns {
       if (sentMs < slowedMs) return; // it was sent before the rate was halved
       slowedMs = nowMs;
       perSecond = Math.max(limit.perSecond * slowestShare, perSecond / 2);
+    },
+
+    allowed({ kind, left, most = 0 }) {
+      const full = Math.max(most, mostSeen.get(kind) ?? 0, left, 1);
+      mostSeen.set(kind, full);
+      const share = left / full;
+      if (share >= scarceShare) return;
+      refill(performance.now());
+      tokens = Math.min(tokens, left);
+      perSecond = Math.min(perSecond, limit.perSecond * Math.max(slowestShare, share / scarceShare));
     },
 
     get state() {

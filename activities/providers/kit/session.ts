@@ -36,6 +36,8 @@ const admissionMs = 5_000;
 /** The same for its further requests, and for all that one which is throttled takes, ms: the call has its slot. */
 const patienceMs = 30_000;
 
+type MakeClient<Reach, Client> = (reach: Reach, onAllowance: Turns['allowed']) => Client;
+
 /** What the Secrets of a request say. */
 interface Keys {
   /** Names of the Secrets, for people. */
@@ -74,7 +76,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
   /** How to connect with these keys, or what is wrong with them. */
   function judgeKeys({ keys, holders, looked, isIncomplete }: Keys): {
     problems: string[];
-    makeClient?: (reach: Reach) => Client;
+    makeClient?: MakeClient<Reach, Client>;
   } {
     const { connectByDefault } = cloud;
     // A Secret that is gone may have had credentials of another account, in which the VMs are.
@@ -82,10 +84,10 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       return { problems: [], makeClient: connectByDefault };
     const { data, error } = cloud.credentials.safeParse(keys, { error: inOurWords });
     if (error) return { problems: error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`) };
-    return { problems: [], makeClient: (reach) => cloud.connect(reach, data) };
+    return { problems: [], makeClient: (reach, onAllowance) => cloud.connect(reach, data, onAllowance) };
   }
 
-  function connect(reach: Reach, { keys, holders }: Keys, makeClient: (reach: Reach) => Client): Connection<Client> {
+  function connect(reach: Reach, { keys, holders }: Keys, makeClient: MakeClient<Reach, Client>): Connection<Client> {
     const nowMs = Date.now();
     for (const [id, { usedMs }] of connections) if (usedMs + forgetMs < nowMs) connections.delete(id);
     const id = createHash('sha256')
@@ -96,11 +98,8 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       known.usedMs = nowMs;
       return known;
     }
-    const connection = {
-      client: makeClient(reach),
-      rate: createRequestRate(cloud.rateLimit),
-      usedMs: nowMs,
-    };
+    const rate = createRequestRate(cloud.rateLimit);
+    const connection = { client: makeClient(reach, rate.allowed), rate, usedMs: nowMs };
     connections.set(id, connection);
     const labels = {
       provider: cloud.scheme,

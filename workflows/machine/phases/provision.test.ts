@@ -86,6 +86,25 @@ describe('a creation', () => {
     expect(cluster.steps.at(-1)).toBe('tearDown');
   });
 
+  it('[mcm 26 partly] that the cloud accepts and later has no room for says so, and is tried again', async () => {
+    touch({ limits: { ...cluster.machine.limits, hasNoNode: true } }); // the second question then comes after a second
+    cloud.ensureVm = () => {
+      if (cloud.asked.length === 1) return { ...vm, state: 'creating' };
+      if (cloud.asked.length > 2) return { ...vm, state: 'running' };
+      throw ApplicationFailure.create({ type: 'ResourceExhausted', message: 'sold out', nonRetryable: true });
+    };
+    await start();
+    await untilRefused(2);
+
+    expect(cluster.written.map(({ stage }) => stage)).toEqual(['joining', 'creating']);
+    expect(cluster.written.at(-1)?.step).toMatchObject({ kind: 'create', state: 'failed', code: 'ResourceExhausted' });
+    expect(await described()).toMatchObject({ blockedOn: 'CloudCapacity' });
+
+    await workflow().signal(retryNowSignal);
+    await eventually(() => cluster.machine.stage === 'available');
+    expect(cloud.asked).toHaveLength(3);
+  });
+
   it('[mcm 23 partly] ends at its timeout although the cloud never names the node', async () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     cloud.ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });

@@ -1,5 +1,5 @@
 /** Phase provision: exactly one VM is the Machine's, and the Machine names it. */
-import { CancellationScope, sleep } from '@temporalio/workflow';
+import { CancellationScope, patched, sleep } from '@temporalio/workflow';
 import { failures } from '../../../api/failures.ts';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import type { Vm } from '../../../api/provider.ts';
@@ -118,9 +118,13 @@ function storedVm({ providerID, nodeName }: MachineSnapshot): Vm | undefined {
   return { state: 'creating', providerID, addresses: [], ...(nodeName !== undefined && { nodeName }) };
 }
 
-/** A Machine that names a VM waits for its Node whatever the cloud says. */
+/** A Machine that names a VM waits for its Node whatever the cloud says, unless that is that there is no room for the VM. */
 async function refused(state: MachineState, doing: string, failure: Failure): Promise<PhaseOutcome> {
-  if (state.creation.state !== 'named') return creationRefused(state, doing, failure, { isFromCloud: true });
+  const hasNoRoom = failure.code === 'ResourceExhausted' && patched('no-room-for-a-named-vm');
+  if (state.creation.state !== 'named' || hasNoRoom) {
+    state.pollIntervalMs = 0;
+    return creationRefused(state, doing, failure, { isFromCloud: true });
+  }
   if (failure.code === 'Uninitialized') {
     state.isUninitialized = true;
     schedulePoll(state);
