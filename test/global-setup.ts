@@ -1,13 +1,16 @@
+import { shareOpenstack } from '../deploy/local/openstack-cloud/shared.ts';
 import { startStack } from '../deploy/local/stack.ts';
 import { startHost } from './support/hosted.ts';
 import { atEnd } from './teardown.ts';
 
 /**
- * Starts one stack and one Millwright for all suites and says in the environment where they are. Set these variables to a
- * stack that already runs (`npm run stack -- --clusters 2` prints them) to save the three seconds during development.
+ * Starts one stack and one Millwright for all suites, and one OpenStack once a suite needs it, and says in the environment
+ * where they are. Set the variables of the stack to one that already runs (`npm run stack -- --clusters 2` prints them) to
+ * save the three seconds during development.
  */
 export default async function setUp(): Promise<void> {
   atEnd((await startHost()).stop);
+  atEnd(await shareOpenstack());
   if (process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS) return;
   const stack = await startStack({ clusters: 2 });
   atEnd(stack.stop);
