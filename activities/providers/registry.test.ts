@@ -11,6 +11,8 @@ describe('createProvider', () => {
   });
 
   it('names the known ones', async () => {
-    await expect(createProvider('toString', deps)).rejects.toThrow(/'toString' is not known: there are aws, simulated/);
+    await expect(createProvider('toString', deps)).rejects.toThrow(
+      /'toString' is not known: there are aws, openstack, simulated/,
+    );
   });
 });

@@ -1,9 +1,10 @@
 /** docs/reference/provider-specs.md: the `providerSpec` of each provider that ships, from the schema that checks it. */
 import { AwsProviderSpec } from '../../activities/providers/aws/schema.ts';
+import { OpenstackDocument } from '../../activities/providers/openstack/schema.ts';
 import { SimulatedProviderSpec } from '../../activities/providers/simulated/schema.ts';
 import { fieldTable } from './field-table.ts';
 
-const sections = { AWS: AwsProviderSpec, simulated: SimulatedProviderSpec };
+const sections = { AWS: AwsProviderSpec, OpenStack: OpenstackDocument, simulated: SimulatedProviderSpec };
 
 /** Content of docs/reference/provider-specs.md. */
 export function providerSpecsDoc(): string {

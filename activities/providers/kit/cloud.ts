@@ -67,6 +67,8 @@ export interface VmOrder<Spec> {
   readonly userData: string;
   /** Idempotency token, for a cloud that takes one. */
   readonly token: string;
+  /** What an earlier attempt has made, which may still run. */
+  readonly parts: readonly CloudPart[];
 }
 
 export interface TagChange {

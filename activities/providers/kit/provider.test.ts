@@ -41,6 +41,8 @@ function startFake({
   const items = new Map<string, CloudItem>();
   const requests: string[] = [];
   const clients: string[] = [];
+  /** Parts that each creation has got. */
+  const given: string[][] = [];
   const secrets: Record<string, SecretData> = { cloud: { key: 'one' }, copy: { key: 'one' }, node: { userData: 'x' } };
   const rates: { credentials: string; state: () => object }[] = [];
   let allow: (allowance: Allowance) => void = () => {};
@@ -85,7 +87,8 @@ function startFake({
       const item = items.get(id);
       return item?.kind === 'vm' ? undefined : item;
     },
-    async create({ send }) {
+    async create({ send }, { parts }) {
+      given.push(parts.map(({ id }) => id));
       for (const part of partsFirst) {
         await send(() => note(`create ${part.id}`));
         items.set(part.id, part);
@@ -124,7 +127,7 @@ function startFake({
     for (const item of given) items.set(item.id, item);
   };
   const left = () => [...items.keys()];
-  return { provider, put, requests, clients, secrets, rates, left, allow: (given: Allowance) => allow(given) };
+  return { provider, put, requests, clients, given, secrets, rates, left, allow: (given: Allowance) => allow(given) };
 }
 
 function vm(id: string, more: Partial<CloudVm> = {}): CloudVm {
@@ -250,12 +253,13 @@ describe('ensureVm', () => {
   });
 
   it('[invariant 1] leaves parts alone that an earlier attempt may be making a VM of', async () => {
-    const { provider, put, left } = startFake({ onRequest: refusing('create vm', 'NoRoom') });
+    const { provider, put, left, given } = startFake({ onRequest: refusing('create vm', 'NoRoom') });
     put(nic('nic-1'));
 
     await refusal(provider.ensureVm({ ...creation, outcomeUnknown: true }, context));
 
     expect(left()).toEqual(['nic-1']);
+    expect(given).toEqual([['nic-1']]);
   });
 
   it('does not say that nothing was made where the look after a creation is refused', async () => {
@@ -287,7 +291,7 @@ describe('a creation that the cloud had accepted', () => {
     '[mcm 109 partly] is refused with the code that %s, and deleted, and made by the next call',
     async (_, state, options) => {
       const { provider, put, left } = startFake(options);
-      put(vm('a', state));
+      put(vm('a', state), nic('nic-1'));
 
       expect(await refusal(provider.ensureVm(again, context))).toMatchObject({
         code: 'ResourceExhausted',

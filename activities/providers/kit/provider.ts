@@ -20,7 +20,7 @@ import type {
 import { vmOf } from '../../../api/provider-id.ts';
 import { inOurWords, parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
-import type { Cloud, CloudItem, CloudVm, Tags, VmOrder } from './cloud.ts';
+import type { Cloud, CloudItem, CloudPart, CloudVm, Tags, VmOrder } from './cloud.ts';
 import { readCreationFailure } from './errors.ts';
 import { type CallSession, createSessions } from './session.ts';
 
@@ -34,7 +34,7 @@ const takeBackLooks = 3;
 /** The VM of a Machine, or the parts that are there without one. */
 interface Survivor {
   readonly survivor: CloudVm | undefined;
-  readonly parts: readonly CloudItem[];
+  readonly parts: readonly CloudPart[];
 }
 
 /** Makes a provider of a cloud. */
@@ -108,7 +108,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       .toSorted((a, b) => rank(a) - rank(b) || byAge(a, b));
     if (listed.length > 0) onFound?.();
     await deleteEach(session, surplus);
-    return { survivor, parts: listed.some(isVm) ? [] : listed };
+    return { survivor, parts: listed.some(isVm) ? [] : listed.filter(isPart) };
   }
 
   /** Asks for all deletions, also where one is refused, and throws the first refusal. */
@@ -117,7 +117,11 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }
 
-  async function deleteAll(session: Own, request: DeleteVmRequest, context: CallContext): Promise<VmDeletion> {
+  async function deleteAll(
+    session: Own,
+    request: Pick<DeleteVmRequest, 'machine' | 'providerID' | 'nodeNames' | 'outcomeUnknown'>,
+    context: CallContext,
+  ): Promise<VmDeletion> {
     const start = performance.now();
     const settledAt = start + (request.outcomeUnknown ? settleMs : 0);
     const found = new Set<string>();
@@ -243,13 +247,22 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * Throws a failure that time or a person has to change, as if the request had been refused, and deletes what there is: the
-   * next call asks anew. Answers nothing for any other, after which the VM itself has failed.
+   * Throws a failure that time or a person has to change, as if the request had been refused, and deletes the VM and what was
+   * made for it: the next call asks anew. Answers nothing for any other, after which the VM itself has failed.
    */
-  async function refuse(session: Own, failure: ProviderError, { survivor, parts }: Survivor): Promise<void> {
+  async function refuse(
+    session: Own,
+    { machine, providerID }: EnsureVmRequest,
+    failure: ProviderError,
+    context: CallContext,
+  ): Promise<void> {
     const { code } = failure;
     if (code !== 'ResourceExhausted' && !failures[code].nothingMade) return;
-    await deleteEach(session, survivor ? [survivor] : parts);
+    await deleteAll(
+      session,
+      { machine, ...(providerID !== undefined && { providerID }), outcomeUnknown: false },
+      context,
+    );
     throw somethingLeft(failure);
   }
 
@@ -318,14 +331,14 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         }
         const { survivor, parts } = found;
         const failure = await findFailure(session, request, found);
-        if (failure !== undefined) await refuse(session, failure, found);
+        if (failure !== undefined) await refuse(session, request, failure, context);
         if (survivor !== undefined) return await finish(session, request, spec, failed(survivor, failure));
 
         const { machine, token } = request;
         const order = { spec, machine, token, userData: await userDataRead };
         if (!mayExist) await deleteEach(session, parts); // otherwise they may be those of an attempt that still runs
         isMade = true;
-        const created = await create(session, request, order, mayExist);
+        const created = await create(session, request, { ...order, parts: mayExist ? parts : [] }, mayExist);
         const chosen = mayExist ? await chooseSurvivor(session, request, created) : created;
         return await finish(session, request, spec, chosen);
       } catch (error) {
@@ -464,6 +477,10 @@ function toResource(item: CloudItem): CloudResource {
 
 function isVm(item: CloudItem): item is CloudVm {
   return item.kind === 'vm';
+}
+
+function isPart(item: CloudItem): item is CloudPart {
+  return !isVm(item);
 }
 
 function isLeft(item: CloudItem): boolean {

@@ -1,0 +1,101 @@
+/** From what OpenStack says to failure codes. */
+import type { Cloud, CreationFailure, Refusal } from '../kit/cloud.ts';
+import { NotInCatalogueError, OpenstackError } from './client/index.ts';
+
+/**
+ * Codes that this provider finds in texts, because the service gives all of them one code or none. The first that fits counts.
+ * `NoValidHost`, and a flavor that is missing, are ResourceExhausted as in machine-controller-manager-provider-openstack.
+ */
+const texts: readonly (readonly [code: string, text: RegExp])[] = [
+  ['NoValidHost', /no valid host was found|no suitable host|insufficient compute resources|not enough free/i],
+  [
+    'QuotaExceeded',
+    /quota exceeded|exceeded for quota|exceeds? (the )?(allowed|available) .*quota|maximum number of \w+ (allowed|exceeded)|LimitExceeded|too many instances/i,
+  ],
+  [
+    'NoMoreIpAddresses',
+    /no more (fixed )?ip addresses|no more fixed ips|ip address generation failed|not enough (free )?ips/i,
+  ],
+  ['FlavorNotFound', /flavor \S+ could not be found/i],
+  ['PortInUse', /port \S+ is still in use/i],
+  ['PortBindingFailed', /binding failed for port/i],
+  ['VolumeNotReady', /volume status must be|invalid volume/i],
+];
+
+/** All codes: those of `texts`, and those of the services by whoever uses them. */
+export const errors = {
+  // capacity and quota
+  NoValidHost: 'ResourceExhausted',
+  QuotaExceeded: 'ResourceExhausted',
+  NoMoreIpAddresses: 'ResourceExhausted',
+  FlavorNotFound: 'ResourceExhausted',
+  VolumeFailed: 'ResourceExhausted', // cinder does not say why; most often no backend has room
+  OverQuota: 'ResourceExhausted',
+  IpAddressGenerationFailure: 'ResourceExhausted',
+  IpAddressAllocationNotFound: 'ResourceExhausted',
+  MacAddressGenerationFailure: 'ResourceExhausted',
+  // throttling
+  overLimit: 'Throttled',
+  tooManyRequests: 'Throttled',
+  TooManyRequests: 'Throttled',
+  // credentials and permissions
+  Unauthorized: 'Unauthenticated',
+  unauthorized: 'Unauthenticated',
+  forbidden: 'PermissionDenied',
+  Forbidden: 'PermissionDenied',
+  PolicyNotAuthorized: 'PermissionDenied',
+  HTTPForbidden: 'PermissionDenied',
+  // what the class says
+  badRequest: 'InvalidArgument',
+  BadRequest: 'InvalidArgument',
+  HTTPBadRequest: 'InvalidArgument',
+  NotInCatalogue: 'InvalidArgument',
+  NetworkNotFound: 'InvalidArgument',
+  SubnetNotFound: 'InvalidArgument',
+  SecurityGroupNotFound: 'InvalidArgument',
+  InvalidInput: 'InvalidArgument',
+  InvalidAllowedAddressPair: 'InvalidArgument',
+  AddressPairAndPortSecurityRequired: 'InvalidArgument',
+  AllowedAddressPairExhausted: 'InvalidArgument',
+  PortSecurityAndIPRequiredForSecurityGroups: 'InvalidArgument',
+  // the cloud itself
+  PortBindingFailed: 'Internal',
+  BuildFailed: 'Internal',
+  computeFault: 'Unavailable',
+  HTTPInternalServerError: 'Unavailable',
+  InternalServerError: 'Unavailable',
+  serviceUnavailable: 'Unavailable',
+  ServiceUnavailable: 'Unavailable',
+  HTTPServiceUnavailable: 'Unavailable',
+  BadGateway: 'Unavailable',
+  GatewayTimeout: 'Unavailable',
+  // of what is to be deleted or looked at
+  PortInUse: 'Aborted',
+  VolumeNotReady: 'Aborted',
+  conflictingRequest: 'Aborted',
+  Conflict: 'Aborted',
+  HTTPConflict: 'Aborted',
+  NotFound: 'NotFound',
+  itemNotFound: 'NotFound',
+  PortNotFound: 'NotFound',
+  HTTPNotFound: 'NotFound',
+} as const satisfies Cloud<never, never, never, never>['errors'];
+
+/** What an answer says; undefined for any other error. */
+export function refusalOf(error: unknown): Refusal | undefined {
+  if (error instanceof NotInCatalogueError) return { code: 'NotInCatalogue', message: error.message, status: 404 };
+  if (!(error instanceof OpenstackError)) return undefined;
+  const { service, status, requestId, retryAfterMs } = error;
+  const message = `${service}: ${error.message}`;
+  const code = status >= 400 && status < 500 ? (codeOfText(error.message) ?? error.code) : error.code;
+  return { code, message, status, requestId, retryAfterMs };
+}
+
+/** Why a server is in the status ERROR. */
+export function failureOf(fault = 'nova does not say why'): CreationFailure {
+  return { code: codeOfText(fault) ?? 'BuildFailed', message: fault };
+}
+
+function codeOfText(text: string): string | undefined {
+  return texts.find(([, pattern]) => pattern.test(text))?.[0];
+}
