@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { access, constants, mkdir } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { access, constants, mkdir, readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -149,6 +150,31 @@ export async function findServer(name: ServerName): Promise<string> {
   await mkdir(cacheFolder(), { recursive: true });
   if (!(await downloadRelease(source, cached))) await buildFromSource(source, cached);
   return cached;
+}
+
+/** A program whose source is in this repository. */
+interface OwnProgram {
+  readonly name: string;
+  /** Absolute path of the folder with its go.mod and all of its source. */
+  readonly module: string;
+  /** Duration of a build on two cores with an empty cache, minutes. Shown to people. */
+  readonly minutes: number;
+}
+
+/** The path of a program of our own, which is built with Go where there is none of this source yet. Throws as `findServer`. */
+export async function findOwnProgram({ name, module, minutes }: OwnProgram): Promise<string> {
+  const files = (await readdir(module)).filter((file) => /\.(go|mod|sum)$/.test(file)).sort();
+  const hash = createHash('sha256');
+  for (const file of files) hash.update(file).update(await readFile(join(module, file)));
+  const version = hash.digest('hex').slice(0, 12);
+  const path = join(cacheFolder(), `${name}-${version}`);
+  if (await isExecutable(path)) return path;
+  await mkdir(cacheFolder(), { recursive: true });
+  await buildFromSource(
+    { name, version, variable: 'PATH', build: { module, package: '.', ldflags: '', minutes } },
+    path,
+  );
+  return path;
 }
 
 /** `findServer` for several servers at once. */

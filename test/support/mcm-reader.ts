@@ -1,14 +1,9 @@
 /** How machine-controller-manager (MCM) reads what Millwright leaves: test/mcm-reader, which is built with Go once. */
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { buildFromSource } from '../../deploy/local/build.ts';
-import { cacheFolder } from '../../deploy/local/servers.ts';
+import { findOwnProgram } from '../../deploy/local/servers.ts';
 
 const module = fileURLToPath(new URL('../mcm-reader/', import.meta.url));
 
@@ -32,7 +27,9 @@ const younger = /unknown field ".*([Pp]reserve|preserved)\w*"/;
 
 /** Has MCM's own code read the objects, each with its kind. Fields that are only younger than it are no problem. */
 export async function readAsMcm(objects: readonly object[]): Promise<McmReading[]> {
-  const reader = spawn(await findReader(), { stdio: ['pipe', 'pipe', 'inherit'] });
+  const reader = spawn(await findOwnProgram({ name: 'mcm-reader', module, minutes: 1 }), {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   reader.stdin.end(JSON.stringify(objects));
   const [answers, [code]] = await Promise.all([json(reader.stdout), once(reader, 'close')]);
   if (code !== 0) throw new Error(`the reader has ended with ${code}`);
@@ -40,19 +37,4 @@ export async function readAsMcm(objects: readonly object[]): Promise<McmReading[
     ...answer,
     problems: answer.problems.filter((problem) => !younger.test(problem)),
   }));
-}
-
-/** Path of the program, which is built where there is none of this source yet. */
-async function findReader(): Promise<string> {
-  const files = ['main.go', 'go.mod', 'go.sum'].map((file) => readFile(join(module, file)));
-  const hash = createHash('sha256').update(Buffer.concat(await Promise.all(files)));
-  const path = join(cacheFolder(), `mcm-reader-${hash.digest('hex').slice(0, 12)}`);
-  if (existsSync(path)) return path;
-  await mkdir(cacheFolder(), { recursive: true });
-  const build = { module, package: '.', ldflags: '', minutes: 1 };
-  await buildFromSource(
-    { name: 'mcm-reader', version: 'for machine-controller-manager', variable: 'PATH', build },
-    path,
-  );
-  return path;
 }
