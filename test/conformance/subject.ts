@@ -21,6 +21,8 @@ export interface Subject {
 
 /** Shorter values of a Secret may be in a payload by chance. */
 const shortestCanary = 8;
+/** Keys that say who asks and where, and prove nothing: Azure has their values in its resource IDs and its messages. */
+const identifiers = /^(azure)?(client|subscription|tenant)id$/i;
 const userDataKey = 'userData';
 
 /**
@@ -43,7 +45,9 @@ export async function createSubject(control: KubeClient, file: ClassFile): Promi
   }
 
   function watch(data: Readonly<Record<string, string>>): void {
-    for (const value of Object.values(data)) if (value.trim().length >= shortestCanary) canaries.add(value.trim());
+    for (const [key, value] of Object.entries(data)) {
+      if (!identifiers.test(key) && value.trim().length >= shortestCanary) canaries.add(value.trim());
+    }
   }
 
   /** The Secret that a class names: a document of its file, or one that exists. */

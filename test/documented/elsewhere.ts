@@ -21,6 +21,10 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'AWS_ENDPOINT_URL=': { notRun: 'the tests have no AWS CLI; they use the same addresses with the SDK of AWS' },
     curl: { testedBy: 'deploy/local/aws-cloud/cloud.test.ts' },
   },
+  'deploy/local/azure-cloud/README.md': {
+    'npx node': { testedBy: 'deploy/local/azure-cloud/cloud.test.ts' },
+    curl: { testedBy: 'deploy/local/azure-cloud/cloud.test.ts' },
+  },
   'deploy/local/simulated-cloud/README.md': {
     'npx node': { testedBy: 'deploy/local/simulated-cloud/cloud.test.ts' },
   },

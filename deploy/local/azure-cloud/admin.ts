@@ -38,6 +38,8 @@ export interface AzureCloudOptions {
   readonly changeMs?: number;
   /** How long a NIC is kept for its VM when the creation of that has failed. Default 180 000. */
   readonly nicReservationMs?: number;
+  /** How long clients are asked to wait between two looks at an operation. Default 1. */
+  readonly retryAfterSeconds?: number;
   /** Resources in a page of a list. Default 50. */
   readonly pageSize?: number;
   /** Default 10 000, as a kubelet. */
@@ -46,6 +48,11 @@ export interface AzureCloudOptions {
   readonly statusUpdateMs?: number;
   /** The longest a pod takes to end. Default 30 000. */
   readonly maxGraceMs?: number;
+}
+
+interface Clients {
+  readonly compute: ComputeManagementClient;
+  readonly network: NetworkManagementClient;
 }
 
 /** A running Azure cloud. Everything in it ends with its process. */
@@ -66,7 +73,7 @@ export interface AzureCloud {
   /** What a process needs in its environment to reach the cloud. */
   readonly env: Readonly<Record<string, string>>;
   /** Clients that meet no faults, see everything and leave no record. */
-  readonly direct: { readonly compute: ComputeManagementClient; readonly network: NetworkManagementClient };
+  readonly direct: Clients;
   /** A valid `providerSpec` of a class, with these fields instead of its own. */
   providerSpec(overrides?: object): ReturnType<typeof providerSpecOf>;
   /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
@@ -78,6 +85,8 @@ export interface AzureCloud {
   disks(): Promise<Disk[]>;
   interfaces(): Promise<NetworkInterface[]>;
   addresses(): Promise<PublicIPAddress[]>;
+  /** Makes a VM with its NIC and disk as the provider would, but with these tags alone, and waits until it runs. */
+  makeVm(name: string, tags?: Readonly<Record<string, string>>): Promise<VirtualMachine>;
   /** Takes away everything that was made, at once. */
   reset(): Promise<void>;
   /** SIGKILL to the process. */
@@ -128,11 +137,12 @@ export async function startAzureCloud(options: AzureCloudOptions): Promise<Azure
     },
     env: {
       NODE_EXTRA_CA_CERTS: caFile,
+      AZURE_RESOURCE_MANAGER_ENDPOINT: url,
       AZURE_AUTHORITY_HOST: url,
       AZURE_POD_IDENTITY_AUTHORITY_HOST: adminUrl,
     },
     direct,
-    providerSpec: (overrides = {}) => ({ ...providerSpecOf(seeds), endpoint: url, ...overrides }),
+    providerSpec: (overrides = {}) => ({ ...providerSpecOf(seeds), ...overrides }),
     setFaults: async (...faults) => void (await callAdmin(adminUrl, 'PUT', '/faults', { faults })),
     faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(adminUrl, 'GET', '/faults')).faults,
     calls: () => callAdmin(adminUrl, 'GET', '/calls'),
@@ -140,6 +150,7 @@ export async function startAzureCloud(options: AzureCloudOptions): Promise<Azure
     disks: () => all(direct.compute.disks.listByResourceGroup(resourceGroup)),
     interfaces: () => all(direct.network.networkInterfaces.list(resourceGroup)),
     addresses: () => all(direct.network.publicIPAddresses.list(resourceGroup)),
+    makeVm: (name, tags = {}) => makeVm(direct, seeds, name, tags),
     reset: async () => void (await callAdmin(adminUrl, 'POST', '/reset')),
     kill: () => server.kill('SIGKILL'),
     stop: () => server.kill(),
@@ -157,6 +168,44 @@ async function all<T>(pages: AsyncIterable<T>): Promise<T[]> {
   return items;
 }
 
+async function makeVm(
+  { compute, network }: Clients,
+  seeds: Seeds,
+  name: string,
+  given: Readonly<Record<string, string>>,
+) {
+  const { subscriptionId, resourceGroup, location, vnetName, subnetName } = seeds;
+  const networks = `/subscriptions/${subscriptionId}/resourceGroups/${resourceGroup}/providers/Microsoft.Network`;
+  const subnet = { id: `${networks}/virtualNetworks/${vnetName}/subnets/${subnetName}` };
+  const common = { location, tags: { ...given } };
+  const settings = { updateIntervalInMs: 50 };
+  const nic = await network.networkInterfaces.createOrUpdate(
+    resourceGroup,
+    `${name}-nic`,
+    { ...common, ipConfigurations: [{ name: 'ipconfig', subnet }] },
+    settings,
+  );
+  const [publisher = '', offer = '', sku = '', version = ''] = image.split(':');
+  return compute.virtualMachines.createOrUpdate(
+    resourceGroup,
+    name,
+    {
+      ...common,
+      hardwareProfile: { vmSize },
+      storageProfile: {
+        imageReference: { publisher, offer, sku, version },
+        osDisk: { name: `${name}-os-disk`, createOption: 'FromImage', deleteOption: 'Delete' },
+      },
+      osProfile: { computerName: name, adminUsername: 'core', adminPassword: 'of a VM that nobody logs in to' },
+      networkProfile: { networkInterfaces: [{ id: nic.id ?? '', deleteOption: 'Delete' }] },
+    },
+    settings,
+  );
+}
+
+const vmSize = 'Standard_D2s_v5';
+const image = 'Canonical:ubuntu-24_04-lts:server:24.04.202501010';
+
 function providerSpecOf({ location, resourceGroup, vnetName, subnetName }: Seeds) {
   return {
     location,
@@ -164,9 +213,9 @@ function providerSpecOf({ location, resourceGroup, vnetName, subnetName }: Seeds
     subnetInfo: { vnetName, subnetName },
     tags: { 'kubernetes.io-cluster-local': '1', 'kubernetes.io-role-node': '1' },
     properties: {
-      hardwareProfile: { vmSize: 'Standard_D2s_v5' },
+      hardwareProfile: { vmSize },
       storageProfile: {
-        imageReference: { urn: 'Canonical:ubuntu-24_04-lts:server:24.04.202501010' },
+        imageReference: { urn: image },
         osDisk: {
           caching: 'None',
           createOption: 'FromImage',
@@ -197,6 +246,7 @@ function flagsOf(options: AzureCloudOptions, adminPort: number): string[] {
     'delete-ms': options.deleteMs,
     'change-ms': options.changeMs,
     'nic-reservation-ms': options.nicReservationMs,
+    'retry-after-seconds': options.retryAfterSeconds,
     'page-size': options.pageSize,
     'lease-renew-ms': options.leaseRenewMs,
     'status-update-ms': options.statusUpdateMs,

@@ -24,7 +24,7 @@ let network: NetworkManagementClient;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'azure-cloud-'));
   cloud = await startAzureCloud({
-    ...{ dir, bootMs: 100, deleteMs: 100, changeMs: 20, nicReservationMs: 1_500, pageSize: 3, tokenMs: 600_000 },
+    ...{ dir, bootMs: 100, deleteMs: 100, changeMs: 20, nicReservationMs: 1_500, pageSize: 3, retryAfterSeconds: 0 },
   });
   ({ compute, network } = clientsWith(secretCredential()));
 }, 900_000); // where the program has to be built

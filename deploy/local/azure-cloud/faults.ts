@@ -33,7 +33,7 @@ const capacityCodes = [
   'OverconstrainedZonalAllocationRequest',
 ] as const;
 
-/** A fault. `capacity` and `quota` meet the creation of a VM alone. */
+/** A fault. See README.md for the calls that it meets where it names no actions. */
 export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({ ...latency, ...conditions }).check(checkLatency),
   z.strictObject({ ...lostAnswer, ...conditions }),
@@ -109,7 +109,7 @@ const defaultActions: { readonly [K in Fault['kind']]?: RegExp } = {
   failedOperation: /^Microsoft\.Compute\/virtualMachines\/write$/,
   slowOperation: /^Microsoft\.Compute\/virtualMachines\/write$/,
   invisible: /\/write$/,
-  leftover: /^Microsoft\.Compute\/virtualMachines\/delete$/,
+  leftover: /^Microsoft\.Compute\/virtualMachines\/(write|delete)$/,
 };
 
 function meets(fault: Fault, { action, vmSize, tags }: CallSubject): boolean {

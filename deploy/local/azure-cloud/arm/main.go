@@ -117,7 +117,7 @@ func main() {
 	changeMs := flag.Int("change-ms", 100, "how long any other operation takes")
 	reservationMs := flag.Int("nic-reservation-ms", 180_000, "how long a NIC is kept for its VM after a failed creation")
 	pageSize := flag.Int("page-size", 50, "resources in a page of a list")
-	retryAfter := flag.Int("retry-after", 1, "seconds that clients are asked to wait between polls")
+	retryAfter := flag.Int("retry-after-seconds", 1, "that clients are asked to wait between two looks at an operation")
 	cidr := flag.String("subnet", "10.240.0.0/23", "of the subnet")
 	flag.Parse()
 	_, subnetCIDR, err := net.ParseCIDR(*cidr)
@@ -227,6 +227,9 @@ func (c *cloud) serve(w http.ResponseWriter, r *http.Request, body []byte) *refu
 	if len(parts) > 4 && parts[3] == "resourcegroups" && !groups[parts[4]] {
 		return refuse(404, "ResourceGroupNotFound", "Resource group '%s' could not be found.", strings.Split(r.URL.Path, "/")[4])
 	}
+	if err := checkTags(body); err != nil {
+		return err
+	}
 	if match := operationPath.FindStringSubmatch(r.URL.Path); match != nil && r.Method == http.MethodGet {
 		isResult := strings.EqualFold(match[1], "operationResults") || r.URL.Query().Has("monitor")
 		c.serveOperation(w, match[2], isResult)
@@ -241,6 +244,28 @@ func (c *cloud) serve(w http.ResponseWriter, r *http.Request, body []byte) *refu
 		}
 	}
 	return refuse(404, "InvalidResourceType", "This cloud does not serve %s %s.", r.Method, r.URL.Path)
+}
+
+// checkTags refuses names of tags that Azure does not take, whatever the resource is.
+func checkTags(body []byte) *refusal {
+	var tagged struct {
+		Tags map[string]json.RawMessage `json:"tags"`
+	}
+	if json.Unmarshal(body, &tagged) != nil {
+		return nil // the codec says so
+	}
+	for name := range tagged.Tags {
+		if strings.ContainsAny(name, `<>%&\?/`) {
+			return refuse(400, "InvalidTagNameCharacters", "The tag names '%s' have reserved characters '<,>,%%,&,\\,?,/' or control characters.", name)
+		}
+		if len(name) > 512 {
+			return refuse(400, "InvalidTagName", "The tag name '%s' is longer than 512 characters.", name)
+		}
+	}
+	if len(tagged.Tags) > 50 {
+		return refuse(400, "InvalidTags", "A resource may have 50 tags, and not %d.", len(tagged.Tags))
+	}
+	return nil
 }
 
 // dispatch has the codec call the method of a client, and adds what real operations have.

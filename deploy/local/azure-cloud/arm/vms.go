@@ -307,7 +307,7 @@ func (c *cloud) makeVM(id, name, group string, body armcompute.VirtualMachine, n
 	c.vms[keyOf(id)] = made
 	c.now.created = true
 	c.start("vm", c.timing.boot, func() {
-		if made.deletion == nil {
+		if made.deletion == nil && !made.isOver {
 			p.ProvisioningState = to.Ptr("Succeeded")
 			made.isRunning = true
 			c.tellStart(made, nics)
