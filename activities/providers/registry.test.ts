@@ -12,7 +12,7 @@ describe('createProvider', () => {
 
   it('names the known ones', async () => {
     await expect(createProvider('toString', deps)).rejects.toThrow(
-      /'toString' is not known: there are aws, openstack, simulated/,
+      /'toString' is not known: there are aws, azure, openstack, simulated/,
     );
   });
 });

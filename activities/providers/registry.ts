@@ -4,6 +4,7 @@ import type { Provider, ProviderDeps } from './provider.ts';
 /** The providers that ship with Millwright, by the key of their name. One that nobody serves loads nothing. */
 const providers = {
   aws: async () => (await import('./aws/index.ts')).createAwsProvider,
+  azure: async () => (await import('./azure/index.ts')).createAzureProvider,
   openstack: async () => (await import('./openstack/index.ts')).createOpenstackProvider,
   simulated: async () => (await import('./simulated/index.ts')).createSimulatedProvider,
 } satisfies Record<string, () => Promise<(deps: ProviderDeps) => Provider>>;

@@ -1,10 +1,16 @@
 /** docs/reference/provider-specs.md: the `providerSpec` of each provider that ships, from the schema that checks it. */
 import { AwsProviderSpec } from '../../activities/providers/aws/schema.ts';
+import { AzureProviderSpec } from '../../activities/providers/azure/schema.ts';
 import { OpenstackDocument } from '../../activities/providers/openstack/schema.ts';
 import { SimulatedProviderSpec } from '../../activities/providers/simulated/schema.ts';
 import { fieldTable } from './field-table.ts';
 
-const sections = { AWS: AwsProviderSpec, OpenStack: OpenstackDocument, simulated: SimulatedProviderSpec };
+const sections = {
+  AWS: AwsProviderSpec,
+  Azure: AzureProviderSpec,
+  OpenStack: OpenstackDocument,
+  simulated: SimulatedProviderSpec,
+};
 
 /** Content of docs/reference/provider-specs.md. */
 export function providerSpecsDoc(): string {
@@ -12,7 +18,8 @@ export function providerSpecsDoc(): string {
   return `<!-- Made from activities/providers by \`npm run generate\`. Do not edit. -->
 # providerSpec of each provider
 
-\`[]\` stands for the elements of a list. [AWS](../providers/aws.md) has a page of its own.
+\`[]\` stands for the elements of a list. [AWS](../providers/aws.md) and
+[Azure](../providers/azure.md) have pages of their own.
 
 ${tables.join('\n')}`;
 }

@@ -84,7 +84,7 @@ describe('millwright doctor', () => {
     expect(problems(typo.found)).toEqual([
       expect.objectContaining({
         subject: 'provider awz',
-        fix: expect.stringMatching(/built-in aws, openstack, simulated; else start the worker/),
+        fix: expect.stringMatching(/built-in aws, azure, openstack, simulated; else start the worker/),
       }),
     ]);
     expect(empty.found).toContainEqual(expect.objectContaining({ subject: 'retention', state: 'ok' }));

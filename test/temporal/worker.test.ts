@@ -273,7 +273,7 @@ describe('startWorkers', () => {
 
   it('names the known providers when it is asked for another', async () => {
     await expect(start({ providers: ['none'] })).rejects.toThrow(
-      "provider 'none' is not known: there are aws, openstack, simulated",
+      "provider 'none' is not known: there are aws, azure, openstack, simulated",
     );
   });
 });

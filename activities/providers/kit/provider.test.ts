@@ -312,6 +312,17 @@ describe('a creation that the cloud had accepted', () => {
     expect(left()).toEqual([]);
   });
 
+  it('keeps its code where a part is still in use', async () => {
+    const { provider, put, left } = startFake({
+      failureOf: { 'op-1': full },
+      onRequest: refusing('delete nic-1', 'Forbidden'),
+    });
+    put(nic('nic-1'));
+
+    expect((await refusal(provider.ensureVm(again, context))).code).toBe('ResourceExhausted');
+    expect(left()).toEqual(['nic-1']);
+  });
+
   it('[invariant 2] does not say that nothing was made where it was refused for good', async () => {
     const { provider, put } = startFake();
     put(vm('a', { state: 'failed', failure: { code: 'Forbidden', message: 'not you' } }));

@@ -258,11 +258,12 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   ): Promise<void> {
     const { code } = failure;
     if (code !== 'ResourceExhausted' && !failures[code].nothingMade) return;
-    await deleteAll(
-      session,
-      { machine, ...(providerID !== undefined && { providerID }), outcomeUnknown: false },
-      context,
-    );
+    try {
+      const own = { machine, ...(providerID !== undefined && { providerID }), outcomeUnknown: false };
+      await deleteAll(session, own, context);
+    } catch (error) {
+      if (!(error instanceof ProviderError)) throw error; // what is left now goes with the next call
+    }
     throw somethingLeft(failure);
   }
 

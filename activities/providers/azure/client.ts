@@ -1,0 +1,284 @@
+/** Requests to Azure Resource Manager (ARM), with the credentials of a class. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ComputeManagementClient } from '@azure/arm-compute';
+import { NetworkManagementClient } from '@azure/arm-network';
+import type { TokenCredential } from '@azure/core-auth';
+import {
+  createDefaultHttpClient,
+  createHttpHeaders,
+  createPipelineRequest,
+  type PipelineRequest,
+  type PipelineResponse,
+} from '@azure/core-rest-pipeline';
+import { z } from 'zod';
+import type { Cloud, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
+import { ProviderError } from '../provider.ts';
+import type { AzureCredentials } from './credentials.ts';
+import { findIdentity, identityOf, identityRefusalOf } from './identity.ts';
+import type { AzureProviderSpec } from './schema.ts';
+
+/** Where the VMs are. */
+export type Reach = Pick<AzureProviderSpec, 'resourceGroup' | 'cloudConfiguration'>;
+
+type CloudName = Reach['cloudConfiguration']['name'];
+type OnAllowance = Parameters<Cloud<never, never, never, never>['connect']>[2];
+
+/** A connection, and what it has learned that never changes. */
+export interface Arm {
+  readonly subscriptionId: string;
+  readonly resourceGroup: string;
+  /** Origin of ARM. */
+  readonly endpoint: string;
+  readonly compute: ComputeManagementClient;
+  readonly network: NetworkManagementClient;
+  /** IDs of the subnets that exist, by themselves. */
+  readonly subnets: Set<string>;
+  /** Plans of images of the marketplace, by URN; those whose terms were accepted, too, where the class has it so. */
+  readonly plans: Map<string, Plan | undefined>;
+}
+
+/** Plan of an image of the marketplace, as a VM names it. */
+export interface Plan {
+  readonly name: string;
+  readonly publisher: string;
+  readonly product: string;
+}
+
+const timeoutMs = 15_000;
+
+const endpoints: Record<CloudName, string> = {
+  AzurePublic: 'https://management.azure.com',
+  AzureChina: 'https://management.chinacloudapi.cn',
+  AzureGovernment: 'https://management.usgovcloudapi.net',
+};
+
+/** Origin of ARM. The environment may name another, but no class: it would get the tokens of the Secret. */
+export function endpointOf({ cloudConfiguration: { name } }: Reach): string {
+  const given = process.env['AZURE_RESOURCE_MANAGER_ENDPOINT'];
+  return given ? new URL(given).origin : endpoints[name];
+}
+
+export function connect(reach: Reach, given: AzureCredentials, onAllowance: OnAllowance): Arm {
+  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name), onAllowance);
+}
+
+/** With what the environment of this process says. */
+export function connectByDefault(reach: Reach, onAllowance: OnAllowance): Arm {
+  const { subscriptionId, credential } = findIdentity(reach.cloudConfiguration.name);
+  return connectWith(reach, subscriptionId, credential, onAllowance);
+}
+
+function connectWith(reach: Reach, subscriptionId: string, credential: TokenCredential, onAllowance: OnAllowance): Arm {
+  const endpoint = endpointOf(reach);
+  const options = {
+    endpoint,
+    credentials: { scopes: [`${endpoints[reach.cloudConfiguration.name]}/.default`] },
+    retryOptions: { maxRetries: 0 }, // the kit decides what is sent again
+  };
+  const compute = new ComputeManagementClient(credential, subscriptionId, options);
+  const network = new NetworkManagementClient(credential, subscriptionId, options);
+  for (const { pipeline } of [compute, network]) {
+    pipeline.addPolicy({
+      name: 'callPolicy',
+      async sendRequest(request, next) {
+        prepare(request, endpoint);
+        const response = await next(request);
+        for (const allowance of allowancesOf(response)) onAllowance(allowance);
+        return response;
+      },
+    });
+  }
+  const { resourceGroup } = reach;
+  return { subscriptionId, resourceGroup, endpoint, compute, network, subnets: new Set(), plans: new Map() };
+}
+
+/** The signal of the call that a request is sent for: the SDK does not pass it to further pages. */
+const signals = new AsyncLocalStorage<AbortSignal>();
+
+function prepare(request: PipelineRequest, endpoint: string): void {
+  // Links of pages and operations come back from the workflow: no token goes anywhere else.
+  if (new URL(request.url).origin !== endpoint) {
+    throw new ProviderError(
+      'FailedPrecondition',
+      `a link leads to ${new URL(request.url).origin} and not to ${endpoint}`,
+    );
+  }
+  const signal = signals.getStore();
+  if (signal !== undefined) request.abortSignal = signal;
+  request.timeout = timeoutMs;
+}
+
+/** What ARM takes at most at once for a subscription and an application (learn.microsoft.com, request-limits-and-throttling). */
+const subscriptionHeaders = { reads: 250, writes: 200, deletes: 200 };
+
+/**
+ * What Azure will still take, as it says with an answer. Limits of the compute provider for one VM alone, whose names end with
+ * `Resource`, say nothing of other requests.
+ */
+export function allowancesOf({ headers }: Pick<PipelineResponse, 'headers'>) {
+  const ofSubscription = Object.entries(subscriptionHeaders).map(([kind, most]) => ({
+    kind,
+    left: headers.get(`x-ms-ratelimit-remaining-subscription-${kind}`),
+    most,
+  }));
+  const ofProvider = (headers.get('x-ms-ratelimit-remaining-resource') ?? '').split(',').map((policy) => {
+    const [kind = '', left] = policy.trim().split(';');
+    return { kind, left };
+  });
+  return [...ofSubscription, ...ofProvider].flatMap(({ left, ...each }) =>
+    left !== undefined && /^\d+$/.test(left) && !each.kind.endsWith('Resource')
+      ? [{ ...each, left: Number(left) }]
+      : [],
+  );
+}
+
+/** Sends one request. Throws as `Session.send` does. */
+export async function call<T>(
+  { client: { endpoint }, signal, send }: Session<Arm>,
+  act: () => Promise<T>,
+  isRead = false,
+): Promise<T> {
+  return send(async () => {
+    try {
+      return await signals.run(signal, act);
+    } catch (error) {
+      if (signal.aborted || !(error instanceof Error) || error.name !== 'AbortError') throw error;
+      throw new ProviderError('DeadlineExceeded', `the cloud at ${endpoint} did not answer in time`, { cause: error });
+    }
+  }, isRead);
+}
+
+/** Sends a request that changes nothing. */
+export async function read<T>(session: Session<Arm>, act: () => Promise<T>): Promise<T> {
+  return call(session, act, true);
+}
+
+/** The same; undefined where there is none. */
+export async function find<T>(session: Session<Arm>, act: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read(session, act);
+  } catch (error) {
+    if (error instanceof ProviderError && error.code === 'NotFound') return undefined;
+    throw error;
+  }
+}
+
+/** What Azure has accepted: the resource as it shows it at first, and the URL of the operation that goes on. */
+export interface Accepted {
+  readonly state: string | undefined;
+  readonly operation: string | undefined;
+}
+
+interface StartOptions {
+  onResponse(response: PipelineResponse): void;
+}
+
+const Resource = z.object({ properties: z.object({ provisioningState: z.string().optional() }).optional() });
+
+/** Starts an operation, and returns when Azure has accepted it: what becomes of it is asked for later. */
+export async function start(
+  session: Session<Arm>,
+  act: (options: StartOptions) => { submitted(): Promise<void> },
+): Promise<Accepted> {
+  let answer: PipelineResponse | undefined;
+  const onResponse: StartOptions['onResponse'] = (response) => {
+    answer = response;
+  };
+  await call(session, () => act({ onResponse }).submitted());
+  return {
+    state: Resource.safeParse(jsonOf(answer)).data?.properties?.provisioningState,
+    operation: answer?.headers.get('azure-asyncoperation') ?? answer?.headers.get('location'),
+  };
+}
+
+const Operation = z.object({
+  status: z.string(),
+  error: z.object({ code: z.string().optional(), message: z.string().default('') }).optional(),
+});
+
+/** Why an operation has failed; undefined while it goes on, after it has succeeded, and where Azure has forgotten it. */
+export async function failureOf(session: Session<Arm>, operation: string): Promise<CreationFailure | undefined> {
+  const { endpoint } = session.client;
+  if (!URL.canParse(operation) || new URL(operation).origin !== endpoint) return undefined;
+  const answer = await find(session, () => request(session.client, 'GET', operation));
+  const { status, error } = Operation.safeParse(answer).data ?? {};
+  if (status !== 'Failed' && status !== 'Canceled') return undefined;
+  return {
+    code: qualify(error?.code ?? status, error?.message ?? ''),
+    message: error?.message ?? `the operation is ${status}`,
+  };
+}
+
+const http = createDefaultHttpClient();
+
+/** What the packages of the SDK that we use have no function for. Answers the body. */
+export async function request(arm: Arm, method: 'GET' | 'PUT', url: string, body?: unknown): Promise<unknown> {
+  const headers = createHttpHeaders({ accept: 'application/json', 'content-type': 'application/json' });
+  const made = createPipelineRequest({
+    url,
+    method,
+    headers,
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const answer = await arm.compute.pipeline.sendRequest(http, made);
+  if (answer.status < 300) return jsonOf(answer);
+  const { error } = z.object({ error: ErrorBody }).safeParse(jsonOf(answer)).data ?? {};
+  throw new ArmError(answer, error);
+}
+
+function jsonOf(answer: PipelineResponse | undefined): unknown {
+  try {
+    return JSON.parse(answer?.bodyAsText ?? '');
+  } catch {
+    return undefined;
+  }
+}
+
+const ErrorBody = z.object({ code: z.string().optional(), message: z.string().optional() });
+
+/** As the errors of the SDK are. */
+class ArmError extends Error {
+  readonly statusCode: number;
+  readonly code: string | undefined;
+  readonly response: PipelineResponse;
+
+  constructor(response: PipelineResponse, error: z.infer<typeof ErrorBody> | undefined) {
+    super(error?.message ?? 'no message');
+    this.statusCode = response.status;
+    this.code = error?.code;
+    this.response = response;
+  }
+}
+
+const RestError = z.object({
+  message: z.string(),
+  statusCode: z.int(),
+  code: z.string().optional(),
+  response: z.custom<PipelineResponse>().optional(),
+});
+
+/** What an answer of ARM or of Entra ID says; undefined for any other error. */
+export function refusalOf(error: unknown): Refusal | undefined {
+  const ofIdentity = identityRefusalOf(error);
+  if (ofIdentity !== undefined) return ofIdentity;
+  const { data } = RestError.safeParse(error);
+  if (data === undefined) return undefined;
+  const { statusCode: status, message, code, response } = data;
+  const retryAfter = Number(response?.headers.get('retry-after') ?? Number.NaN);
+  return {
+    code: qualify(code, message),
+    message,
+    status,
+    requestId: response?.headers.get('x-ms-correlation-request-id') ?? response?.headers.get('x-ms-request-id'),
+    ...(retryAfter > 0 && { retryAfterMs: retryAfter * 1_000 }),
+  };
+}
+
+/** Azure gives these codes for many reasons: only the message says which. */
+function qualify(code: string | undefined, message: string): string | undefined {
+  if (code === 'OperationNotAllowed') {
+    if (/quota/i.test(message)) return `${code}.Quota`;
+    if (/marked for deletion|attached to|in use|in progress|being /i.test(message)) return `${code}.Busy`;
+  }
+  return code === 'BadRequest' && /not supported/i.test(message) ? `${code}.NotSupported` : code;
+}
