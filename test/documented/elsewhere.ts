@@ -69,6 +69,9 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
   'docs/providers.md': {
     'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
   },
+  'docs/providers/azure.md': {
+    'millwright run': { testedBy: 'test/end-to-end/azure.test.ts' },
+  },
   'docs/providers/aws.md': {
     'millwright run': { testedBy: 'test/end-to-end/aws.test.ts' },
     'AWS_ENDPOINT_URL=': { notRun: 'the tests have no AWS CLI; they use the same addresses with the SDK of AWS' },

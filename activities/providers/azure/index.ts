@@ -291,7 +291,6 @@ async function putTags(session: Session<Arm>, { kind, name }: CloudItem, tags: R
   if (kind === 'vm') await start(session, (options) => compute.virtualMachines.update(group, name, { tags }, options));
   if (kind === 'disk') await start(session, (options) => compute.disks.update(group, name, { tags }, options));
   if (kind === 'nic') await call(session, () => network.networkInterfaces.updateTags(group, name, { tags }));
-  if (kind === 'ip') await call(session, () => network.publicIPAddresses.updateTags(group, name, { tags }));
 }
 
 async function makeNic(session: Session<Arm>, order: VmOrder<AzureProviderSpec>, tags: Record<string, string>) {
