@@ -10,7 +10,7 @@ import { type Openstack, startOpenstack } from './openstack.ts';
 import type { OpenstackAddress } from './services.ts';
 
 /** URL that answers with the address of an OpenStack, which it starts first if there is none. */
-const variable = 'MILLWRIGHT_OPENSTACK';
+const variable = 'MILLWRIGHT_TEST_OPENSTACK';
 
 /** An OpenStack that runs as long as anybody has a lease. */
 export interface Lease {
