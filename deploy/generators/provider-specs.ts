@@ -18,8 +18,8 @@ export function providerSpecsDoc(): string {
   return `<!-- Made from activities/providers by \`npm run generate\`. Do not edit. -->
 # providerSpec of each provider
 
-\`[]\` stands for the elements of a list. [AWS](../providers/aws.md) and
-[Azure](../providers/azure.md) have pages of their own.
+\`[]\` stands for the elements of a list. [AWS](../providers/aws.md), [Azure](../providers/azure.md) and
+[OpenStack](../providers/openstack.md) have pages of their own.
 
 ${tables.join('\n')}`;
 }

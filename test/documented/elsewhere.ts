@@ -69,6 +69,12 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
   'docs/providers.md': {
     'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
   },
+  'docs/providers/openstack.md': {
+    'millwright run': { testedBy: 'test/end-to-end/openstack.test.ts' },
+    'openstack application credential': {
+      notRun: 'the tests have no OpenStack CLI; test/end-to-end/openstack.test.ts compares the file with the requests',
+    },
+  },
   'docs/providers/azure.md': {
     'millwright run': { testedBy: 'test/end-to-end/azure.test.ts' },
   },

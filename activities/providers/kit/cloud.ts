@@ -151,7 +151,10 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
-  /** Makes the VM, and before it what it needs. The request that makes the VM is the last. */
+  /**
+   * Makes the VM, and before it what it needs. The request that makes the VM is the last that changes anything. It may wait for
+   * some seconds for a cloud that says soon after whether it has room.
+   */
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
   /**
    * For a cloud that says only elsewhere why it could not make a VM that it had accepted. `lastKnownState` is that of the VM,

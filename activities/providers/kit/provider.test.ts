@@ -26,6 +26,8 @@ interface FakeOptions {
   readonly onRequest?: (name: string, item?: CloudItem) => void;
   /** Requests before the one that makes the VM, each of which makes this part. */
   readonly partsFirst?: readonly CloudItem[];
+  /** Of the VM that it makes. */
+  readonly made?: Partial<CloudVm>;
   /** What became of the creation with this `lastKnownState`. */
   readonly failureOf?: Readonly<Record<string, CreationFailure>>;
 }
@@ -36,6 +38,7 @@ function startFake({
   perSecond = 1_000,
   onRequest = () => {},
   partsFirst = [],
+  made: state,
   failureOf = {},
 }: FakeOptions = {}) {
   const items = new Map<string, CloudItem>();
@@ -94,7 +97,7 @@ function startFake({
         items.set(part.id, part);
       }
       await send(() => note('create vm'));
-      const made = vm('made');
+      const made = vm('made', state);
       items.set(made.id, made);
       return made;
     },
@@ -303,6 +306,14 @@ describe('a creation that the cloud had accepted', () => {
       expect(await provider.ensureVm(again, context)).toMatchObject({ state: 'running', providerID: 'fake:///a/made' });
     },
   );
+
+  it('is refused at once where the cloud says so soon after, and leaves nothing', async () => {
+    const made = { state: 'failed', failure: full } as const;
+    const { provider, left } = startFake({ made, partsFirst: [nic('nic-1')] });
+
+    expect((await refusal(provider.ensureVm(creation, context))).code).toBe('ResourceExhausted');
+    expect(left()).toEqual([]);
+  });
 
   it('keeps its code where only parts are left of the VM, and deletes them', async () => {
     const { provider, put, left } = startFake({ failureOf: { 'op-1': full } });

@@ -341,7 +341,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         isMade = true;
         const created = await create(session, request, { ...order, parts: mayExist ? parts : [] }, mayExist);
         const chosen = mayExist ? await chooseSurvivor(session, request, created) : created;
-        return await finish(session, request, spec, chosen);
+        const verdict = chosen.failure && readCreationFailure(cloud, chosen.failure);
+        if (verdict !== undefined) await refuse(session, request, verdict, context);
+        return await finish(session, request, spec, failed(chosen, verdict));
       } catch (error) {
         throw error instanceof ProviderError && !isMade ? nothingMade(error) : error;
       }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { names } from '../../../api/names.ts';
 import type { CloudVm, Session, VmOrder } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
-import type { NewPort, NewVolume, Volume } from './client/index.ts';
+import type { NewPort, NewServer, NewVolume, Volume } from './client/index.ts';
 import { all, type Connection, call, find, read } from './connection.ts';
 import { toDescription, toPort, toPortTags, toVm } from './items.ts';
 import { findIds, forgetIds, type Ids } from './lookups.ts';
@@ -12,6 +12,8 @@ import type { OpenstackProviderSpec } from './schema.ts';
 
 type Order = VmOrder<OpenstackProviderSpec>;
 
+/** How long a call waits until nova has found a host, or none, for a server that it has accepted, ms. */
+const verdictMs = 20_000;
 /** How long a call waits until cinder has copied the image to the volume, ms. After that another call goes on. */
 const volumeMs = 200_000;
 const firstPollMs = 500;
@@ -45,8 +47,7 @@ async function createWith(session: Session<Connection>, order: Order, ids: Ids):
   try {
     const { serverGroupID } = order.spec;
     const { id } = await call(session, ({ compute }, signal) => compute.createServer(server, serverGroupID, signal));
-    const { name, metadata } = server;
-    return toVm({ id, name, metadata, created: new Date().toISOString(), status: 'BUILD' }, session.client.region);
+    return await untilHosted(session, id, server);
   } catch (error) {
     const isInUse = error instanceof ProviderError && error.cloudCode === 'PortInUse';
     const holder = isInUse ? await findHolder(session, order, ports) : undefined;
@@ -112,6 +113,21 @@ async function failedVolume(session: Session<Connection>, id: string, status: st
   await call(session, ({ volume }, signal) => volume.deleteVolume(id, signal));
   const message = `cinder could not make the volume ${id} (status ${status}): most often no backend has room for it`;
   return new ProviderError('ResourceExhausted', message, { cloudCode: 'VolumeFailed' });
+}
+
+/** The server once a host makes it or none can, or after a while as it is then. */
+async function untilHosted(session: Session<Connection>, id: string, { name, metadata }: NewServer): Promise<CloudVm> {
+  const untilMs = performance.now() + verdictMs;
+  const { region } = session.client;
+  for (let pauseMs = firstPollMs; ; pauseMs = Math.min(longestPollMs, pauseMs * 1.5)) {
+    await sleep(pauseMs, undefined, { signal: session.signal });
+    const server = await find(session, ({ compute }, signal) => compute.server(id, signal));
+    if (server === undefined) {
+      return toVm({ id, name, metadata, created: new Date().toISOString(), status: 'DELETED' }, region);
+    }
+    const isHosted = server['OS-EXT-STS:task_state'] === 'spawning';
+    if (server.status !== 'BUILD' || isHosted || performance.now() > untilMs) return toVm(server, region);
+  }
 }
 
 /** The server of an earlier request, where it has our ports. */

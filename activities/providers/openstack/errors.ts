@@ -81,13 +81,21 @@ export const errors = {
   HTTPNotFound: 'NotFound',
 } as const satisfies Cloud<never, never, never, never>['errors'];
 
+/** Of answers without a code that is known. */
+const codesOfStatus: Readonly<Record<number, keyof typeof errors>> = {
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  413: 'overLimit',
+};
+
 /** What an answer says; undefined for any other error. */
 export function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof NotInCatalogueError) return { code: 'NotInCatalogue', message: error.message, status: 404 };
   if (!(error instanceof OpenstackError)) return undefined;
   const { service, status, requestId, retryAfterMs } = error;
   const message = `${service}: ${error.message}`;
-  const code = status >= 400 && status < 500 ? (codeOfText(error.message) ?? error.code) : error.code;
+  const own = status >= 400 && status < 500 ? (codeOfText(error.message) ?? error.code) : error.code;
+  const code = own !== undefined && own in errors ? own : (codesOfStatus[status] ?? own);
   return { code, message, status, requestId, retryAfterMs };
 }
 

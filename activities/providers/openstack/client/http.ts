@@ -35,7 +35,8 @@ export type Http = ReturnType<typeof createHttp>;
 export function createHttp({ ca, cert, key, insecure = false }: TlsOptions, timeoutMs: number) {
   const tls = { rejectUnauthorized: !insecure, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
   // The signal of each request has its deadline.
-  const dispatcher = new Agent({ connect: { ...tls, timeout: timeoutMs }, headersTimeout: 0, bodyTimeout: 0 });
+  const limits = { headersTimeout: 0, bodyTimeout: 0 };
+  const dispatcher = new Agent({ allowH2: false, connect: { ...tls, timeout: timeoutMs }, ...limits });
 
   return {
     /** Throws OpenstackError for an answer above 299, NoAnswerError where none came, and what `signal` aborts with. */
