@@ -2,6 +2,7 @@
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
  * The last line is always `N passed, N failed, N skipped`.
  */
+import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';
 import { findServers } from '../deploy/local/servers.ts';
 import { conclude, printSlowest, runJest } from './jest.ts';
 import { checks, type Outcome, runStep } from './steps.ts';
@@ -16,10 +17,11 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args.length > 0) return [await runJest('.cache/selected-test-results.json', args)];
 
   const checked = await checks();
-  // Before the two that need them, so that one of them does not wait for the other's build. Both say what is missing.
-  await findServers(['etcd', 'temporal', 'kube-apiserver', 'kube-controller-manager', 'kubectl']).catch(
-    () => undefined,
-  );
+  // Before those that need them, so that none waits for the other's build, or longer than it may. They say what is missing.
+  await Promise.allSettled([
+    findServers(['etcd', 'temporal', 'kube-apiserver', 'kube-controller-manager', 'kubectl']),
+    ensureTemplate(),
+  ]);
   // `npm run acceptance` reads the file of the whole run.
   const [tests, demo] = await Promise.all([
     runJest('.cache/test-results.json', []),

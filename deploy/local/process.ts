@@ -19,6 +19,8 @@ export interface ServerCommand {
   readonly logFile: string;
   /** Called every 25 ms after a start until it returns true. A throw means not yet. */
   readonly ready: () => Promise<boolean>;
+  /** How long it may take until then. Default 60 000. */
+  readonly readyWithinMs?: number;
 }
 
 /** A running server process. */
@@ -38,7 +40,7 @@ export type StartServer = (command: ServerCommand) => Promise<ServerHandle>;
 
 /**
  * Starts a server that cannot outlive this process, and waits until it is ready.
- * Throws with the last lines of its log when it exits before it is ready, or is not ready after 60 s. Throws when the
+ * Throws with the last lines of its log when it exits before it is ready, or is not ready in time. Throws when the
  * signal aborts the wait.
  */
 export async function startServer(command: ServerCommand, signal: AbortSignal): Promise<ServerHandle> {
@@ -128,13 +130,18 @@ async function launch(command: ServerCommand, signal: AbortSignal): Promise<Run>
   return { pid, kill };
 }
 
-async function untilReady({ name, ready, logFile }: ServerCommand, child: ChildProcess, signal: AbortSignal) {
-  const deadline = Date.now() + 60_000;
+async function untilReady(
+  { name, ready, logFile, readyWithinMs = 60_000 }: ServerCommand,
+  child: ChildProcess,
+  signal: AbortSignal,
+) {
+  const deadline = Date.now() + readyWithinMs;
   while (!(await ready().catch(() => false))) {
     signal.throwIfAborted();
     const ended = child.exitCode ?? child.signalCode;
     if (ended !== null) throw new Error(`${name} has exited (${ended}) before it was ready:\n${logTail(logFile)}`);
-    if (Date.now() > deadline) throw new Error(`${name} is not ready after 60 s:\n${logTail(logFile)}`);
+    if (Date.now() > deadline)
+      throw new Error(`${name} is not ready after ${readyWithinMs / 1000} s:\n${logTail(logFile)}`);
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { preparePythonProvider } from '../support/python-provider.ts';
 import type { Counterpart } from './counterpart.ts';
 import { startAwsCounterpart } from './counterparts/aws.ts';
+import { startOpenstackCounterpart } from './counterparts/openstack.ts';
 import { startSimulatedCounterpart } from './counterparts/simulated.ts';
 import type { WorkerCommand } from './worker-process.ts';
 
@@ -26,6 +27,12 @@ export interface ProviderEntry {
 export const providers: readonly ProviderEntry[] = [
   { name: 'simulated', startCounterpart: startSimulatedCounterpart, prepareWorker: ownWorker('simulated') },
   { name: 'aws', clouds: 2, startCounterpart: startAwsCounterpart, prepareWorker: ownWorker('aws') },
+  {
+    name: 'openstack',
+    clouds: 2,
+    startCounterpart: startOpenstackCounterpart,
+    prepareWorker: ownWorker('openstack'),
+  },
   {
     name: 'python',
     startCounterpart: startSimulatedCounterpart,

@@ -8,7 +8,7 @@ import type { ActiveFault } from '../faults.ts';
 import { freePort } from '../ports.ts';
 import { startServer } from '../process.ts';
 import { type Api, logIn } from './api.ts';
-import { urlOf } from './config.ts';
+import { pageSize, urlOf } from './config.ts';
 import type { Fault } from './faults.ts';
 import type { CallRecord } from './front.ts';
 import type { Seeds } from './seeds.ts';
@@ -50,6 +50,7 @@ export interface Server {
 export interface Port {
   readonly id: string;
   readonly name: string;
+  readonly description: string;
   readonly network_id: string;
   readonly device_id: string;
   readonly tags: readonly string[];
@@ -88,7 +89,7 @@ export interface OpenstackCloud {
   readonly passwordCredentials: Readonly<Record<string, string>>;
   /** Asks OpenStack as the user of the project, past the front: no faults, no record. */
   readonly direct: Api;
-  /** Fields of a valid `spec` of a class, with these instead of its own. */
+  /** A valid `providerSpec` of a class, with these fields of its `spec` instead of its own. */
   providerSpec(overrides?: object): object;
   /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
   setFaults(...faults: z.input<typeof Fault>[]): Promise<void>;
@@ -96,7 +97,6 @@ export interface OpenstackCloud {
   /** Every request to the cloud's API so far. */
   calls(): Promise<CallRecord[]>;
   servers(): Promise<Server[]>;
-  /** All ports of the project. */
   ports(): Promise<Port[]>;
   volumes(): Promise<Volume[]>;
   /** SIGKILL to the front. */
@@ -134,6 +134,19 @@ export async function startOpenstackCloud(options: OpenstackCloudOptions): Promi
     await lease.release();
   };
   const authUrl = `${url}/identity/v3`;
+
+  /** All pages of a list. */
+  async function all<T>(first: string, key: string, headers = {}): Promise<T[]> {
+    const found: T[] = [];
+    for (let page: string | undefined = first; page !== undefined; ) {
+      const answer: Record<string, unknown> = await direct.call('GET', page, undefined, headers);
+      found.push(...(answer[key] as T[]));
+      const links = (answer[`${key}_links`] ?? []) as { rel: string; href: string }[];
+      page = links.find(({ rel }) => rel === 'next')?.href;
+    }
+    return found;
+  }
+
   return {
     ...{ url, authUrl, pid: server.pid, logFile: server.logFile, openstack: lease.address, seeds, direct },
     credentials: {
@@ -145,24 +158,22 @@ export async function startOpenstackCloud(options: OpenstackCloudOptions): Promi
     passwordCredentials: {
       ...{ authURL: authUrl, domainName: seeds.domainName, tenantName: projectName, username, password },
     },
-    providerSpec: (overrides = {}) => ({ ...providerSpecOf(seeds), ...overrides }),
+    providerSpec: (overrides = {}) => ({
+      ...{ apiVersion: 'openstack.machine.gardener.cloud/v1alpha1', kind: 'MachineProviderConfig' },
+      spec: { ...specOf(seeds), ...overrides },
+    }),
     setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
     faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(url, 'GET', '/faults')).faults,
     calls: () => callAdmin(url, 'GET', '/calls'),
-    async servers() {
-      const headers = { 'openstack-api-version': 'compute 2.90' };
-      const list = `${nova}/v2.1/servers/detail`;
-      return (await direct.call<{ servers: Server[] }>('GET', list, undefined, headers)).servers;
-    },
-    ports: async () => (await direct.call<{ ports: Port[] }>('GET', `${neutron}/v2.0/ports`)).ports,
-    volumes: async () =>
-      (await direct.call<{ volumes: Volume[] }>('GET', `${cinder}/v3/${projectId}/volumes/detail`)).volumes,
+    servers: () => all(`${nova}/v2.1/servers/detail`, 'servers', { 'openstack-api-version': 'compute 2.90' }),
+    ports: () => all(`${neutron}/v2.0/ports?limit=${pageSize}`, 'ports'),
+    volumes: () => all(`${cinder}/v3/${projectId}/volumes/detail`, 'volumes'),
     kill: () => end('SIGKILL'),
     stop: () => end('SIGTERM'),
   };
 }
 
-function providerSpecOf(seeds: Seeds): object {
+function specOf(seeds: Seeds): object {
   return {
     region: seeds.region,
     availabilityZone: seeds.zone,

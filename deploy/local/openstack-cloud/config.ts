@@ -31,6 +31,9 @@ export const computes = {
   unbound: { zone: 'unbound', driver: 'fake.FakeDriver', isBound: false },
 } as const;
 
+/** The most that a list answers at once: few, so that a longer one comes in pages. */
+export const pageSize = 100;
+
 export const urlOf = (port: number) => `http://127.0.0.1:${port}`;
 
 type Section = Readonly<Record<string, string | number | boolean>>;
@@ -53,6 +56,11 @@ export async function writeConfigs(place: Place): Promise<void> {
 
 function configsOf({ dir, ports, packages: { root } }: Place): Record<ServiceName, Record<string, Section>> {
   const database = (name: string) => ({ connection: databaseUrl(dir, name), sqlite_synchronous: false });
+  /** For keystone and placement, which answer in threads: a connection may be closed in another than its own. */
+  const sharedDatabase = (name: string) => ({
+    ...database(name),
+    connection: `${databaseUrl(dir, name)}?check_same_thread=false`,
+  });
   const access = (username: string) => ({
     ...{ www_authenticate_uri: urlOf(ports.keystone), auth_url: urlOf(ports.keystone), auth_type: 'password' },
     ...{ project_domain_name: 'Default', user_domain_name: 'Default', project_name: 'service' },
@@ -63,13 +71,13 @@ function configsOf({ dir, ports, packages: { root } }: Place): Record<ServiceNam
   const oslo_concurrency = { lock_path: join(dir, 'lock') };
   return {
     keystone: {
-      database: database('keystone'),
+      database: sharedDatabase('keystone'),
       fernet_tokens: { key_repository: join(dir, 'fernet') },
       fernet_receipts: { key_repository: join(dir, 'fernet') },
       credential: { key_repository: join(dir, 'credential') },
       identity: { password_hash_rounds: 4 }, // the fewest: each more doubles the time of a login
     },
-    placement: { placement_database: database('placement'), keystone_authtoken: access('placement') },
+    placement: { placement_database: sharedDatabase('placement'), keystone_authtoken: access('placement') },
     glance: {
       DEFAULT: { bind_host: '127.0.0.1', bind_port: ports.glance, workers: 0, enabled_backends: 'fs:file' },
       glance_store: { default_backend: 'fs' },
@@ -87,6 +95,7 @@ function configsOf({ dir, ports, packages: { root } }: Place): Record<ServiceNam
         ...{ core_plugin: 'ml2', service_plugins: '', transport_url: 'fake://' },
         api_paste_config: join(root, 'usr/share/neutron-common/api-paste.ini'),
         ...{ notify_nova_on_port_status_changes: false, notify_nova_on_port_data_changes: false },
+        pagination_max_limit: pageSize,
         ...{ api_workers: 0, rpc_workers: 0, rpc_state_report_workers: 0 },
       },
       database: database('neutron'),
@@ -107,6 +116,7 @@ function configsOf({ dir, ports, packages: { root } }: Place): Record<ServiceNam
         // Without a zone a VM must not get to one of the hosts that fail.
         default_schedule_zone: computes.compute1.zone,
       },
+      api: { max_limit: pageSize },
       wsgi: { api_paste_config: join(root, 'usr/share/nova-common/api-paste.ini') },
       api_database: database('nova_api'),
       database: database('nova'),
@@ -125,7 +135,7 @@ function configsOf({ dir, ports, packages: { root } }: Place): Record<ServiceNam
         ...{ host: 'storage', my_ip: '127.0.0.1', state_path: join(dir, 'cinder'), transport_url: 'fake://' },
         ...{ osapi_volume_listen: '127.0.0.1', osapi_volume_listen_port: ports.cinder, service_down_time },
         ...{ enabled_backends: 'fake', default_volume_type: '__DEFAULT__', allow_availability_zone_fallback: true },
-        ...{ quota_volumes: -1, quota_gigabytes: -1 },
+        ...{ quota_volumes: -1, quota_gigabytes: -1, osapi_max_limit: pageSize },
         api_paste_config: join(root, 'usr/share/cinder-common/api-paste.ini'),
         resource_query_filters_file: join(root, 'etc/cinder/resource_filters.json'),
       },

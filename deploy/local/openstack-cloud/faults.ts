@@ -58,6 +58,9 @@ export function isSetting(fault: Fault): fault is Setting {
   return fault.kind === 'capacity' || fault.kind === 'quota';
 }
 
+/** Who may not log in is told so with 401. */
+const login = 'POST /identity/auth/tokens';
+
 /** What a call is about, as far as faults ask. */
 interface CallSubject {
   readonly operation: string;
@@ -73,6 +76,7 @@ export function faultsOf(active: readonly ActiveFault<Fault>[], call: CallSubjec
 
 function meets(fault: CallFault, { operation, hasOldToken }: CallSubject): boolean {
   if (fault.kind === 'expired' && !hasOldToken) return false;
+  if (fault.kind === 'forbidden' && operation === login) return false;
   if (fault.kind === 'invisible' && operation !== 'POST /compute/servers') return false;
   return fault.operations === undefined || fault.operations.includes(operation);
 }

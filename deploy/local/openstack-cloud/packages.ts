@@ -37,7 +37,7 @@ export interface Packages {
 export async function ensurePackages(): Promise<Packages> {
   const folder = join(openstackCache(), release);
   if (!existsSync(folder)) {
-    await checkDebian();
+    await checkSystem();
     await mkdir(openstackCache(), { recursive: true });
     const unlock = await lock(`${folder}.lock`, 'OpenStack');
     try {
@@ -68,14 +68,19 @@ async function packagesIn(folder: string): Promise<Packages> {
   };
 }
 
-async function checkDebian(): Promise<void> {
-  const system = await readFile('/etc/os-release', 'utf8').catch(() => '');
-  const isRight = new RegExp(`^VERSION_CODENAME="?${release}"?$`, 'm').test(system);
-  if (isRight && existsSync('/usr/bin/apt-get')) return;
-  const [, found = 'another system'] = /^PRETTY_NAME="?([^"\n]*)/m.exec(system) ?? [];
-  throw new Error(
-    `OpenStack is unpacked from the packages of Debian 12 (${release}), and this is ${found}: run this on Debian 12 with apt-get, ` +
-      'for example in a container',
+async function checkSystem(): Promise<void> {
+  const problem = problemOf(await readFile('/etc/os-release', 'utf8').catch(() => ''), existsSync('/usr/bin/apt-get'));
+  if (problem !== undefined) throw new Error(problem);
+}
+
+/** Why the packages cannot be had on a system. @param osRelease text of /etc/os-release */
+export function problemOf(osRelease: string, hasApt: boolean): string | undefined {
+  const isRight = new RegExp(`^VERSION_CODENAME="?${release}"?$`, 'm').test(osRelease);
+  if (isRight && hasApt) return undefined;
+  const [, found = 'another system'] = /^PRETTY_NAME="?([^"\n]*)/m.exec(osRelease) ?? [];
+  return (
+    `OpenStack is unpacked from the packages of Debian 12 (${release}), and this is ${found}${hasApt ? '' : ' without apt-get'}: ` +
+    'run this on Debian 12 with apt-get, for example in a container'
   );
 }
 

@@ -61,7 +61,8 @@ export async function makeProject(ports: Ports): Promise<Project> {
     ...[`${urlOf(ports.neutron)}/v2.0`, `${urlOf(ports.glance)}/v2`],
   ];
   const admin = await logIn({ identityUrl, username: 'admin', password: adminPassword, project: 'admin' });
-  const name = `machines-${randomUUID().slice(0, 8)}`;
+  const id = randomUUID().slice(0, 8);
+  const [name, flavorName] = [`machines-${id}`, `small-${id}`];
   const password = `password-${randomUUID()}`;
 
   async function makeMember(): Promise<Api> {
@@ -74,7 +75,7 @@ export async function makeProject(ports: Ports): Promise<Project> {
   }
 
   async function makeFlavor(): Promise<Named> {
-    const flavor = { name, vcpus: 2, ram: 4096, disk: 20 };
+    const flavor = { name: flavorName, vcpus: 2, ram: 4096, disk: 20 };
     return (await admin.call<{ flavor: Named }>('POST', `${nova}/flavors`, { flavor })).flavor;
   }
 
@@ -140,7 +141,7 @@ export async function makeProject(ports: Ports): Promise<Project> {
       ...{ projectId: member.projectId, projectName: name, username: name, password, domainName: 'Default' },
       ...{ applicationCredentialId: credential.id, applicationCredentialName: name },
       applicationCredentialSecret: credential.secret,
-      ...{ imageId: images[0]?.id ?? '', imageName, flavorId: flavor.id, flavorName: name },
+      ...{ imageId: images[0]?.id ?? '', imageName, flavorId: flavor.id, flavorName },
       ...{ networkId: network.id, networkName: 'nodes' },
       subnetIds: [network.subnets[0] ?? '', network.subnets[1] ?? ''],
       ...{ otherNetworkId: other.id, otherSubnetId: other.subnets[0] ?? '' },

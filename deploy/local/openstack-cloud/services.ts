@@ -17,6 +17,9 @@ export interface OpenstackAddress {
 /** Folder with the programs that start services. */
 export const programs = fileURLToPath(new URL('programs/', import.meta.url));
 
+/** Starting takes all of two cores for 8 s, and a busy machine has less to give, ms. */
+const readyWithinMs = 180_000;
+
 /** A free port for each service. */
 export async function choosePorts(): Promise<Ports> {
   const ports = await Promise.all(serviceNames.map(async (name) => [name, await freePort()] as const));
@@ -53,7 +56,7 @@ export async function startServices(
   const starts = names.map(async (name) => {
     const logFile = join(dir, `${name}.log`);
     const ready = () => answers(urlOf(ports[name]));
-    const command = { name, executable: packages.python, args: commands[name], env, logFile, ready };
+    const command = { name, executable: packages.python, args: commands[name], env, logFile, ready, readyWithinMs };
     started.push(await startServer(command, aborted.signal));
   });
   try {
