@@ -168,30 +168,22 @@ describe('OpenStack itself', () => {
     expect((await cloud.ports()).find(({ id }) => id === made.port.id)).toMatchObject({ device_id: '' });
   });
 
-  it.each([
-    [
-      'a hypervisor that fails',
-      () => ({ availability_zone: cloud.seeds.failingZone }),
-      'aborted: FakeBuildAbortDriver',
-    ],
-    [
-      'a host where no port can be bound',
-      () => ({ availability_zone: cloud.seeds.unboundZone, ...onPort() }),
-      'Exceeded maximum number of retries',
-    ],
-    ['no room', async () => void (await cloud.setFaults({ kind: 'capacity' })) ?? {}, 'No valid host was found'],
-  ])('ends a server in ERROR for %s', async (_, prepare, message) => {
-    const id = await create(cloud, api, await prepare());
+  it('ends a server in ERROR without room, on a hypervisor that fails, and where no port can be bound', async () => {
+    const { failingZone, unboundZone, networkId: uuid } = cloud.seeds;
+    const [failing, unbound] = await Promise.all([
+      create(cloud, api, { availability_zone: failingZone }),
+      create(cloud, api, { availability_zone: unboundZone, networks: [{ uuid }] }),
+    ]);
+    await cloud.setFaults({ kind: 'capacity' });
+    const noRoom = await create(cloud, api);
+    const endsWith = async (id: string, text: string) => {
+      expect(await built(id)).toMatchObject({ status: 'ERROR', fault: { message: expect.stringContaining(text) } });
+    };
 
-    expect(await built(id)).toMatchObject({ status: 'ERROR', fault: { message: expect.stringContaining(message) } });
-  });
-
-  const onPort = () => ({ networks: [{ uuid: cloud.seeds.networkId }] });
-
-  it('has room, and no quota, once these faults end', async () => {
-    await cloud.setFaults({ kind: 'capacity' }, { kind: 'quota', of: 'instances' });
+    await endsWith(noRoom, 'No valid host was found');
+    await endsWith(failing, 'aborted: FakeBuildAbortDriver');
+    await endsWith(unbound, 'Exceeded maximum number of retries');
     await cloud.setFaults();
-
     expect(await built(await create(cloud, api))).toMatchObject({ status: 'ACTIVE' });
   });
 
