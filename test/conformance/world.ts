@@ -48,7 +48,7 @@ export function createWorld({ subject, calls, cloud, worker }: WorldOptions) {
 
   function identity(): MachineIdentity {
     const uid = randomUUID();
-    return { uid, namespace, name: `conformance-${uid.slice(0, 13)}` };
+    return { uid, namespace, name: machineNameOf(uid) };
   }
 
   function newMachine(): MachineIdentity {
@@ -179,6 +179,11 @@ export function createWorld({ subject, calls, cloud, worker }: WorldOptions) {
 export function answerOf<N extends ActivityName>(name: N, outcome: Outcome<N>) {
   if (outcome.kind !== 'answered') throw new Breach(`${name} did not succeed: ${inShort(outcome)}`);
   return outcome.answer;
+}
+
+/** Name of the Machine of the suite with a UID. */
+export function machineNameOf(uid: string): string {
+  return `conformance-${uid.slice(0, 13)}`;
 }
 
 /** The cloud's own id in a provider ID. */

@@ -10,6 +10,7 @@ import { urlOf } from '../../../deploy/local/openstack-cloud/config.ts';
 import { withDatabase } from '../../../deploy/local/openstack-cloud/database.ts';
 import { until } from '../../support/until.ts';
 import type { CloudFault, Counterpart, FaultKind, Owner } from '../counterpart.ts';
+import { machineNameOf } from '../world.ts';
 
 type OpenstackFault = Parameters<OpenstackCloud['setFaults']>[0];
 
@@ -53,9 +54,11 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
   };
   let copies: string[] = [];
 
-  async function makeServer(metadata: Record<string, string>): Promise<string> {
+  /** A Machine's server has its name, by which the provider asks for it. */
+  async function makeServer(metadata: Record<string, string>, uid: string | undefined): Promise<string> {
     const { imageId: imageRef, flavorId: flavorRef } = seeds;
-    const server = { name: `made-${randomUUID()}`, imageRef, flavorRef, metadata, networks: 'none' };
+    const name = uid === undefined ? `made-${randomUUID()}` : machineNameOf(uid);
+    const server = { name, imageRef, flavorRef, metadata, networks: 'none' };
     const answer = await direct.call<{ server: { id: string } }>(
       'POST',
       `${nova}/servers`,
@@ -102,7 +105,7 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
     async makeVms(owner, count, uid) {
       // Nova tells the age of a server in whole seconds: those from now on are younger than any other.
       await sleep(1_000 - (Date.now() % 1_000));
-      const id = await makeServer({ ...tagsOf[owner], ...(uid !== undefined && { [uidKey]: uid }) });
+      const id = await makeServer({ ...tagsOf[owner], ...(uid !== undefined && { [uidKey]: uid }) }, uid);
       const more = copyServer(openstack.dir, id, count - 1);
       copies.push(...more);
       return [id, ...more].map((each) => `openstack:///${seeds.region}/${each}`);
