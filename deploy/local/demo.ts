@@ -21,7 +21,11 @@ const program = new Command('npm run demo --')
     'run every command of the tour, check its effect and exit: with 0, or with 1 and the path of the logs when a check fails',
   )
   .addOption(
-    new Option('--cloud <name>', 'simulated: one that is made for tests; aws: a simulated EC2, which needs python3')
+    new Option(
+      '--cloud <name>',
+      'simulated: one that is made for tests; aws: a simulated EC2, which needs python3; openstack: an OpenStack whose ' +
+        'servers only pretend to run, which needs Debian 12',
+    )
       .choices(Object.keys(clouds))
       .default('simulated' satisfies CloudName),
   )

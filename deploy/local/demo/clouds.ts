@@ -1,6 +1,8 @@
 /** The clouds that the demo runs on. */
 import { join } from 'node:path';
 import { startAwsCloud } from '../aws-cloud/admin.ts';
+import { startOpenstackCloud } from '../openstack-cloud/admin.ts';
+import { withDatabase } from '../openstack-cloud/database.ts';
 import { startSimulatedCloud } from '../simulated-cloud/admin.ts';
 
 /** A cloud that runs, with its provider and an example for it. */
@@ -35,6 +37,7 @@ export type CloudName = keyof typeof clouds;
 export const clouds = {
   simulated: { title: 'a simulated cloud', start: startSimulated },
   aws: { title: 'a simulated EC2', start: startAws },
+  openstack: { title: 'an OpenStack', start: startOpenstack },
 } satisfies Record<string, { title: string; start(place: Place): Promise<DemoCloud> }>;
 
 async function startSimulated({ dir, kubeconfig }: Place): Promise<DemoCloud> {
@@ -69,5 +72,33 @@ async function startAws({ dir, kubeconfig }: Place): Promise<DemoCloud> {
       const states = (await cloud.instances()).map(({ State }) => State?.Name);
       return { vmsNow: states.filter((state) => state !== 'terminated').length, vmsEver: states.length };
     },
+  };
+}
+
+async function startOpenstack({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const { joinMs } = pace;
+  const cloud = await startOpenstackCloud({ dir: join(dir, 'cloud'), kubeconfig, joinMs });
+  const { seeds, openstack, url, faults, stop } = cloud;
+  return {
+    ...{ url, faults, stop },
+    provider: 'openstack',
+    scheme: 'openstack:///',
+    example: 'openstack.yaml',
+    changes: {
+      'authURL: https://keystone.example.com:5000/v3': `authURL: ${cloud.authUrl}`,
+      'applicationCredentialID: REPLACE': `applicationCredentialID: ${seeds.applicationCredentialId}`,
+      'applicationCredentialSecret: REPLACE': `applicationCredentialSecret: ${seeds.applicationCredentialSecret}`,
+      'availabilityZone: nova': `availabilityZone: ${seeds.zone}`,
+      'flavorName: m1.large': `flavorName: ${seeds.flavorName}`,
+      'keyName: REPLACE': `keyName: ${seeds.keyName}`,
+      'networkID: 00000000-0000-4000-8000-000000000001': `networkID: ${seeds.networkId}`,
+    },
+    // Nova keeps deleted servers. One that no host had room for was never launched.
+    stats: async () =>
+      withDatabase(openstack.dir, 'nova', (database) => {
+        const counts = `select count(*) as vmsEver, count(*) filter (where deleted = 0) as vmsNow
+          from instances where launched_at is not null and project_id = ?`;
+        return database.prepare(counts).get(seeds.projectId) as { vmsNow: number; vmsEver: number };
+      }),
   };
 }
