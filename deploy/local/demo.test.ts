@@ -64,7 +64,8 @@ describe('npm run demo', () => {
 
     expect({ code, output: output() }).toEqual({
       code: 1,
-      output: "error: option '--cloud <name>' argument 'azure' is invalid. Allowed choices are simulated, aws, openstack.\n",
+      output:
+        "error: option '--cloud <name>' argument 'azure' is invalid. Allowed choices are simulated, aws, openstack.\n",
     });
   });
 

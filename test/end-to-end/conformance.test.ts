@@ -96,7 +96,10 @@ describe('npm run conformance', () => {
     [['--provider', 'example'], '--class is missing: give the path of a file with a MachineClass'],
     [['--provider', 'example', '--class', '/nowhere'], "--class is '/nowhere': give the path of a file"],
     [['--all', '--case', 'nothing'], "--case is 'nothing', which no title has: give a part of a title"],
-    [['--all', '--provider', 'example'], "--provider is 'example': with --all give one of simulated, aws, python"],
+    [
+      ['--all', '--provider', 'example'],
+      "--provider is 'example': with --all give one of simulated, aws, openstack, python",
+    ],
     [['--all', '--class', 'class.yaml'], "--class is 'class.yaml': leave it out with --all"],
     [['--all', '--temporal-address', 'here'], "--temporal-address is 'here': give host:port"],
   ])('refuses %j', async (args, problem) => {
