@@ -51,7 +51,7 @@ describe('machines in OpenStack', () => {
     await millwright.putSecret('openstack-password', { ...cloud.passwordCredentials, userData });
     await createClass('openstack', {});
   }, 600_000); // where the packages have to be downloaded
-  afterEach(() => cloud.setFaults());
+  afterEach(() => cloud?.setFaults());
   afterAll(async () => {
     await millwright?.stop();
     await cloud?.stop();

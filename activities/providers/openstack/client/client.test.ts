@@ -1,7 +1,10 @@
 /** What the client sends, and what it makes of the answers. That OpenStack understands it: test/end-to-end/openstack.test.ts. */
 import { createServer } from 'node:http';
+import { createServer as createTlsServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { type Authority, createAuthority } from '../../../../test/support/certificates.ts';
 import { type RecordingOpenstack, startRecordingOpenstack } from '../../../../test/support/recording-openstack.ts';
 import { createOpenstack, NoAnswerError, NotInCatalogueError, OpenstackError, type OpenstackOptions } from './index.ts';
 
@@ -231,6 +234,48 @@ describe('an error answer', () => {
     const error = await failure(make().compute.createServer(server, undefined, signal));
 
     expect(String(error)).toBe('OpenstackError: Invalid input for field user_data. Value: (user data). no');
+  });
+});
+
+describe('TLS', () => {
+  let authority: Authority;
+  let server: Server;
+  let authUrl: string;
+  beforeAll(async () => {
+    authority = await createAuthority('authority');
+    const { crt: cert, key } = await authority.issue('cloud');
+    const options = { cert, key, ca: authority.crt, requestCert: true, rejectUnauthorized: false };
+    server = createTlsServer(options, (request, response) => {
+      const { subject } = (request.socket as TLSSocket).getPeerCertificate();
+      const error = { title: 'Unauthorized', message: `seen ${subject?.CN ?? 'nobody'}` };
+      response.writeHead(401).end(JSON.stringify({ error }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
+    authUrl = `https://localhost:${(server.address() as AddressInfo).port}`;
+  });
+  afterAll(() => {
+    server?.closeAllConnections();
+    server?.close();
+  });
+  const seen = (tls: OpenstackOptions['tls'] = {}) => failure(listFlavors(make({ authUrl, tls })));
+
+  it('trusts the authorities that it is given, and no others', async () => {
+    expect(await seen()).toMatchObject({ code: expect.stringMatching(/CERT|SIGNATURE/) });
+    expect(await seen({ ca: String(authority.crt) })).toMatchObject({ message: 'seen nobody' });
+    const other = await createAuthority('other');
+    expect(await seen({ ca: String(other.crt) })).toBeInstanceOf(NoAnswerError);
+  });
+
+  it('trusts everybody where it is told to', async () => {
+    expect(await seen({ insecure: true })).toMatchObject({ message: 'seen nobody' });
+  });
+
+  it('shows a client certificate', async () => {
+    const { crt, key } = await authority.issue('millwright');
+
+    expect(await seen({ ca: String(authority.crt), cert: String(crt), key: String(key) })).toMatchObject({
+      message: 'seen millwright',
+    });
   });
 });
 
