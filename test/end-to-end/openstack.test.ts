@@ -381,7 +381,7 @@ describe('machines in OpenStack', () => {
         return (
           isDeepStrictEqual(server?.metadata, wanted) &&
           isDeepStrictEqual(volume?.metadata, wanted) &&
-          isDeepStrictEqual(portTags, [cluster, 'kubernetes.io-role-worker'])
+          isDeepStrictEqual(portTags, [cluster, 'kubernetes.io-role-worker', 'team=b'])
         );
       },
       { describe: async () => JSON.stringify([await serversOf(ref), await cloud.volumes(), await cloud.ports()]) },

@@ -12,7 +12,17 @@ import { all, type Connection, call, connect, find, type Reach, read } from './c
 import { createServer } from './create.ts';
 import { credentialKeys, OpenstackCredentials } from './credentials.ts';
 import { errors, refusalOf } from './errors.ts';
-import { serverKey, toDescription, toDisk, toMetadata, toMetadataKey, toPort, toPortTags, toVm } from './items.ts';
+import {
+  changedPortTags,
+  serverKey,
+  toDescription,
+  toDisk,
+  toMetadata,
+  toMetadataKey,
+  toPort,
+  toPortTags,
+  toVm,
+} from './items.ts';
 import { OpenstackProviderSpec, OpenstackTags, ownershipOf, withoutBlanks } from './schema.ts';
 
 /** What in-tree and CSI volumes of cinder look like. */
@@ -244,11 +254,9 @@ const change: Record<Kind, (session: Session<Connection>, id: string, change: Ch
       remove: ({ volume }, key, signal) => volume.deleteMetadata(id, key, signal),
     }),
   async port(session, id, { missing, excessive }) {
-    for (const tag of toPortTags(missing))
-      await call(session, ({ network }, signal) => network.addTag(id, tag, signal));
-    for (const tag of toPortTags(excessive)) {
-      await call(session, ({ network }, signal) => network.deleteTag(id, tag, signal));
-    }
+    const { tags = [] } = await read(session, ({ network }, signal) => network.port(id, signal));
+    const wanted = changedPortTags(tags, missing, excessive);
+    await call(session, ({ network }, signal) => network.setTags(id, wanted, signal));
   },
 };
 

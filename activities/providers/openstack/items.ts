@@ -3,7 +3,6 @@ import { names } from '../../../api/names.ts';
 import type { CloudPart, CloudVm, Tags } from '../kit/cloud.ts';
 import type { Port, Server, Volume } from './client/index.ts';
 import { failureOf } from './errors.ts';
-import { ownershipParts } from './schema.ts';
 
 /** Key of metadata with the UID of the Machine: it may hold no `/`. */
 const uidKey = names.machineUid.replace('/', '-');
@@ -23,13 +22,34 @@ function ofMetadata(metadata: Readonly<Record<string, string>>): Tags {
   );
 }
 
+/** The most characters that neutron takes as a tag. */
+const longestPortTag = 255;
+
 /**
- * Tags of a port: those of a cluster and a role, as machine-controller-manager sets them, where the value is the usual `1`.
- * The UID is in the description, which neutron takes within the request that makes the port.
+ * Tags of a port: those of a class, without the value where that is the usual `1`, as machine-controller-manager spells them.
+ * Neutron takes none that is too long, and finds none with a comma. The UID is in the description, which neutron takes within
+ * the request that makes the port.
  */
 export function toPortTags(tags: Tags): string[] {
-  const own = Object.entries(tags).filter(([key]) => ownershipParts.some((part) => key.includes(part)));
-  return own.map(([key, value]) => (value === '1' ? key : `${key}=${value}`));
+  return Object.entries(tags)
+    .filter(([key]) => key !== names.machineUid)
+    .map(([key, value]) => (value === '1' ? key : `${key}=${value}`))
+    .filter((tag) => tag.length <= longestPortTag && !tag.includes(','));
+}
+
+/** Key and value of a tag of a port. */
+function ofPortTag(tag: string): [string, string] {
+  const at = tag.indexOf('=');
+  return at < 0 ? [tag, '1'] : [tag.slice(0, at), tag.slice(at + 1)];
+}
+
+/** Tags of a port that has `before`, with these changes. */
+export function changedPortTags(before: readonly string[], missing: Tags, excessive: Tags): string[] {
+  const kept = before.filter((tag) => {
+    const [key] = ofPortTag(tag);
+    return !(key in missing) && !(key in excessive);
+  });
+  return [...kept, ...toPortTags(missing)];
 }
 
 /** Description of a port of a Machine. */
@@ -77,16 +97,15 @@ export function toVm(server: Server, region: string): CloudVm {
 
 export function toPort({ id, name, description = '', device_id, tags = [], created_at }: Port): CloudPart {
   const [key = '', uid] = description.split('=');
-  const own = tags.map((tag): [string, string] => {
-    const at = tag.indexOf('=');
-    return at < 0 ? [tag, '1'] : [tag.slice(0, at), tag.slice(at + 1)];
-  });
   return {
     kind: 'port',
     id,
     name,
     createdAt: created_at ?? new Date(0).toISOString(),
-    tags: { ...Object.fromEntries(own), ...(key === names.machineUid && uid !== undefined && { [key]: uid }) },
+    tags: {
+      ...Object.fromEntries(tags.map(ofPortTag)),
+      ...(key === names.machineUid && uid !== undefined && { [key]: uid }),
+    },
     ...(device_id !== '' && { attachedTo: device_id }),
   };
 }

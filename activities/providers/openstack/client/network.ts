@@ -49,8 +49,6 @@ export function createNetwork(neutron: Service) {
       neutron.send<void>({ method: 'DELETE', path: `/ports/${encodeURIComponent(id)}` }, signal),
     addTag: (id: string, tag: string, signal: AbortSignal) =>
       neutron.send<void>({ method: 'PUT', path: tagPath(id, tag) }, signal),
-    deleteTag: (id: string, tag: string, signal: AbortSignal) =>
-      neutron.send<void>({ method: 'DELETE', path: tagPath(id, tag) }, signal),
     /** Replaces all tags of a port. */
     setTags: (id: string, tags: readonly string[], signal: AbortSignal) =>
       neutron.send<unknown>({ method: 'PUT', path: `/ports/${encodeURIComponent(id)}/tags`, json: { tags } }, signal),
