@@ -264,6 +264,15 @@ describe('ensureVm', () => {
     expect(arm.requests('PUT ')).toEqual([]);
   });
 
+  it('refuses a Machine whose name is too long for Azure, and deletes it', async () => {
+    const machine = { ...azureCreation().machine, name: 'x'.repeat(65) };
+    arm.answer({});
+    const message = 'the name of the Machine has 65 characters: Azure takes 64 at most';
+    expect(await refusal(ensure({ machine }))).toMatchObject({ code: 'InvalidArgument', message });
+    expect(await provider.deleteVm(deletion({ machine }), call())).toMatchObject({ state: 'gone' });
+    expect(arm.requests('PUT ')).toEqual([]);
+  });
+
   describe('of a VM that Azure has accepted', () => {
     const operation = (answer: ArmAnswer): ArmAnswers => ({ 'GET locations/l/operations/op-1': answer });
     const known = () => ({
@@ -444,10 +453,10 @@ describe('listVms', () => {
     const next = `${arm.url}${group}/Microsoft.Compute/disks?api-version=1&$skiptoken=two`;
     arm.answer({
       'GET virtualMachines': list((vm().body ?? {}) as object, { ...(vm().body as object), tags: { other: '1' } }),
-      'GET networkInterfaces': list(nic({ own: ownershipTags })),
+      'GET networkInterfaces': list(nic()),
       'GET disks': ({ query }) =>
         query.get('$skiptoken') === 'two'
-          ? list(disk('pvc-1', { own: ownershipTags }), disk('left-os-disk', { own: ownershipTags }))
+          ? list(disk('pvc-1', { own: ownershipTags }), disk('left-os-disk'))
           : { body: { value: [disk('workers-1-os-disk')], nextLink: next } },
     });
 
@@ -461,9 +470,9 @@ describe('listVms', () => {
 
     expect(found).toEqual([
       ['vm', 'workers-1', uid, true],
-      ['nic', 'workers-1-nic', undefined, undefined],
+      ['nic', 'workers-1-nic', uid, undefined],
       ['disk', 'workers-1-os-disk', uid, undefined],
-      ['disk', 'left-os-disk', undefined, undefined],
+      ['disk', 'left-os-disk', uid, undefined],
     ]);
   });
 
@@ -590,7 +599,7 @@ describe('a refusal of Azure', () => {
     const { state } = await rateAfter({ 'GET virtualMachines': { ...list(), headers } });
 
     // 25 of 250 are two fifths of the quarter from which on requests are slowed down.
-    expect(state).toMatchObject({ perSecond: expect.closeTo(4, 0), throttled: 0 });
+    expect(state).toMatchObject({ perSecond: expect.closeTo(8, 0), throttled: 0 });
   });
 });
 

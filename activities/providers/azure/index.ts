@@ -36,14 +36,15 @@ const AzureVolume = z.union([
   z.object({ azureDisk: z.object({ diskURI: z.string() }) }),
 ]);
 
-/** What Azure takes as custom data, bytes. */
+/** What Azure takes as custom data, bytes, and as the name of a VM with Linux, characters. */
 const userDataLimit = 65_535;
+const nameLimit = 64;
 
 const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
   scheme: 'azure',
   settleSeconds: 10,
   deletionPollMs: 2_000,
-  rateLimit: { perSecond: 10, burst: 100 },
+  rateLimit: { perSecond: 20, burst: 100 },
   providerSpec: AzureProviderSpec,
   reach: z.object({ resourceGroup, cloudConfiguration }),
   tags: z.object({ tags: AzureTags }).transform((spec) => ownership(spec.tags)),
@@ -105,6 +106,10 @@ const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
       const message = `the user data has ${bytes} bytes: Azure takes ${userDataLimit} at most`;
       throw new ProviderError('InvalidArgument', message);
     }
+    if (machine.name.length > nameLimit) {
+      const message = `the name of the Machine has ${machine.name.length} characters: Azure takes ${nameLimit} at most`;
+      throw new ProviderError('InvalidArgument', message);
+    }
     const tags = toAzure(order.tags);
     const plan = await findPlan(session, spec, spec.properties.storageProfile.imageReference);
     await makeNic(session, order, tags);
@@ -133,7 +138,7 @@ const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
         }),
       );
       return {
-        ...vmOf(machine.name, spec.location, order.tags, new Date()),
+        ...vmOf(machine.name, spec.location.toLowerCase().replaceAll(' ', ''), order.tags, new Date()),
         state: 'creating',
         ...(operation !== undefined && { lastKnownState: operation }),
       };
@@ -251,6 +256,7 @@ async function listParts(session: Session<Arm>): Promise<CloudPart[]> {
 }
 
 async function findVm(session: Session<Arm>, name: string): Promise<CloudVm | undefined> {
+  if (name.length > nameLimit) return undefined; // Azure would refuse to look
   const { compute, resourceGroup: group } = session.client;
   const vm = await find(session, () => compute.virtualMachines.get(group, name, { expand: 'instanceView' }));
   return vm && toVm(vm);
@@ -472,9 +478,9 @@ function fromAzure(tags: Readonly<Record<string, string>> = {}): Tags {
   return Object.fromEntries(Object.entries(tags).map(([key, value]) => [toOwn(key), value]));
 }
 
-/** Whether a resource is one that this provider or MCM has made: disks of pods may have the same tags, by a policy. */
-function isMade(item: CloudItem): boolean {
-  return item.kind === 'vm' || item.tags[names.machineUid] !== undefined || isPartName(item.name);
+/** Whether a resource was made for a Machine: disks of pods may have the same tags, by a policy. */
+function isMade({ kind, tags }: CloudItem): boolean {
+  return kind === 'vm' || tags[names.machineUid] !== undefined;
 }
 
 function hasTags({ tags }: CloudItem, wanted: Tags): boolean {

@@ -236,11 +236,9 @@ it('names of parts are told from those of disks of pods', () => {
     partNames.nic('a-1'),
     partNames.osDisk('a-1'),
     partNames.dataDisk('a-1', { name: '', lun: 0 }),
-    partNames.dataDisk('a-1', { name: 'b', lun: 12 }),
+    partNames.dataDisk('a-1', { name: 'c', lun: 12 }),
   ];
-  expect(own).toEqual(['a-1-nic', 'a-1-os-disk', 'a-1-0-data-disk', 'a-1-b-12-data-disk']);
-  expect(own.map((name) => [isPartName(name), isPartName(name, 'A-1'), isPartName(name, 'b')])).toEqual(
-    own.map(() => [true, true, false]),
-  );
-  expect(['pvc-1', 'a-1', 'a-1-disk', 'panic', 'data-disk'].filter((name) => isPartName(name))).toEqual([]);
+  expect(own).toEqual(['a-1-nic', 'a-1-os-disk', 'a-1-0-data-disk', 'a-1-c-12-data-disk']);
+  expect(own.map((name) => [isPartName(name, 'A-1'), isPartName(name, 'a-1-b')])).toEqual(own.map(() => [true, false]));
+  expect(['a-1', 'a-1-pvc', 'a-1-disk', 'a-12-nic', 'a-1-b-nic'].filter((name) => isPartName(name, 'a-1'))).toEqual([]);
 });

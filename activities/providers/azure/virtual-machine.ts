@@ -16,10 +16,10 @@ export const partNames = {
     `${vm}-${name === '' ? '' : `${name}-`}${lun}-data-disk`,
 };
 
-/** Whether a NIC or disk has a name that is given for a VM, left out: for any. */
-export function isPartName(name: string, vm?: string): boolean {
-  const [lower, prefix] = [name.toLowerCase(), vm === undefined ? '' : `${vm.toLowerCase()}-`];
-  return lower.startsWith(prefix) && /^(.*-)?(nic|os-disk|\d+-data-disk)$/.test(lower.slice(prefix.length));
+/** Whether a NIC or disk has a name that is given for a VM. */
+export function isPartName(name: string, vm: string): boolean {
+  const [lower, prefix] = [name.toLowerCase(), `${vm.toLowerCase()}-`];
+  return lower.startsWith(prefix) && /^((.+-)?\d+-data-disk|nic|os-disk)$/.test(lower.slice(prefix.length));
 }
 
 interface Made {
