@@ -63,11 +63,7 @@ describe('machines in OpenStack', () => {
     await millwright.createClass(name, {
       provider: 'OpenStack',
       secretRef: { namespace, name: secret },
-      providerSpec: {
-        apiVersion: 'openstack.machine.gardener.cloud/v1alpha1',
-        kind: 'MachineProviderConfig',
-        spec: cloud.providerSpec({ rootDiskSize: undefined, ...spec }),
-      },
+      providerSpec: cloud.providerSpec({ rootDiskSize: undefined, ...spec }),
     });
   }
 
@@ -120,7 +116,7 @@ describe('machines in OpenStack', () => {
       expect(machine.spec?.providerID).toBe(`openstack:///${cloud.seeds.region}/${server?.id}`);
       expect(labels?.['node']).toBe(name);
     }
-    const { podNetworkCIDRs = [] } = cloud.providerSpec() as { podNetworkCIDRs?: string[] };
+    const { podNetworkCIDRs = [] } = cloud.providerSpec().spec;
     expect(podNetworkCIDRs.length).toBeGreaterThan(1);
     const ports = (await cloud.ports()).filter(isOfMillwright);
     expect(ports.map(({ name }) => name).toSorted()).toEqual(made.map(({ name }) => name).toSorted());
@@ -158,7 +154,7 @@ describe('machines in OpenStack', () => {
   }, 900_000);
 
   it('[mcm 108] boot from a volume with their tags, which goes with them', async () => {
-    const { tags } = cloud.providerSpec() as { tags: object };
+    const { tags } = cloud.providerSpec().spec;
     const { volumeType: rootDiskType } = cloud.seeds;
     await createClass('volume', { rootDiskSize: 20, rootDiskType, tags: { ...tags, team: 'a' } });
     const ref = await createMachine('volume', 'volume');
@@ -199,7 +195,7 @@ describe('machines in OpenStack', () => {
 
   describe('without a Machine', () => {
     it('are swept, with a port and a volume that are left over, and those of others are not', async () => {
-      const { tags } = cloud.providerSpec() as { tags: Record<string, string> };
+      const { tags } = cloud.providerSpec().spec;
       const { networkId: network_id } = cloud.seeds;
       const makePort = async (name: string, description: string, own: string[]) => {
         const body = { port: { name, network_id, description } };
@@ -321,7 +317,7 @@ describe('machines in OpenStack', () => {
 
   it('[mcm 108] take over a server that machine-controller-manager made, and delete it with its port and volume', async () => {
     const { seeds, direct } = cloud;
-    const spec = cloud.providerSpec() as { tags: Record<string, string>; podNetworkCIDRs: string[] };
+    const { spec } = cloud.providerSpec();
     const name = 'of-mcm';
     const { port } = await direct.call<{ port: Port }>('POST', `${urls.neutron}/ports`, {
       port: { name, network_id: seeds.networkId, fixed_ips: [{ subnet_id: seeds.subnetIds[0] }] },
@@ -362,7 +358,7 @@ describe('machines in OpenStack', () => {
 
   it('get the tags that their class has now, and lose those that it has no more, and are not replaced', async () => {
     const { control, namespace } = millwright;
-    const { tags } = cloud.providerSpec() as { tags: Record<string, string> };
+    const { tags } = cloud.providerSpec().spec;
     const [cluster = '', role = ''] = Object.keys(tags);
     await createClass('tagged', { rootDiskSize: 1, tags: { ...tags, team: 'a', old: '1' } });
     const ref = await createMachine('tagged', 'tagged');

@@ -637,6 +637,57 @@ describe('listVms', () => {
   });
 });
 
+describe('updateVm', () => {
+  const tags = { ...ownershipTags, team: 'b', note: 'a, b', long: 'x'.repeat(60) };
+  const update = (providerID?: string) =>
+    provider.updateVm?.(
+      {
+        ...openstackCreation(),
+        ...(providerID && { providerID }),
+        tags,
+        removedTags: ['old', 'millwright.dev/machine-uid'],
+      },
+      call(),
+    );
+
+  it('sets and removes metadata and tags, and leaves those of others', async () => {
+    const metadata = { ...ownMetadata, team: 'a', old: '1', theirs: '1' };
+    const tagged = port('port-1', { tags: [...Object.keys(ownershipTags), 'team=a', 'old', 'theirs'] });
+    cloud.answer({
+      ...empty,
+      'GET compute/servers/detail': { servers: [server('server-1', { metadata })] },
+      'GET network/ports': { ports: [tagged] },
+      'GET network/ports/port-1': { port: tagged },
+      'GET volumev3/volumes/detail': { volumes: [volume('volume-1', { metadata })] },
+    });
+
+    await update();
+
+    const changed = { metadata: { team: 'b', note: 'a, b', long: 'x'.repeat(60) } };
+    expect(cloud.requests().flatMap(({ what, json }) => (what.startsWith('GET') ? [] : [[what, json]]))).toEqual([
+      ['POST compute/servers/server-1/metadata', changed],
+      ['DELETE compute/servers/server-1/metadata/old', undefined],
+      ['PUT network/ports/port-1/tags', { tags: [...Object.keys(ownershipTags), 'theirs', 'team=b'] }],
+      ['POST volumev3/volumes/volume-1/metadata', changed],
+      ['DELETE volumev3/volumes/volume-1/metadata/old', undefined],
+    ]);
+  });
+
+  it('asks for nothing where all is so already', async () => {
+    const metadata = { ...ownMetadata, ...tags };
+    cloud.answer({
+      ...empty,
+      'GET compute/servers/detail': { servers: [server('server-1', { metadata })] },
+      'GET network/ports': { ports: [port('port-1', { tags: [...Object.keys(ownershipTags), 'team=b'] })] },
+      'GET volumev3/volumes/detail': { volumes: [volume('volume-1', { metadata })] },
+    });
+
+    await update();
+
+    expect(whats()).toEqual(['GET compute/servers/detail', 'GET network/ports', 'GET volumev3/volumes/detail']);
+  });
+});
+
 describe('volumeIds', () => {
   it('knows volumes of cinder, in the tree and of its CSI driver', async () => {
     const volumes = [

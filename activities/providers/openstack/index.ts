@@ -254,6 +254,7 @@ const change: Record<Kind, (session: Session<Connection>, id: string, change: Ch
       remove: ({ volume }, key, signal) => volume.deleteMetadata(id, key, signal),
     }),
   async port(session, id, { missing, excessive }) {
+    if (toPortTags(missing).length === 0 && Object.keys(excessive).length === 0) return;
     const { tags = [] } = await read(session, ({ network }, signal) => network.port(id, signal));
     const wanted = changedPortTags(tags, missing, excessive);
     await call(session, ({ network }, signal) => network.setTags(id, wanted, signal));

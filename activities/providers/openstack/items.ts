@@ -3,6 +3,7 @@ import { names } from '../../../api/names.ts';
 import type { CloudPart, CloudVm, Tags } from '../kit/cloud.ts';
 import type { Port, Server, Volume } from './client/index.ts';
 import { failureOf } from './errors.ts';
+import { ownershipParts } from './schema.ts';
 
 /** Key of metadata with the UID of the Machine: it may hold no `/`. */
 const uidKey = names.machineUid.replace('/', '-');
@@ -22,19 +23,21 @@ function ofMetadata(metadata: Readonly<Record<string, string>>): Tags {
   );
 }
 
-/** The most characters that neutron takes as a tag. */
-const longestPortTag = 255;
+/** The most characters that every release of neutron takes as a tag; newer ones take 255. */
+const longestPortTag = 60;
 
 /**
  * Tags of a port: those of a class, without the value where that is the usual `1`, as machine-controller-manager spells them.
- * Neutron takes none that is too long, and finds none with a comma. The UID is in the description, which neutron takes within
- * the request that makes the port.
+ * Those that neutron may not take are left out, but not those of a cluster and a role. The UID is in the description, which
+ * neutron takes within the request that makes the port.
  */
 export function toPortTags(tags: Tags): string[] {
+  const isTaken = (tag: string) => tag.length <= longestPortTag && !tag.includes(',');
+  const isOwnership = (tag: string) => ownershipParts.some((part) => tag.includes(part));
   return Object.entries(tags)
     .filter(([key]) => key !== names.machineUid)
     .map(([key, value]) => (value === '1' ? key : `${key}=${value}`))
-    .filter((tag) => tag.length <= longestPortTag && !tag.includes(','));
+    .filter((tag) => isOwnership(tag) || isTaken(tag));
 }
 
 /** Key and value of a tag of a port. */

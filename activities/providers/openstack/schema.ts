@@ -53,8 +53,8 @@ const Spec = z
     keyName: nonEmpty.describe('Name of the SSH key pair, which belongs to the user of the credentials.'),
     securityGroups: z.array(nonEmpty).optional().describe('Names or IDs. Left out or empty: the group `default`.'),
     tags: OpenstackTags.describe(
-      'Metadata of the server and of its root volume. One key begins with `kubernetes.io-cluster-` and one with ' +
-        '`kubernetes.io-role-`: by these two, which are also tags of the ports, the sweep finds what has no Machine.',
+      'Metadata of the server and of its root volume, and tags of its ports. One key begins with `kubernetes.io-cluster-` and one with ' +
+        '`kubernetes.io-role-`: by these two the sweep finds what has no Machine.',
     ),
     networkID: nonEmpty.optional().describe('The one network, which is also that of the pods.'),
     networks: z

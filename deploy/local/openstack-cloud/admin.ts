@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { z } from 'zod';
+import type { OpenstackDocument } from '../../../activities/providers/openstack/schema.ts';
 import { callAdmin, toFlags } from '../admin-api.ts';
 import type { ActiveFault } from '../faults.ts';
 import { freePort } from '../ports.ts';
@@ -32,6 +33,8 @@ export interface OpenstackCloudOptions {
   /** The longest a pod takes to end. Default 30 000. */
   readonly maxGraceMs?: number;
 }
+
+type ProviderSpec = z.input<typeof OpenstackDocument>;
 
 /** A server as nova shows it. */
 export interface Server {
@@ -90,7 +93,7 @@ export interface OpenstackCloud {
   /** Asks OpenStack as the user of the project, past the front: no faults, no record. */
   readonly direct: Api;
   /** A valid `providerSpec` of a class, with these fields of its `spec` instead of its own. */
-  providerSpec(overrides?: object): object;
+  providerSpec(overrides?: Partial<ProviderSpec['spec']>): ProviderSpec;
   /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
   setFaults(...faults: z.input<typeof Fault>[]): Promise<void>;
   faults(): Promise<readonly ActiveFault<Fault>[]>;
@@ -173,7 +176,7 @@ export async function startOpenstackCloud(options: OpenstackCloudOptions): Promi
   };
 }
 
-function specOf(seeds: Seeds): object {
+function specOf(seeds: Seeds): ProviderSpec['spec'] {
   return {
     region: seeds.region,
     availabilityZone: seeds.zone,
