@@ -191,7 +191,8 @@ export function idOf(providerID: string): string {
   return providerID.slice(providerID.lastIndexOf('/') + 1);
 }
 
-function inShort(outcome: Outcome<ActivityName>): string {
+/** The outcome of a call, for people. */
+export function inShort(outcome: Outcome<ActivityName>): string {
   if (outcome.kind === 'refused') return `${outcome.failure.type}: ${outcome.failure.message}`;
   return outcome.kind === 'cancelled'
     ? 'it was cancelled'

@@ -4,10 +4,13 @@ import { vmOf } from '../../../api/provider-id.ts';
 import { until } from '../../support/until.ts';
 import { check, NotRun } from '../breach.ts';
 import type { Case } from '../case.ts';
-import { idOf, type World } from '../world.ts';
+import { idOf, inShort, type World } from '../world.ts';
 
 /** Longer than the pause between two heartbeats, and than a cloud takes to answer, ms. */
 const slowMs = 8_000;
+
+/** A call that has failed after so long is not repeated by the server but by Millwright, ms. */
+const quietMs = 10_000;
 
 export const creationCases: readonly Case[] = [
   {
@@ -95,7 +98,14 @@ export const creationCases: readonly Case[] = [
     needs: ['lostAnswer'],
     async run(world) {
       await world.cloud?.setFault({ kind: 'lostAnswer' });
-      await world.ensure(world.newMachine());
+      const machine = world.newMachine();
+      const startMs = performance.now();
+      const outcome = await (await world.calls.start('ensureVm', world.creation(machine))).outcome();
+      const isLate = performance.now() - startMs >= quietMs;
+      if (outcome.kind === 'answered')
+        check(outcome.answer.state !== 'failed', 'ensureVm answers a VM that has failed');
+      else check(isLate, `ensureVm did not succeed: ${inShort(outcome)}`);
+      if (outcome.kind !== 'answered') await world.ensure(machine, { outcomeUnknown: true });
       await world.onlyVm();
     },
   },
