@@ -24,5 +24,6 @@ function row({ title, promise, needs, section }: Case): string {
 }
 
 function inWords(need: Need): string {
+  if (need === 'severalVms') return 'several VMs of a Machine';
   return need === 'worker' || need === 'cloud' ? `the ${need}` : `the fault ${need}`;
 }

@@ -4,18 +4,23 @@ import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../test/support/kube.ts';
+import { clouds } from './demo/clouds.ts';
 
 // The tour with the simulated cloud is a step of its own of `npm test`: `npm run demo -- --exit`.
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
-  /** Started at once: it waits most of the time. */
-  const awsTour = startDemo('--cloud', 'aws', '--exit');
-  const awsTourEnd = once(awsTour.child, 'close');
+  /** Started at once: they wait most of the time. */
+  const tours = (['aws', 'azure'] as const).map((name) => {
+    const demo = startDemo('--cloud', name, '--exit');
+    return { name, ...demo, end: once(demo.child, 'close') };
+  });
 
   afterEach(() => {
     for (const child of started.splice(0)) child.kill('SIGKILL');
   });
-  afterAll(() => void awsTour.child.kill('SIGKILL'));
+  afterAll(() => {
+    for (const { child } of tours) child.kill('SIGKILL');
+  });
 
   function startDemo(...args: readonly string[]) {
     const child = spawn(process.execPath, ['deploy/local/demo.ts', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -59,13 +64,13 @@ describe('npm run demo', () => {
   }, 120_000);
 
   it('refuses a cloud that it does not have, names those that it has, and starts nothing', async () => {
-    const { child, output } = startDemo('--cloud', 'azure');
+    const { child, output } = startDemo('--cloud', 'gcp');
     const [code] = await once(child, 'close');
 
     expect({ code, output: output() }).toEqual({
       code: 1,
       output:
-        "error: option '--cloud <name>' argument 'azure' is invalid. Allowed choices are simulated, aws, openstack.\n",
+        "error: option '--cloud <name>' argument 'gcp' is invalid. Allowed choices are simulated, aws, azure, openstack.\n",
     });
   });
 
@@ -79,13 +84,18 @@ describe('npm run demo', () => {
     });
   });
 
-  it('runs the tour with --cloud aws and ends with 0', async () => {
-    const [code] = await awsTourEnd;
+  it.each(tours)(
+    'runs the tour with --cloud $name and ends with 0',
+    async ({ name, output, end }) => {
+      const [code] = await end;
 
-    const { output } = awsTour;
-    expect(output()).toMatch(/✓ a simulated EC2 [^]*aws:\/\/\/[^]*✓ Delete the deployment: no Machine, .* is left/);
-    expect(code).toBe(0);
-  }, 400_000);
+      expect(output()).toMatch(
+        new RegExp(`✓ ${clouds[name].title} [^]*${name}:///[^]*✓ Delete the deployment: no Machine, .* is left`),
+      );
+      expect(code).toBe(0);
+    },
+    900_000,
+  );
 });
 
 /** Command lines with the folder: those of all its servers have it. */

@@ -1,8 +1,11 @@
 import type { FaultKind } from './counterpart.ts';
 import type { World } from './world.ts';
 
-/** What a case cannot do without: a worker that the suite may kill, the cloud under its control, a fault of that cloud. */
-export type Need = 'worker' | 'cloud' | FaultKind;
+/**
+ * What a case cannot do without: a worker that the suite may kill, the cloud under its control, several VMs of a Machine in
+ * it, a fault of it.
+ */
+export type Need = 'worker' | 'cloud' | 'severalVms' | FaultKind;
 
 /** A part of the contract, with a test of it. */
 export interface Case {

@@ -42,8 +42,8 @@ export interface Counterpart {
   readonly credentials: Readonly<Record<string, string>>;
   /** What a worker needs in its environment to reach the cloud. */
   readonly workerEnv?: Readonly<Record<string, string>>;
-  /** Faults that the cloud cannot show, and why. */
-  readonly lacks: { readonly [K in FaultKind]?: string };
+  /** What the cloud cannot show, and why: faults, and a second VM that a provider finds when it looks for that of a Machine. */
+  readonly lacks: { readonly [K in FaultKind | 'severalVms']?: string };
   /** Replaces the fault that is on. Without one the cloud does as it is asked, and answers what it has held back. */
   setFault(fault?: CloudFault): Promise<void>;
   /** All that exists, whatever its tags, listed or not. */

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { preparePythonProvider } from '../support/python-provider.ts';
 import type { Counterpart } from './counterpart.ts';
 import { startAwsCounterpart } from './counterparts/aws.ts';
+import { startAzureCounterpart } from './counterparts/azure.ts';
 import { startOpenstackCounterpart } from './counterparts/openstack.ts';
 import { startSimulatedCounterpart } from './counterparts/simulated.ts';
 import type { WorkerCommand } from './worker-process.ts';
@@ -27,6 +28,7 @@ export interface ProviderEntry {
 export const providers: readonly ProviderEntry[] = [
   { name: 'simulated', startCounterpart: startSimulatedCounterpart, prepareWorker: ownWorker('simulated') },
   { name: 'aws', clouds: 2, startCounterpart: startAwsCounterpart, prepareWorker: ownWorker('aws') },
+  { name: 'azure', clouds: 2, startCounterpart: startAzureCounterpart, prepareWorker: ownWorker('azure') },
   {
     name: 'openstack',
     clouds: 2,

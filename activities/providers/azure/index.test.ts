@@ -361,6 +361,22 @@ describe('deleteVm', () => {
     ]);
   }, 30_000);
 
+  it('deletes a VM of another name with the UID tag, and no VM without it that uses a disk', async () => {
+    const users = `${group}/Microsoft.Compute/virtualMachines`;
+    arm.answer(
+      withDeletions({
+        'GET virtualMachines/copy': vm({ name: 'copy' }),
+        'GET virtualMachines/other': vm({ name: 'other', own: ownershipTags }),
+        'GET networkInterfaces': list(nic({ name: 'copy-nic', of: `${users}/copy` })),
+        'GET disks': list(disk('workers-1-0-data-disk', { of: `${users}/other` })),
+      }),
+    );
+
+    await provider.deleteVm(deletion(), call());
+
+    expect(deleted()).toEqual(['virtualMachines/copy', 'networkInterfaces/copy-nic', 'disks/workers-1-0-data-disk']);
+  }, 30_000);
+
   it('asks as often as docs/providers/azure.md says', async () => {
     arm.answer(withDeletions({ 'GET virtualMachines/workers-1': vm({ power: '', state: 'Updating' }) }));
 

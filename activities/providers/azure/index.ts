@@ -70,8 +70,12 @@ const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
     const isOwn = ({ tags }: CloudItem) => tags[names.machineUid] === uid;
     const vm = await findVm(session, name);
     if (vm !== undefined && isOwn(vm) && !withParts) return [await withAddress(session, vm)];
-    const parts = await listParts(session);
-    return [...(vm === undefined ? [] : [vm]), ...parts].filter(isOwn);
+    const parts = (await listParts(session)).filter(isOwn);
+    // Somebody may have copied the tags to a VM of another name. It has to go before what it uses.
+    const users = new Set(parts.flatMap(({ attachedTo }) => attachedTo ?? []));
+    users.delete(name.toLowerCase());
+    const others = await Promise.all([...users].map((user) => findVm(session, user)));
+    return [...[vm, ...others].filter((each) => each !== undefined).filter(isOwn), ...parts];
   },
   async findByName(session, name, tags) {
     const vm = await findVm(session, name);

@@ -1,12 +1,14 @@
 /** The clouds that the demo runs on. */
 import { join } from 'node:path';
 import { startAwsCloud } from '../aws-cloud/admin.ts';
+import { startAzureCloud } from '../azure-cloud/admin.ts';
 import { startOpenstackCloud } from '../openstack-cloud/admin.ts';
 import { withDatabase } from '../openstack-cloud/database.ts';
 import { startSimulatedCloud } from '../simulated-cloud/admin.ts';
 
 /** A cloud that runs, with its provider and an example for it. */
 export interface DemoCloud {
+  /** Of its admin API. */
   readonly url: string;
   readonly provider: string;
   /** Its provider IDs begin so. */
@@ -37,6 +39,7 @@ export type CloudName = keyof typeof clouds;
 export const clouds = {
   simulated: { title: 'a simulated cloud', start: startSimulated },
   aws: { title: 'a simulated EC2', start: startAws },
+  azure: { title: 'a local Azure', start: startAzure },
   openstack: { title: 'an OpenStack', start: startOpenstack },
 } satisfies Record<string, { title: string; start(place: Place): Promise<DemoCloud> }>;
 
@@ -100,5 +103,35 @@ async function startOpenstack({ dir, kubeconfig }: Place): Promise<DemoCloud> {
           from instances where launched_at is not null and project_id = ?`;
         return database.prepare(counts).get(seeds.projectId) as { vmsNow: number; vmsEver: number };
       }),
+  };
+}
+
+const isVm = /\/virtualMachines\/[^/?]+\?/;
+
+async function startAzure({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const options = { dir: join(dir, 'cloud'), kubeconfig, ...pace };
+  const { adminUrl, seeds, credentials, ...cloud } = await startAzureCloud(options);
+  return {
+    ...cloud,
+    url: adminUrl,
+    provider: 'azure',
+    scheme: 'azure:///',
+    example: 'azure.yaml',
+    changes: {
+      'clientID: REPLACE': `clientID: ${credentials.clientID}`,
+      'clientSecret: REPLACE': `clientSecret: ${credentials.clientSecret}`,
+      'tenantID: REPLACE': `tenantID: ${credentials.tenantID}`,
+      'subscriptionID: REPLACE': `subscriptionID: ${credentials.subscriptionID}`,
+      'location: westeurope': `location: ${seeds.location}`,
+      'resourceGroup: machines': `resourceGroup: ${seeds.resourceGroup}`,
+      'vnetName: nodes': `vnetName: ${seeds.vnetName}`,
+      'subnetName: nodes': `subnetName: ${seeds.subnetName}`,
+      'cluster-REPLACE': 'cluster-demo',
+    },
+    async stats() {
+      const [vms, calls] = await Promise.all([cloud.vms(), cloud.calls()]);
+      const made = calls.filter(({ effect, method, path }) => effect && method === 'PUT' && isVm.test(path));
+      return { vmsNow: vms.length, vmsEver: made.length };
+    },
   };
 }

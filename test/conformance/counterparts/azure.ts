@@ -33,6 +33,7 @@ const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K
 export async function startAzureCounterpart(): Promise<Counterpart> {
   const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-cloud-'));
   const clientSecret = `canary-secret-${randomUUID()}`;
+  // Azure keeps the NIC of a VM that it has refused for 180 s, in which no provider can delete it: no case waits so long.
   const cloud = await startAzureCloud({ dir, clientSecret, bootMs: 200, deleteMs: 500, nicReservationMs: 0 });
   const providerSpec = cloud.providerSpec();
   const tagsOf: Record<Owner, Record<string, string>> = {
@@ -45,7 +46,7 @@ export async function startAzureCounterpart(): Promise<Counterpart> {
     providerSpec,
     credentials: cloud.credentials,
     workerEnv: cloud.env,
-    lacks: {},
+    lacks: { severalVms: 'a VM has the name of its Machine, and Azure has no two of a name' },
     async setFault(fault) {
       const show = fault && (faults[fault.kind] as (fault: CloudFault) => AzureFault[]);
       await cloud.setFaults(...(show && fault ? show(fault) : []));

@@ -21,7 +21,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	compute "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8/fake"
-	network_ "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9/fake"
+	network "github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9/fake"
 )
 
 // A cloud is the state of everything. All of it is guarded by mu, also while the codec works.
@@ -143,10 +143,10 @@ func main() {
 		"VirtualMachinesClient":      compute.NewVirtualMachinesServerTransport(c.vmServer()),
 		"DisksClient":                compute.NewDisksServerTransport(c.diskServer()),
 		"VirtualMachineImagesClient": compute.NewVirtualMachineImagesServerTransport(c.imageServer()),
-		"InterfacesClient":           network_.NewInterfacesServerTransport(c.nicServer()),
-		"PublicIPAddressesClient":    network_.NewPublicIPAddressesServerTransport(c.addressServer()),
-		"SubnetsClient":              network_.NewSubnetsServerTransport(c.subnetServer()),
-		"VirtualNetworksClient":      network_.NewVirtualNetworksServerTransport(c.networkServer()),
+		"InterfacesClient":           network.NewInterfacesServerTransport(c.nicServer()),
+		"PublicIPAddressesClient":    network.NewPublicIPAddressesServerTransport(c.addressServer()),
+		"SubnetsClient":              network.NewSubnetsServerTransport(c.subnetServer()),
+		"VirtualNetworksClient":      network.NewVirtualNetworksServerTransport(c.networkServer()),
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *cloud) seeds() map[string]any {
 	}
 	return map[string]any{
 		"subscriptionId": subscription, "location": location, "zones": zones, "resourceGroup": resourceGroup,
-		"vnetName": network, "subnetName": subnet, "subnetPrefix": c.subnetCIDR.String(),
+		"vnetName": vnetName, "subnetName": subnetName, "subnetPrefix": c.subnetCIDR.String(),
 		"sizes": sizes, "images": urns, "references": ids,
 	}
 }

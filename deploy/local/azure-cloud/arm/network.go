@@ -36,12 +36,12 @@ type address struct {
 func (c *cloud) networkServer() *fake.VirtualNetworksServer {
 	return &fake.VirtualNetworksServer{
 		Get: func(_ context.Context, group, name string, _ *armnetwork.VirtualNetworksClientGetOptions) (resp azfake.Responder[armnetwork.VirtualNetworksClientGetResponse], errResp azfake.ErrorResponder) {
-			if !strings.EqualFold(name, network) {
+			if !strings.EqualFold(name, vnetName) {
 				errResp.SetError(notFound("Microsoft.Network/virtualNetworks", name, group))
 				return
 			}
 			resp.SetResponse(200, armnetwork.VirtualNetworksClientGetResponse{VirtualNetwork: armnetwork.VirtualNetwork{
-				ID: to.Ptr(pathOf(group, "Microsoft.Network/virtualNetworks", network)), Name: to.Ptr(network), Location: to.Ptr(location),
+				ID: to.Ptr(pathOf(group, "Microsoft.Network/virtualNetworks", vnetName)), Name: to.Ptr(vnetName), Location: to.Ptr(location),
 				Type: to.Ptr("Microsoft.Network/virtualNetworks"),
 				Properties: &armnetwork.VirtualNetworkPropertiesFormat{
 					AddressSpace:      &armnetwork.AddressSpace{AddressPrefixes: []*string{to.Ptr(c.subnetCIDR.String())}},
@@ -56,17 +56,17 @@ func (c *cloud) networkServer() *fake.VirtualNetworksServer {
 func (c *cloud) subnetServer() *fake.SubnetsServer {
 	return &fake.SubnetsServer{
 		Get: func(_ context.Context, group, networkName, name string, _ *armnetwork.SubnetsClientGetOptions) (resp azfake.Responder[armnetwork.SubnetsClientGetResponse], errResp azfake.ErrorResponder) {
-			if !strings.EqualFold(networkName, network) {
+			if !strings.EqualFold(networkName, vnetName) {
 				errResp.SetError(notFound("Microsoft.Network/virtualNetworks", networkName, group))
 				return
 			}
 			id := pathOf(group, "Microsoft.Network/virtualNetworks", networkName) + "/subnets/" + name
-			if !strings.EqualFold(name, subnet) {
+			if !strings.EqualFold(name, subnetName) {
 				errResp.SetError(refuse(404, "NotFound", "Resource %s not found.", id))
 				return
 			}
 			resp.SetResponse(200, armnetwork.SubnetsClientGetResponse{Subnet: armnetwork.Subnet{
-				ID: &id, Name: to.Ptr(subnet), Type: to.Ptr("Microsoft.Network/virtualNetworks/subnets"),
+				ID: &id, Name: to.Ptr(subnetName), Type: to.Ptr("Microsoft.Network/virtualNetworks/subnets"),
 				Properties: &armnetwork.SubnetPropertiesFormat{
 					AddressPrefix:     to.Ptr(c.subnetCIDR.String()),
 					ProvisioningState: to.Ptr(armnetwork.ProvisioningStateSucceeded),
@@ -204,7 +204,7 @@ func (c *cloud) putNIC(group, name string, body armnetwork.Interface) (*nic, *re
 		if config.Properties.PrivateIPAddress == nil && old == nil {
 			ip := c.takeIP()
 			if ip == nil {
-				return nil, refuse(400, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.", subnet, c.subnetCIDR)
+				return nil, refuse(400, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.", subnetName, c.subnetCIDR)
 			}
 			config.Properties.PrivateIPAddress = to.Ptr(ip.String())
 		}
@@ -236,7 +236,7 @@ func missingReference(id, user string) *refusal {
 }
 
 func isSubnet(id string) bool {
-	suffix := "/providers/microsoft.network/virtualnetworks/" + network + "/subnets/" + subnet
+	suffix := "/providers/microsoft.network/virtualnetworks/" + vnetName + "/subnets/" + subnetName
 	return strings.HasSuffix(strings.ToLower(id), suffix) && groups[strings.ToLower(groupOf(id))]
 }
 

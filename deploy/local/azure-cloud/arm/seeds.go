@@ -7,8 +7,8 @@ const (
 	subscription  = "5f0e6c3a-1d2b-4c8e-9a7f-000000000001"
 	location      = "westeurope"
 	resourceGroup = "machines"
-	network       = "nodes"
-	subnet        = "nodes"
+	vnetName      = "nodes"
+	subnetName    = "nodes"
 )
 
 const groupPath = "/subscriptions/" + subscription + "/resourceGroups/" + resourceGroup
