@@ -92,6 +92,14 @@ describe('machines in OpenStack', () => {
     );
   }
 
+  async function untilNothingIsLeft(): Promise<void> {
+    const isEmpty = async () => (await allThatIsLeft()).length === 0;
+    await until('nothing is left', isEmpty, {
+      timeoutMs: 120_000,
+      describe: async () => String(await allThatIsLeft()),
+    });
+  }
+
   async function remove(ref: ObjectRef): Promise<void> {
     await millwright.control.delete(machines, ref);
     await millwright.untilGone(ref, 120_000);
@@ -214,10 +222,14 @@ describe('machines in OpenStack', () => {
       ]);
       await makeVolume('foreign', { 'kubernetes.io-cluster-other': '1', [uidKey]: 'of-others' });
 
-      await until('the sweep has deleted them', async () => {
-        await sweep(millwright);
-        return !(await allThatIsLeft()).includes('leaked');
-      });
+      await until(
+        'the sweep has deleted them',
+        async () => {
+          await sweep(millwright);
+          return !(await allThatIsLeft()).includes('leaked');
+        },
+        { timeoutMs: 150_000 },
+      );
 
       expect(await allThatIsLeft()).toEqual(['foreign', 'foreign']);
       await cloud.direct.call('DELETE', `${urls.neutron}/ports/${foreignPort}`);
@@ -231,7 +243,7 @@ describe('machines in OpenStack', () => {
     const ref = await createMachine('no-host');
 
     expect(await refusalOf(ref, 'ResourceExhausted')).toContain('NoValidHost: No valid host was found.');
-    await until('nothing is left', async () => (await allThatIsLeft()).length === 0);
+    await untilNothingIsLeft();
 
     await cloud.setFaults();
     await millwright.handleOf(ref).signal('retryNow');
@@ -251,7 +263,7 @@ describe('machines in OpenStack', () => {
       const ref = await createMachine(`quota-${of}`, `quota-${of}`);
 
       expect(await refusalOf(ref, 'ResourceExhausted')).toContain(words);
-      await until('nothing is left', async () => (await allThatIsLeft()).length === 0);
+      await untilNothingIsLeft();
       await remove(ref);
     },
     300_000,

@@ -121,6 +121,7 @@ export async function startOpenstackCloud(options: OpenstackCloudOptions): Promi
       args: [fileURLToPath(new URL('main.ts', import.meta.url)), ...flagsOf({ ...options, port }, lease.address)],
       logFile: join(dir, 'log'),
       ready: async () => (await callAdmin(url, 'GET', '/seeds')) !== undefined,
+      readyWithinMs: 300_000, // it makes a project, and others may use the OpenStack meanwhile
     },
     new AbortController().signal,
   ).catch(async (error: unknown) => {
