@@ -63,7 +63,10 @@ async function ensurePorts(session: Session<Connection>, { parts, machine, tags,
   const there = isThere ? await all(session, query, ({ network }, next, signal) => network.ports(next, signal)) : [];
   const ports: string[] = [];
   for (const wanted of toPorts({ ...order, machine }, ids)) {
-    const known = there.find(({ name, network_id }) => name === wanted.name && network_id === wanted.network_id);
+    const known = there.find(
+      ({ name, network_id, description }) =>
+        name === wanted.name && network_id === wanted.network_id && description === wanted.description,
+    );
     const port = known ?? (await createPort(session, wanted));
     const wantedTags = toPortTags(tags);
     if (wantedTags.some((tag) => !port.tags?.includes(tag))) {

@@ -68,6 +68,12 @@ describe('an answer', () => {
     expect(isThrottled).toBe(false);
   });
 
+  it('of keystone that it knows no such application credential does not say that anything else is gone', () => {
+    const { error } = read(404, 'NotFound', 'Could not find Application Credential: ac-1.', 'identity');
+
+    expect(error).toMatchObject({ code: 'Unauthenticated', requestId: 'req-1' });
+  });
+
   it.each<[number, string | undefined]>([
     [413, 'overLimit'],
     [413, undefined],

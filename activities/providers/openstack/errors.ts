@@ -94,6 +94,8 @@ export function refusalOf(error: unknown): Refusal | undefined {
   if (!(error instanceof OpenstackError)) return undefined;
   const { service, status, requestId, retryAfterMs } = error;
   const message = `${service}: ${error.message}`;
+  // keystone does not find the application credential, or the user's project: that says nothing of what was looked for.
+  if (service === 'identity' && status === 404) return { code: 'Unauthorized', message, status, requestId };
   const own = status >= 400 && status < 500 ? (codeOfText(error.message) ?? error.code) : error.code;
   const code = own !== undefined && own in errors ? own : (codesOfStatus[status] ?? own);
   return { code, message, status, requestId, retryAfterMs };

@@ -246,6 +246,19 @@ describe('ensureVm', () => {
     expect(answer).toMatchObject({ providerID: 'openstack:///one/server-7', state: 'running' });
   });
 
+  it('[invariant 1] finds a server that was renamed by its port', async () => {
+    cloud.answer({
+      ...empty,
+      'GET network/ports': { ports: [port('port-1', { device_id: 'server-7' })] },
+      'GET compute/servers/server-7': { server: server('server-7', { name: 'renamed' }) },
+    });
+
+    expect(await provider.ensureVm(openstackCreation(), call())).toMatchObject({
+      providerID: 'openstack:///one/server-7',
+    });
+    expect(whats().filter((what) => !what.startsWith('GET'))).toEqual([]);
+  });
+
   it('fails where the port is in use by a server that is not the Machine’s', async () => {
     cloud.answer({
       ...empty,
@@ -493,11 +506,18 @@ describe('deleteVm', () => {
     };
     const attached = () => (left.has('server-mcm') ? 'server-mcm' : '');
     const ports = () => [
-      port('port-mcm', { description: '', device_id: attached() }),
+      port('port-mcm', {
+        description: '',
+        device_id: attached(),
+        tags: links.has('port-mcm') ? ['millwright.dev-server=server-mcm'] : [],
+      }),
       port('port-nova', { name: '', description: '', device_id: attached() }),
     ];
     const disks = () => [
-      volume('volume-mcm', { metadata: ownershipTags, attachments: attached() ? [{ server_id: 'server-mcm' }] : [] }),
+      volume('volume-mcm', {
+        metadata: { ...ownershipTags, ...(links.has('volume-mcm') && { 'millwright.dev-server': 'server-mcm' }) },
+        attachments: attached() ? [{ server_id: 'server-mcm' }] : [],
+      }),
       volume('volume-of-pod', { name: 'pvc-1', attachments: [{ server_id: 'server-mcm' }] }),
     ];
     cloud.answer({
@@ -542,6 +562,38 @@ describe('deleteVm', () => {
     expect([...left]).toEqual([]);
     expect(whats().filter((what) => what.startsWith('DELETE'))).toHaveLength(3);
   }, 30_000);
+
+  it('deletes nothing of others where neutron and cinder ignore what they are asked for', async () => {
+    const foreign = { 'millwright.dev-machine-uid': 'other' };
+    cloud.answer({
+      ...empty,
+      'GET compute/servers/server-1': refused(404, 'itemNotFound', 'gone'),
+      'GET network/ports': {
+        ports: [
+          port('port-of-other', { description: 'millwright.dev/machine-uid=other' }),
+          port('port-of-user', { description: '', tags: [] }),
+        ],
+      },
+      'GET volumev3/volumes/detail': {
+        volumes: [volume('volume-of-pod', { metadata: {} }), volume('volume-of-other', { metadata: foreign })],
+      },
+    });
+
+    const request = deletion({ providerID: 'openstack:///one/server-1' });
+    expect(await provider.deleteVm(request, call())).toMatchObject({ state: 'gone' });
+    expect(whats().filter((what) => what.startsWith('DELETE'))).toEqual([]);
+  });
+
+  it('[invariant 2] deletes no port of a server that nova cannot show', async () => {
+    cloud.answer({
+      ...empty,
+      'GET network/ports': { ports: [port('port-1', { device_id: 'server-7' })] },
+      'GET compute/servers/server-7': refused(500, 'computeFault', 'Cell one is not responding'),
+    });
+
+    expect((await refusal(provider.deleteVm(deletion(), call()))).code).toBe('Unavailable');
+    expect(whats().filter((what) => what.startsWith('DELETE'))).toEqual([]);
+  });
 
   it('deletes nothing by its name', async () => {
     cloud.answer({

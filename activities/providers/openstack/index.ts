@@ -62,9 +62,12 @@ const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Conne
     return { items, nextPage: next === undefined ? following && `${following}:` : `${kind}:${next}` };
   },
   async findOwn(session, { uid, name }, withParts) {
-    const vms = (await serversOf(session, name)).filter((vm) => vm.tags[names.machineUid] === uid);
+    const isOwn = ({ tags }: CloudItem) => tags[names.machineUid] === uid;
+    const vms = (await serversOf(session, name)).filter(isOwn);
     if (!withParts && vms.some(({ state }) => state !== 'gone')) return vms;
-    return [...vms, ...(await portsOf(session, { description: toDescription(uid) })), ...(await disksOf(session, uid))];
+    const ports = (await portsOf(session, { description: toDescription(uid) })).filter(isOwn);
+    const parts = [...ports, ...(await disksOf(session, uid))];
+    return [...vms, ...(await unlistedOf(session, parts, vms)).filter(isOwn), ...parts];
   },
   async findByName(session, name, tags) {
     return (await serversOf(session, name)).filter((vm) => hasTags(vm, tags));
@@ -73,14 +76,16 @@ const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Conne
     const server = await find(session, ({ compute }, signal) => compute.server(id, signal));
     if (server === undefined) {
       const disks = await volumes(session, { metadata: JSON.stringify({ [serverKey]: id }) });
-      return [...(await portsOf(session, { tags: `${serverKey}=${id}` })), ...disks];
+      const ports = await portsOf(session, { tags: `${serverKey}=${id}` });
+      return [...ports, ...disks].filter(({ tags }) => tags[serverKey] === id);
     }
     const vm = toVm(server, session.client.region);
     // Ports that nova has made go with the server, and have no names. Volumes of pods are attached as well.
-    const isItsOwn = ({ name }: CloudPart) => name === vm.name || /^-\d+$/.test(name.replace(vm.name, ''));
+    const isItsOwn = ({ name, attachedTo }: CloudPart) =>
+      attachedTo === id && (name === vm.name || /^-\d+$/.test(name.replace(vm.name, '')));
     const ports = await portsOf(session, { device_id: id });
     const disks = vm.name === '' ? [] : await volumes(session, { name: vm.name });
-    const loose = [...ports, ...disks.filter(({ attachedTo }) => attachedTo === id)].filter(isItsOwn);
+    const loose = [...ports, ...disks].filter(isItsOwn);
     const found: VmById = { ...vm, loose };
     return [found, ...loose];
   },
@@ -189,6 +194,20 @@ async function serversOf(session: Session<Connection>, name: string): Promise<Cl
 
 async function portsOf(session: Session<Connection>, query: Query): Promise<CloudPart[]> {
   return (await all(session, query, ({ network }, next, signal) => network.ports(next, signal))).map(toPort);
+}
+
+/** Servers that have one of these parts, and that nova has not listed: those of a cell that is down, and renamed ones. */
+async function unlistedOf(
+  session: Session<Connection>,
+  parts: readonly CloudPart[],
+  listed: readonly CloudVm[],
+): Promise<CloudVm[]> {
+  const holders = new Set(parts.flatMap(({ attachedTo }) => attachedTo ?? []));
+  for (const { id } of listed) holders.delete(id);
+  const found = await Promise.all(
+    [...holders].map((id) => find(session, ({ compute }, signal) => compute.server(id, signal))),
+  );
+  return found.flatMap((server) => (server === undefined ? [] : [toVm(server, session.client.region)]));
 }
 
 async function disksOf(session: Session<Connection>, uid: string): Promise<CloudPart[]> {

@@ -137,6 +137,24 @@ describe('a service', () => {
     expect(String(none)).toContain('no compute in the region three: it is in one, two');
   });
 
+  it.each([
+    ['/compute', 'GET compute/flavors'],
+    ['/compute/v2.1/', 'GET compute/flavors'],
+    ['/compute/v2.1/project-1', 'GET compute/project-1/flavors'],
+    ['/compute/v2/project-1', 'GET compute/project-1/flavors'],
+  ])('is found at %s, with or without the version and the project', async (path, what) => {
+    const url = cloud.authUrl.replace('/identity', path);
+    const catalog = [{ type: 'compute', endpoints: [{ interface: 'public', region: 'one', url }] }];
+    const [issued_at, expires_at] = ['2026-01-01T00:00:00Z', '2026-01-01T01:00:00Z'];
+    const body = { token: { catalog, issued_at, expires_at } };
+    cloud.answer({
+      'POST identity/v3/auth/tokens': { status: 201, headers: { 'x-subject-token': 'token' }, body },
+      [what]: { flavors: [] },
+    });
+
+    expect(await listFlavors()).toEqual({ items: [] });
+  });
+
   it('may be missing', async () => {
     cloud.answer({}, { types: ['compute'] });
 

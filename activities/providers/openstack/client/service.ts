@@ -13,7 +13,7 @@ export interface Place {
 export interface ServiceKind {
   /** Its names in catalogues, the official one first. */
   readonly types: readonly string[];
-  /** Version that its URL has to end with, where catalogues may leave that out. */
+  /** Version that its URL needs, where catalogues may leave that out. After it some have the ID of the project. */
   readonly version?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -97,7 +97,7 @@ function urlOf(kind: ServiceKind, place: Place, catalogue: Catalogue): string {
     throw new NotInCatalogueError(kind.types[0] ?? '', place.region, [...regions].toSorted());
   }
   const url = endpoint.url.replace(/\/+$/, '');
-  return kind.version === undefined || /\/v\d+(\.\d+)?$/.test(url) ? url : `${url}/${kind.version}`;
+  return kind.version === undefined || /\/v\d+(\.\d+)?(\/|$)/.test(url) ? url : `${url}/${kind.version}`;
 }
 
 function toSearch(query: Query): string {
