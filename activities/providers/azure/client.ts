@@ -11,7 +11,7 @@ import {
   type PipelineResponse,
 } from '@azure/core-rest-pipeline';
 import { z } from 'zod';
-import type { Cloud, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
+import type { Cloud, CloudVm, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
 import type { AzureCredentials } from './credentials.ts';
 import { findIdentity, identityOf, identityRefusalOf } from './identity.ts';
@@ -193,16 +193,25 @@ export async function start(
 
 const Operation = z.object({
   status: z.string(),
+  endTime: z.string().optional(),
   error: z.object({ code: z.string().optional(), message: z.string().default('') }).optional(),
 });
 
-/** Why an operation has failed; undefined while it goes on, after it has succeeded, and where Azure has forgotten it. */
-export async function failureOf(session: Session<Arm>, operation: string): Promise<CreationFailure | undefined> {
+/**
+ * Why an operation has failed; undefined while it goes on, after it has succeeded, where Azure has forgotten it, and where it
+ * ended before `vm` was made: then it was that of an earlier VM.
+ */
+export async function failureOf(
+  session: Session<Arm>,
+  operation: string,
+  vm: Pick<CloudVm, 'createdAt'> | undefined,
+): Promise<CreationFailure | undefined> {
   const { endpoint } = session.client;
   if (!URL.canParse(operation) || new URL(operation).origin !== endpoint) return undefined;
   const answer = await find(session, () => request(session.client, 'GET', operation));
-  const { status, error } = Operation.safeParse(answer).data ?? {};
+  const { status, error, endTime = '' } = Operation.safeParse(answer).data ?? {};
   if (status !== 'Failed' && status !== 'Canceled') return undefined;
+  if (vm !== undefined && Date.parse(endTime) < Date.parse(vm.createdAt)) return undefined;
   return {
     code: qualify(error?.code ?? status, error?.message ?? ''),
     message: error?.message ?? `the operation is ${status}`,

@@ -322,6 +322,18 @@ describe('ensureVm', () => {
       }
     });
 
+    it('does not get the failure of an operation that ended before it was made', async () => {
+      const error = { code: 'SkuNotAvailable', message: 'sold out' };
+      for (const state of ['Creating', 'Failed']) {
+        arm.answer({
+          ...operation({ body: { status: 'Failed', endTime: '2025-12-31T23:59:59.9Z', error } }),
+          'GET virtualMachines/workers-1': vm({ state, power: '' }),
+        });
+        expect(await ensure(known())).toMatchObject({ state: state === 'Failed' ? 'failed' : 'creating' });
+        expect(deleted()).toEqual([]);
+      }
+    });
+
     it('keeps the code that its instance view has, where its operation was lost', async () => {
       const statuses = [{ code: 'ProvisioningState/failed/AllocationFailed', message: 'sold out' }];
       arm.answer(withDeletions({ 'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '', statuses }) }));

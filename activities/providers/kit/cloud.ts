@@ -158,9 +158,14 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
   /**
    * For a cloud that says only elsewhere why it could not make a VM that it had accepted. `lastKnownState` is that of the VM,
-   * or what another program has left there. Undefined where nothing has failed, or the cloud no longer knows.
+   * or that of an earlier VM, or what another program has left there. Undefined where nothing has failed, where the cloud no
+   * longer knows, and for the failure of a VM before `vm`, which is the one that is there.
    */
-  failureOf?(session: Session<Client>, lastKnownState: string): Promise<CreationFailure | undefined>;
+  failureOf?(
+    session: Session<Client>,
+    lastKnownState: string,
+    vm: CloudVm | undefined,
+  ): Promise<CreationFailure | undefined>;
   /**
    * What has to be done once the VM exists. Called with every look at the VM until its Node has joined, so it looks before
    * it acts. Answers what the cloud does not show yet, in words for people; undefined when all is done.

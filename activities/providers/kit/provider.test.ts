@@ -22,6 +22,8 @@ class Answer extends Error {
 interface FakeOptions {
   readonly settleSeconds?: number;
   readonly perSecond?: number;
+  /** Whether it ignores that it is asked only for what has a UID. */
+  readonly listsAll?: boolean;
   /** Throws what each request with this name throws, if it does. */
   readonly onRequest?: (name: string, item?: CloudItem) => void;
   /** Requests before the one that makes the VM, each of which makes this part. */
@@ -36,6 +38,7 @@ interface FakeOptions {
 function startFake({
   settleSeconds = 0,
   perSecond = 1_000,
+  listsAll = false,
   onRequest = () => {},
   partsFirst = [],
   made: state,
@@ -79,7 +82,7 @@ function startFake({
     },
     async findOwn({ send }, { uid: own }) {
       await send(() => note('list'));
-      return [...items.values()].filter((item) => item.tags['millwright.dev/machine-uid'] === own);
+      return [...items.values()].filter((item) => listsAll || item.tags['millwright.dev/machine-uid'] === own);
     },
     async findVm({ send }, id) {
       await send(() => note(`find ${id}`));
@@ -398,6 +401,15 @@ describe('deleteVm', () => {
 
     expect((await refusal(provider.deleteVm(deletion, context))).code).toBe('PermissionDenied');
     expect(left()).toEqual(['a']);
+  });
+
+  it('deletes nothing of others where the cloud ignores the filter by UID', async () => {
+    const { provider, put, left } = startFake({ listsAll: true });
+    const others = { 'millwright.dev/machine-uid': 'other' };
+    put(vm('a'), { ...nic('nic-1'), tags: others }, { ...nic('nic-2'), tags: {} }, vm('b', { tags: others }));
+
+    expect(await provider.deleteVm(deletion, context)).toMatchObject({ state: 'gone' });
+    expect(left()).toEqual(['nic-1', 'nic-2', 'b']);
   });
 
   it('finds a part by an id with slashes', async () => {

@@ -56,7 +56,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     { machine, providerID }: Pick<EnsureVmRequest, 'machine' | 'providerID'>,
     withParts = false,
   ) {
-    const found = await cloud.findOwn(session, machine, withParts);
+    const answered = await cloud.findOwn(session, machine, withParts);
+    // A cloud may ignore a filter that it does not know, and then lists what belongs to others.
+    const found = answered.filter(({ tags }) => tags[names.machineUid] === machine.uid);
     const own = found.filter(isLeft);
     if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return own;
     const ids = new Set(own.map(({ id }) => id));
@@ -241,7 +243,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   ): Promise<ProviderError | undefined> {
     const mayHaveFailed = survivor ? survivor.state === 'creating' || survivor.state === 'failed' : parts.length > 0;
     if (!mayHaveFailed) return undefined;
-    const told = lastKnownState === undefined ? undefined : await cloud.failureOf?.(session, lastKnownState);
+    const told = lastKnownState === undefined ? undefined : await cloud.failureOf?.(session, lastKnownState, survivor);
     const failure = told ?? survivor?.failure;
     return failure && readCreationFailure(cloud, failure);
   }
