@@ -10,7 +10,7 @@ import { clouds } from './demo/clouds.ts';
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
   /** Started at once: they wait most of the time. */
-  const tours = (['aws', 'azure'] as const).map((name) => {
+  const tours = (['aws', 'azure', 'openstack'] as const).map((name) => {
     const demo = startDemo('--cloud', name, '--exit');
     return { name, ...demo, end: once(demo.child, 'close') };
   });

@@ -31,7 +31,7 @@ export const providers: readonly ProviderEntry[] = [
   { name: 'azure', clouds: 2, startCounterpart: startAzureCounterpart, prepareWorker: ownWorker('azure') },
   {
     name: 'openstack',
-    clouds: 2,
+    clouds: 3,
     startCounterpart: startOpenstackCounterpart,
     prepareWorker: ownWorker('openstack'),
   },

@@ -90,7 +90,7 @@ describe('npm run conformance', () => {
     const passed = providers.length * cases.length - notRun.length;
     expect(stdout.trim().split('\n').at(-1)).toBe(`${passed} passed, 0 failed, ${notRun.length} not run`);
     expect(code).toBe(0);
-  }, 300_000);
+  }, 900_000);
 
   it.each([
     [[], '--provider is missing: name the provider, or give --all'],

@@ -6,8 +6,8 @@ import type { Screen } from './screen.ts';
 import { type Demo, timed } from './set-up.ts';
 import type { Stop } from './tour.ts';
 
-/** Long, because the machine may be busy with other tests, ms. */
-const timeoutMs = 120_000;
+/** Long, because the machine may be busy with other tests, and OpenStack takes more of it than other clouds, ms. */
+const timeoutMs = 300_000;
 /** Lines shown of the beginning and of the end of an output. */
 const shownLines = 7;
 
