@@ -264,7 +264,7 @@ describe('deleteVm', () => {
   it('terminates the instance, and then deletes the volumes and interfaces that stayed', async () => {
     let isTerminated = false;
     const volume = `<volumeSet><item><volumeId>vol-1</volumeId>${tagSet(own)}</item></volumeSet>`;
-    const eni = `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId></item></networkInterfaceSet>`;
+    const eni = `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId>${tagSet(own)}</item></networkInterfaceSet>`;
     const deleted = new Set<string>();
     ec2.answer({
       DescribeInstances: () =>
@@ -397,7 +397,7 @@ describe('deleteVm', () => {
 });
 
 it('a deletion that EC2 refuses for now is Aborted, and tried again', async () => {
-  const eni = `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId></item></networkInterfaceSet>`;
+  const eni = `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId>${tagSet(own)}</item></networkInterfaceSet>`;
   ec2.answer({ DescribeNetworkInterfaces: eni, DeleteNetworkInterface: { code: 'InvalidParameterValue' } });
 
   expect(await refusal(provider.deleteVm(deletion(), call()))).toMatchObject({
