@@ -28,7 +28,7 @@ const ImageReference = z
     skipMarketplaceAgreement: z
       .boolean()
       .default(false)
-      .describe('true: the terms of a `urn` are not accepted, as somebody else has done so.'),
+      .describe('true: the provider does not accept the terms of the `urn`, because somebody else has accepted them.'),
   })
   .refine(
     (reference) => imageFields.filter((field) => reference[field] !== undefined).length === 1,
@@ -64,16 +64,16 @@ const DataDisk = z.object({
   storageAccountType: nonEmpty.describe('As `Premium_LRS`.'),
   diskSizeGB: z.int().min(1),
   imageRef: ImageReference.optional().describe(
-    'Left out: the disk is empty. Else it is made of this image before the VM.',
+    'Image that the disk is made from, before the VM. Default: the disk is empty.',
   ),
 });
 export type DataDisk = z.infer<typeof DataDisk>;
 
 const OsProfile = z.object({
-  computerName: z.string().optional().describe(`${ignored}: the name of the Machine.`),
+  computerName: z.string().optional().describe(`${ignored}: it is the name of the Machine.`),
   adminUsername: nonEmpty,
   adminPassword: z.string().optional().describe(`${ignored}.`),
-  customData: z.string().optional().describe(`${ignored}: the user data of the Secret.`),
+  customData: z.string().optional().describe(`${ignored}: it is the user data of the Secret.`),
   linuxConfiguration: z
     .object({
       disablePasswordAuthentication: z.boolean().optional(),
@@ -85,10 +85,12 @@ const OsProfile = z.object({
               keyData: z
                 .string()
                 .optional()
-                .describe('Public key. Left out: one whose private half was never stored, so that nobody can log in.'),
+                .describe(
+                  'Public key. Default: a new one whose private half is never stored, so that nobody can log in.',
+                ),
             })
             .optional()
-            .describe('One key, in spite of its name.'),
+            .describe('A single key, although the name is a plural.'),
         })
         .optional(),
     })
@@ -101,7 +103,9 @@ const Properties = z
   .object({
     hardwareProfile: z.object({ vmSize: nonEmpty.describe('As `Standard_D4s_v5`.') }),
     storageProfile: z.object({
-      imageReference: ImageReference.describe('Exactly one of the first four.'),
+      imageReference: ImageReference.describe(
+        'Give exactly one of `id`, `urn`, `communityGalleryImageID` and `sharedGalleryImageID`.',
+      ),
       diskControllerType: z.enum(['SCSI', 'NVMe']).optional(),
       osDisk: OsDisk,
       dataDisks: z.array(DataDisk).default([]),
@@ -113,13 +117,17 @@ const Properties = z
         networkInterfaces: z.unknown().optional().describe(`${ignored}: the interface is \`<machine>-nic\`.`),
       })
       .default({}),
-    zone: z.int().min(1).optional().describe('Exactly one of this, `availabilitySet` and `virtualMachineScaleSet`.'),
+    zone: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('Give exactly one of `zone`, `availabilitySet` and `virtualMachineScaleSet`.'),
     availabilitySet: id.optional(),
-    virtualMachineScaleSet: id.optional().describe('Of flexible orchestration.'),
+    virtualMachineScaleSet: id.optional().describe('Scale set with flexible orchestration.'),
     machineSet: z
       .object({ id: nonEmpty, kind: z.enum(['availabilityset', 'vmo']).describe('`vmo`: a scale set.') })
       .optional()
-      .describe('Deprecated. Another way to write `availabilitySet` or `virtualMachineScaleSet`.'),
+      .describe('Deprecated: use `availabilitySet` or `virtualMachineScaleSet`.'),
     identityID: nonEmpty.optional().describe('Resource ID of a user-assigned managed identity for the VM.'),
     diagnosticsProfile: z
       .object({ enabled: z.boolean().default(false), storageURI: nonEmpty.optional() })
@@ -195,10 +203,10 @@ export const AzureProviderSpec = z.object({
   resourceGroup: z
     .string()
     .regex(/^[^/]+$/, 'give the name of a resource group')
-    .describe('Of the VMs and all that is made with them.'),
+    .describe('Resource group of the VMs and of everything that is made with them.'),
   subnetInfo: z.object({
-    vnetName: nonEmpty.describe('Virtual network.'),
-    vnetResourceGroup: nonEmpty.optional().describe('Of the virtual network. Default: `resourceGroup`.'),
+    vnetName: nonEmpty.describe('Name of the virtual network.'),
+    vnetResourceGroup: nonEmpty.optional().describe('Resource group of the virtual network. Default: `resourceGroup`.'),
     subnetName: nonEmpty,
   }),
   tags: AzureTags.describe(

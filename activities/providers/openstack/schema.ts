@@ -17,7 +17,7 @@ const Cidr = z.string().refine((text) => {
 const Network = z
   .object({
     id: nonEmpty.optional().describe('ID of the network.'),
-    name: nonEmpty.optional().describe('Its name, instead of the ID.'),
+    name: nonEmpty.optional().describe('Name of the network, instead of the ID.'),
     podNetwork: z
       .boolean()
       .default(false)
@@ -46,41 +46,49 @@ export const OpenstackTags = z
 const Spec = z
   .object({
     imageID: nonEmpty.optional().describe('ID of the image.'),
-    imageName: nonEmpty.optional().describe('Its name, where there is no `imageID`. Only one image may have it.'),
-    region: nonEmpty.describe('As the service catalogue names it.'),
-    availabilityZone: nonEmpty.describe('Of the server, and of its root volume if cinder has a zone of that name.'),
+    imageName: nonEmpty
+      .optional()
+      .describe('Name of the image, if there is no `imageID`. Only one image may have this name.'),
+    region: nonEmpty.describe('Region, as in the service catalogue.'),
+    availabilityZone: nonEmpty.describe(
+      'Zone of the server, and of its root volume if cinder has a zone with this name.',
+    ),
     flavorName: nonEmpty.describe('Name of the flavor.'),
     keyName: nonEmpty.describe('Name of the SSH key pair, which belongs to the user of the credentials.'),
-    securityGroups: z.array(nonEmpty).optional().describe('Names or IDs. Left out or empty: the group `default`.'),
+    securityGroups: z.array(nonEmpty).optional().describe('Names or IDs. Default: the group `default`.'),
     tags: OpenstackTags.describe(
-      'Metadata of the server and of its root volume, and tags of its ports. One key begins with `kubernetes.io-cluster-` and one with ' +
+      'Metadata of the server and its root volume, and tags of its ports. One key begins with `kubernetes.io-cluster-` and one with ' +
         '`kubernetes.io-role-`: by these two the sweep finds what has no Machine.',
     ),
-    networkID: nonEmpty.optional().describe('The one network, which is also that of the pods.'),
+    networkID: nonEmpty
+      .optional()
+      .describe('ID of the network, if there is only one. It is also the network of the pods.'),
     networks: z
       .array(Network)
       .optional()
-      .describe('Several networks, in the order of the interfaces; instead of `networkID`.'),
-    subnetID: nonEmpty.optional().describe('Deprecated: `subnetIDs` with one.'),
+      .describe('Several networks instead of `networkID`, in the order of the interfaces.'),
+    subnetID: nonEmpty.optional().describe('Deprecated: use `subnetIDs`.'),
     subnetIDs: z
       .array(nonEmpty)
       .optional()
-      .describe('Subnets of `networkID`. The port gets an address in each. Left out: neutron chooses.'),
-    podNetworkCidr: Cidr.optional().describe('Deprecated: `podNetworkCIDRs` with one.'),
+      .describe('Subnets of `networkID`. The port gets an address in each. Default: neutron chooses.'),
+    podNetworkCidr: Cidr.optional().describe('Deprecated: use `podNetworkCIDRs`.'),
     podNetworkCIDRs: z
       .array(Cidr)
       .optional()
-      .describe('Ranges of the pods, at least one. Ports in the network of the pods allow all of them.'),
+      .describe('CIDRs of the pods, at least one. Ports in the network of the pods let their traffic through.'),
     rootDiskSize: z
       .int()
       .min(0)
       .optional()
-      .describe('GiB of the volume that the server boots from. Left out or 0: it boots from the disk of its flavor.'),
-    rootDiskType: nonEmpty.optional().describe('Type of that volume. Default: that of cinder.'),
+      .describe(
+        'GiB of the volume that the server boots from. Default, and with 0: it boots from the disk of its flavor.',
+      ),
+    rootDiskType: nonEmpty.optional().describe('Type of this volume. Default: the default type of cinder.'),
     useConfigDrive: z
       .boolean()
       .optional()
-      .describe('true: the user data is also on a config drive. Default: as nova is set up.'),
+      .describe('true: the user data is also on a config drive. Default: the setting of nova.'),
     serverGroupID: nonEmpty.optional().describe('ID of a server group.'),
   })
   .check(({ value, issues }) => {
