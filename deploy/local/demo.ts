@@ -23,8 +23,8 @@ const program = new Command('npm run demo --')
   .addOption(
     new Option(
       '--cloud <name>',
-      'simulated: one that is made for tests; aws: a simulated EC2, which needs python3; azure: a local Azure, which needs ' +
-        'Go; openstack: an OpenStack whose servers only pretend to run, which needs Debian 12',
+      'simulated: one that is made for tests; aws: a simulated EC2, which needs python3; azure: a simulated Azure, which needs ' +
+        'Go; openstack: a real OpenStack whose servers do not boot, which needs Debian 12',
     )
       .choices(Object.keys(clouds))
       .default('simulated' satisfies CloudName),

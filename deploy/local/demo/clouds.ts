@@ -39,8 +39,8 @@ export type CloudName = keyof typeof clouds;
 export const clouds = {
   simulated: { title: 'a simulated cloud', start: startSimulated },
   aws: { title: 'a simulated EC2', start: startAws },
-  azure: { title: 'a local Azure', start: startAzure },
-  openstack: { title: 'an OpenStack', start: startOpenstack },
+  azure: { title: 'a simulated Azure', start: startAzure },
+  openstack: { title: 'a real OpenStack whose servers do not boot', start: startOpenstack },
 } satisfies Record<string, { title: string; start(place: Place): Promise<DemoCloud> }>;
 
 async function startSimulated({ dir, kubeconfig }: Place): Promise<DemoCloud> {
