@@ -67,7 +67,7 @@ export interface VmOrder<Spec> {
   readonly userData: string;
   /** Idempotency token, for a cloud that takes one. */
   readonly token: string;
-  /** What an earlier attempt has made, which may still run. */
+  /** Parts that an earlier attempt has made. That attempt may still run. */
   readonly parts: readonly CloudPart[];
 }
 
@@ -83,11 +83,11 @@ export interface CloudPage {
   readonly nextPage?: string | undefined;
 }
 
-/** What a cloud says of VMs that it takes away again. */
+/** For a cloud that announces which VMs it will take away. */
 export interface Interruptions<Spec, Client> {
-  /** Whether VMs of the class may be. */
+  /** Whether the cloud may take VMs of the class away. */
   mayHit(spec: Spec): boolean;
-  /** VMs that are about to be. Where `tags` do not narrow them down, also those of others. */
+  /** VMs that the cloud is about to take away. Where `tags` do not narrow the list down, it also has VMs of others. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<InterruptionPage>;
 }
 
@@ -107,7 +107,7 @@ export interface Refusal {
  * A cloud. The functions with a session send requests and nothing else: when they are called, how often, and what a
  * lost answer means is the business of the kit.
  *
- * @typeParam Reach What looking for VMs and deleting them needs of a providerSpec
+ * @typeParam Reach Fields of a providerSpec that finding and deleting VMs needs
  * @typeParam Credentials Keys of the Secrets, as they were checked
  * @typeParam Client What holds connections and credentials
  */
@@ -130,7 +130,7 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** Failure code of each of the cloud's error codes. `Throttled`: it did nothing, and wants fewer requests. */
   readonly errors: Readonly<Record<string, FailureCode | 'Throttled'>>;
 
-  /** Scheme, host and port, for people. */
+  /** Where requests go, for people and as a label of metrics: an address, or a region. */
   endpointOf(reach: Reach): string;
   /** @param onAllowance to be called with what the cloud says that it will still take, before it throttles */
   connect(reach: Reach, credentials: Credentials, onAllowance: (allowance: Allowance) => void): Client;
@@ -142,24 +142,23 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** Everything with all of `tags`, for a sweep. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
   /**
-   * Everything with the UID tag of a Machine, whose name may narrow the search down where it names all that is made. The
-   * parts of a VM that is there may be missing, but not with `withParts`.
+   * Everything with the UID tag of a Machine. The name of the Machine may narrow the search down, if everything is named after it.
+   * Without `withParts`, the parts of a VM that exists may be left out.
    */
   findOwn(session: Session<Client>, machine: MachineIdentity, withParts: boolean): Promise<readonly CloudItem[]>;
   /** VMs with all of `tags` and the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
   findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
-  /** One VM, `id` in lower case, with its parts, whatever their tags are; also the parts alone where they have outlived it. */
+  /** A VM and its parts, whatever their tags are. If the VM is gone, the parts that are left. `id` is in lower case. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
   /**
-   * Makes the VM, and before it what it needs. The request that makes the VM is the last that changes anything. It may wait for
-   * some seconds for a cloud that says soon after whether it has room.
+   * Makes the parts that the VM needs, and then the VM: no later request changes anything. It may wait some seconds, if the cloud
+   * says only after it has accepted the VM whether it has capacity.
    */
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
   /**
-   * For a cloud that says only elsewhere why it could not make a VM that it had accepted. `lastKnownState` is that of the VM,
-   * or that of an earlier VM, or what another program has left there. Undefined where nothing has failed, where the cloud no
-   * longer knows, and for the failure of a VM before `vm`, which is the one that is there.
+   * Why the cloud could not make a VM that it had accepted, if only `lastKnownState` leads to the reason. That may come from an
+   * earlier VM or another program. Undefined if nothing is known to have failed, or if not the VM that exists, `vm`, has.
    */
   failureOf?(
     session: Session<Client>,
@@ -171,7 +170,7 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
    * it acts. Answers what the cloud does not show yet, in words for people; undefined when all is done.
    */
   setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
-  /** Sets tags and removes others. Asks for nothing where that is so already. */
+  /** Sets tags and removes others. Sends no request that would change nothing. */
   setTags?(session: Session<Client>, items: readonly CloudItem[], change: TagChange): Promise<void>;
   /** For a cloud that takes VMs away again, as spot VMs. */
   readonly interruptions?: Interruptions<Spec, Client>;

@@ -1,6 +1,6 @@
 /**
- * A client for OpenStack: keystone v3, and of nova, neutron, glance and cinder what a controller of machines needs. It knows
- * nothing of Millwright.
+ * A client for keystone v3, and for the requests to nova, neutron, glance and cinder that a machine controller needs. It
+ * imports nothing of Millwright.
  */
 import { computeKind, createCompute } from './compute.ts';
 import { createHttp, type TlsOptions } from './http.ts';
@@ -19,11 +19,11 @@ export type { Page, Query } from './service.ts';
 export type { NewVolume, Volume } from './volume.ts';
 
 export interface OpenstackOptions {
-  /** Of keystone, with or without `/v3`. */
+  /** URL of keystone, with or without `/v3`. */
   readonly authUrl: string;
   readonly credentials: Credentials;
   readonly region: string;
-  /** Default: public. */
+  /** Which endpoints of the catalogue are used. Default: public. */
   readonly interface?: Place['interface'];
   readonly tls?: TlsOptions;
   /** How long a request may take. Default: 30 000. */
@@ -33,8 +33,8 @@ export interface OpenstackOptions {
 export type Openstack = ReturnType<typeof createOpenstack>;
 
 /**
- * Makes a client; it sends nothing yet. A token is got with the first request, replaced before it expires, and once more where
- * a service refuses it. Every function takes a signal and throws OpenstackError, NoAnswerError or NotInCatalogueError.
+ * Makes a client, and sends nothing. The first request gets a token, which is replaced before it expires or when a service
+ * refuses it. Every function takes a signal and throws OpenstackError, NoAnswerError or NotInCatalogueError.
  */
 export function createOpenstack({
   authUrl,
