@@ -25,7 +25,7 @@ export interface ArmAnswer {
   readonly message?: string;
 }
 
-/** Answers by the names of requests. Where there is none: nothing is found, lists are empty, and everything else succeeds. */
+/** Answers by the names of requests; of Entra ID `tenant` and `token`. Where there is none: nothing is found, lists are empty, and everything else succeeds. */
 export type ArmAnswers = Readonly<Record<string, ArmAnswer | ((request: ArmRequest) => ArmAnswer)>>;
 
 export type RecordingArm = Awaited<ReturnType<typeof startRecordingArm>>;
@@ -50,6 +50,8 @@ export async function startRecordingArm() {
     const [, tenant = ''] = path.split('/');
     const authority = `${url}/${tenant}`;
     if (path.endsWith('openid-configuration')) {
+      const ofTenant = answers['tenant'];
+      if (ofTenant !== undefined && typeof ofTenant !== 'function') return ofTenant;
       const [token_endpoint, issuer] = [`${authority}/oauth2/v2.0/token`, `${authority}/v2.0`];
       return { body: { token_endpoint, issuer, authorization_endpoint: authority, jwks_uri: authority } };
     }

@@ -39,13 +39,41 @@ function optionsOf(cloud: CloudName) {
 
 export function identityOf(given: AzureCredentials, cloud: CloudName): TokenCredential {
   const { tenantId, clientId } = given;
-  if ('clientSecret' in given)
-    return new ClientSecretCredential(tenantId, clientId, given.clientSecret, optionsOf(cloud));
-  const { tokenFile: tokenFilePath } = given;
-  return named(
-    new WorkloadIdentityCredential({ ...optionsOf(cloud), tenantId, clientId, tokenFilePath }),
-    tokenFilePath,
-  );
+  const options = optionsOf(cloud);
+  const credential =
+    'clientSecret' in given
+      ? new ClientSecretCredential(tenantId, clientId, given.clientSecret, options)
+      : named(
+          new WorkloadIdentityCredential({ ...options, tenantId, clientId, tokenFilePath: given.tokenFile }),
+          given.tokenFile,
+        );
+  return explained(credential, options.authorityHost, tenantId);
+}
+
+const tenantTimeoutMs = 10_000;
+
+/** The SDK says the same where a tenant does not exist and where Entra ID does not answer: an outage is no wrong credential. */
+function explained(credential: TokenCredential, authorityHost: string, tenantId: string): TokenCredential {
+  return {
+    async getToken(scopes, options) {
+      try {
+        return await credential.getToken(scopes, options);
+      } catch (error) {
+        if (!(error instanceof Error) || !error.message.includes('endpoints_resolution_error')) throw error;
+        const url = new URL(`${encodeURIComponent(tenantId)}/v2.0/.well-known/openid-configuration`, authorityHost);
+        const signal = AbortSignal.timeout(tenantTimeoutMs);
+        const status = await fetch(url, { signal }).then(
+          (answer) => answer.status,
+          () => 503,
+        );
+        if (status < 400 || status > 499 || status === 429) {
+          throw new ProviderError('Unavailable', `Entra ID at ${url.origin} does not answer`, { cause: error });
+        }
+        const message = `Entra ID knows no tenant ${tenantId}: correct tenantID`;
+        throw new ProviderError('Unauthenticated', message, { cause: error });
+      }
+    },
+  };
 }
 
 /** Says which file cannot be read. */
@@ -82,7 +110,10 @@ export function findIdentity(cloud: CloudName): { subscriptionId: string; creden
   return { subscriptionId, credential: new ChainedTokenCredential(...sources) };
 }
 
-const Caused = z.object({ cause: z.object({ name: z.string(), code: z.string().optional() }).optional() });
+/** What the SDK has as the reason of an error: MSAL's code, and the status that Entra ID has answered. */
+const Caused = z.object({
+  cause: z.object({ errorCode: z.string().optional(), status: z.int().optional() }).optional(),
+});
 
 /** What Entra ID says; undefined for any other error. It names the application and what is wrong, and no secret. */
 export function identityRefusalOf(error: unknown): Refusal | undefined {
@@ -95,17 +126,15 @@ export function identityRefusalOf(error: unknown): Refusal | undefined {
       requestId: correlationId,
     };
   }
-  if (error instanceof CredentialUnavailableError && error.message.includes('endpoints_resolution_error')) {
-    const message =
-      'Entra ID does not answer for this tenant: correct tenantID, and see that the worker reaches Entra ID';
-    return { code: error.name, message, status: 401 };
-  }
   const isUnavailable = error instanceof CredentialUnavailableError || error instanceof AggregateAuthenticationError;
   if (isUnavailable) return { code: error.name, message: error.message, status: 401 };
   if (!(error instanceof AuthenticationRequiredError)) return undefined;
-  const { cause } = Caused.safeParse(error).data ?? {};
-  if (cause?.code !== undefined && cause.name !== 'ServerError') return undefined; // no connection
+  const { errorCode, status = 401 } = Caused.safeParse(error).data?.cause ?? {};
+  if (errorCode === 'network_error') {
+    return { code: 'ServiceUnavailable', message: 'Entra ID does not answer', status: 503 };
+  }
   const [, description = error.message] =
     /Description: (.*?)(?: Trace ID| - Correlation ID|$)/.exec(error.message) ?? [];
-  return { code: error.name, message: description, status: 401 };
+  const isBusy = status === 429 || status >= 500;
+  return { code: isBusy ? 'ServiceUnavailable' : error.name, message: description, status };
 }

@@ -451,6 +451,18 @@ describe('deleteVm', () => {
     ]);
   }, 30_000);
 
+  it('leaves what another Machine of the same name makes after the VM is gone', async () => {
+    const others = { ...ownershipTags, 'millwright.dev-machine-uid': 'other' };
+    arm.answer({
+      'GET networkInterfaces': list(nic({ own: others })),
+      'GET disks': list(disk('workers-1-0-data-disk', { own: others })),
+    });
+
+    const request = deletion({ providerID: 'azure:///westeurope/workers-1' });
+    expect(await provider.deleteVm(request, call())).toMatchObject({ state: 'gone' });
+    expect(deleted()).toEqual([]);
+  });
+
   it('deletes nothing by its name', async () => {
     arm.answer({
       'GET virtualMachines/workers-1': vm({ own: ownershipTags }),
@@ -687,6 +699,40 @@ describe('credentials', () => {
       code: 'Unauthenticated',
       message: expect.stringContaining('AADSTS7000215'),
     });
+  });
+
+  it('of a tenant that does not exist are Unauthenticated', async () => {
+    secrets['cloud'] = { ...credentials, tenantID: 'no-tenant' };
+    arm.answer({ tenant: { status: 400, body: { error: 'invalid_tenant', error_description: 'AADSTS90002' } } });
+    expect(await refusal(listing())).toMatchObject({
+      code: 'Unauthenticated',
+      message: 'Entra ID knows no tenant no-tenant: correct tenantID',
+    });
+  });
+
+  it('cannot be judged while Entra ID does not answer', async () => {
+    secrets['cloud'] = { ...credentials, tenantID: 'tenant-2' };
+    arm.answer({ tenant: { status: 503, body: {} } });
+    expect(await refusal(listing())).toMatchObject({
+      code: 'Unavailable',
+      message: `Entra ID at ${arm.url} does not answer`,
+    });
+    process.env['AZURE_AUTHORITY_HOST'] = 'https://127.0.0.1:1';
+    try {
+      secrets['cloud'] = { ...credentials, tenantID: 'tenant-3' };
+      expect(await refusal(listing())).toMatchObject({ code: 'Unavailable' });
+    } finally {
+      process.env['AZURE_AUTHORITY_HOST'] = arm.url;
+    }
+  });
+
+  it.each([
+    ['is busy', 503, { error: 'temporarily_unavailable', error_description: 'AADSTS90033: A transient error.' }],
+    ['throttles', 429, { error: 'too_many', error_description: 'later' }],
+    ['is behind a proxy that fails', 502, undefined],
+  ])('are not judged while Entra ID %s', async (_, status, body) => {
+    arm.answer({ token: { status, body } });
+    expect(await refusal(listing())).toMatchObject({ code: 'Unavailable' });
   });
 
   describe('of a workload', () => {

@@ -87,8 +87,8 @@ const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
     const parts = (await listParts(session)).filter((part) => {
       if (!isPartName(part.name, id) || Object.keys(ownership(part.tags)).length < ownershipPrefixes.length)
         return false;
-      const isFree = part.attachedTo === undefined;
-      return vm === undefined ? isFree : part.tags[names.machineUid] === uid && (isFree || part.attachedTo === id);
+      // What has outlived a VM and has the UID of a Machine is that Machine's, which may have just made it.
+      return part.tags[names.machineUid] === uid && [undefined, vm && id].includes(part.attachedTo);
     });
     return vm === undefined ? parts : [await withAddress(session, vm), ...parts];
   },
