@@ -1,5 +1,6 @@
 /** The programs of OpenStack: Debian's packages, unpacked without an installation. */
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -35,7 +36,8 @@ export interface Packages {
  * no root. Progress goes to standard error. Throws an Error that says what is missing.
  */
 export async function ensurePackages(): Promise<Packages> {
-  const folder = join(openstackCache(), release);
+  const hash = createHash('sha256').update(names.join()).digest('hex').slice(0, 12);
+  const folder = join(openstackCache(), `${release}-${hash}`);
   if (!existsSync(folder)) {
     await checkSystem();
     await mkdir(openstackCache(), { recursive: true });

@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -28,10 +28,8 @@ import { choosePorts, type OpenstackAddress, programs, startServices, stopServic
 
 const run = promisify(execFile);
 
-/** What a template depends on. */
-const sources = ['template.ts', 'config.ts', 'packages.ts'].map((name) =>
-  fileURLToPath(new URL(name, import.meta.url)),
-);
+/** What a template depends on, besides the packages. */
+const sources = ['template.ts', 'config.ts'].map((name) => fileURLToPath(new URL(name, import.meta.url)));
 
 /** Name of the one image, which is public. */
 export const imageName = 'debian-12';
@@ -51,7 +49,7 @@ interface Place {
  */
 export async function ensureTemplate() {
   const packages = await ensurePackages();
-  const template = join(openstackCache(), `template-${await hashOfRecipe()}`);
+  const template = join(openstackCache(), `template-${await hashOfRecipe(packages)}`);
   if (!existsSync(template)) {
     const unlock = await lock(join(openstackCache(), 'template.lock'), 'OpenStack');
     try {
@@ -64,8 +62,8 @@ export async function ensureTemplate() {
   return { packages, template, madeAt };
 }
 
-async function hashOfRecipe(): Promise<string> {
-  const hash = createHash('sha256');
+async function hashOfRecipe({ root }: Packages): Promise<string> {
+  const hash = createHash('sha256').update(basename(dirname(root)));
   const files = [
     ...sources,
     ...(await readdir(programs)).filter((each) => each.endsWith('.py')).map((each) => join(programs, each)),
