@@ -81,7 +81,7 @@ it('loads no worker and no cloud SDK for a command that asks Temporal', async ()
 
   const packages = packagesOf(modules);
   expect(packages).toContain('@temporalio/client');
-  for (const heavy of [/^@temporalio\/(worker|core-bridge)$/, /^@aws-sdk\//, /^@kubernetes\//, /^pino/]) {
+  for (const heavy of [/^@temporalio\/(worker|core-bridge)$/, /^@aws-sdk\//, /^@azure\//, /^@kubernetes\//, /^pino/]) {
     expect(packages).not.toContainEqual(expect.stringMatching(heavy));
   }
 }, 30_000);

@@ -31,7 +31,7 @@ describe('machines in Azure', () => {
     Object.assign(process.env, cloud.env); // of the process that is started
     millwright = await startInstallation({
       alone: 'it serves another provider, and is killed',
-      flags: ['--providers', 'azure', ...quickSweeps],
+      flags: ['--providers', 'azure,simulated', ...quickSweeps],
     });
     await millwright.putSecret('azure', { ...cloud.credentials, userData: '#!/bin/sh\nexec kubelet --canary-77ab' });
     await createClass('azure');
@@ -96,7 +96,7 @@ describe('machines in Azure', () => {
       ({ method, path }) => method === 'PUT' && path.split('?')[0]?.endsWith(`/virtualMachines/${name}`),
     );
 
-  it('[mcm 106 partly] are 9, are all replaced by a rollout, and are none, and leave nothing', async () => {
+  it('[mcm 106] are 9, are all replaced by a rollout, and are none, and leave nothing', async () => {
     const { control, namespace } = millwright;
     const template = {
       metadata: { labels: { name: 'pool' } },
@@ -175,7 +175,7 @@ describe('machines in Azure', () => {
         await sweep(millwright);
         return (await namesOf()).every((name) => !name?.startsWith('gone'));
       },
-      { timeoutMs: 110_000 },
+      { timeoutMs: 90_000 },
     );
 
     expect((await namesOf()).toSorted()).toEqual(['pvc-of-a-pod', 'theirs-os-disk']);
@@ -228,13 +228,14 @@ describe('machines in Azure', () => {
     ['at once', 'SkuNotAvailable'],
     ['when its operation has failed', 'ZonalAllocationFailed'],
   ] as const)(
-    '[mcm 109 partly] [mcm 106 partly] wait for capacity, as Azure says %s, leave nothing, and are made when there is some',
+    '[mcm 109 partly] [mcm 106] wait for capacity, as Azure says %s, leave nothing, and are made when there is some',
     async (_, code) => {
       await cloud.setFaults({ kind: 'capacity', code });
       const ref = await createMachine(`full-${code.toLowerCase()}`);
 
       expect(await refusalOf(ref, 'ResourceExhausted')).toContain(code);
-      await until('no VM is left', async () => (await vmsOf(ref)).length === 0);
+      const left = async () => [...(await vmsOf(ref)), ...(await partsOf([ref]))];
+      await until('nothing is left', async () => (await left()).length === 0, { timeoutMs: 60_000 });
 
       await cloud.setFaults();
       await millwright.handleOf(ref).signal('retryNow');
@@ -306,7 +307,7 @@ describe('machines in Azure', () => {
     expect(await vmsOf(ref)).toEqual([]);
   }, 240_000);
 
-  it('[mcm 106 partly] [mcm 58 partly] take a NIC and disks with them that outlive their VM', async () => {
+  it('[mcm 106] [mcm 58 partly] take a NIC and disks with them that outlive their VM', async () => {
     const disk = { storageAccountType: 'Premium_LRS', diskSizeGB: 5 };
     const dataDisks = [
       { ...disk, name: 'logs', lun: 0 },
