@@ -5,6 +5,7 @@ import type { CloudVm, Session, VmOrder } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
 import type { NewPort, NewServer, NewVolume, Volume } from './client/index.ts';
 import { all, type Connection, call, find, read } from './connection.ts';
+import { culpritOf } from './errors.ts';
 import { toDescription, toPort, toPortTags, toVm } from './items.ts';
 import { findIds, forgetIds, type Ids } from './lookups.ts';
 import { toPorts, toServer, toUserData, toVolume } from './requests.ts';
@@ -32,7 +33,9 @@ export async function createServer(session: Session<Connection>, order: Order): 
     const details = { cloudCode, requestId, retryAfterMs, cause: error };
     // What does not exist here is what the class names.
     if (code === 'NotFound' || code === 'InvalidArgument') forgetIds(session);
-    if (code === 'NotFound') throw new ProviderError('InvalidArgument', message, details);
+    if (code === 'NotFound' || code === 'InvalidArgument') {
+      throw new ProviderError('InvalidArgument', `${message}${culpritOf(message, order.spec)}`, details);
+    }
     if (code !== 'ResourceExhausted') throw error;
     forgetIds(session);
     throw new ProviderError(code, `${message} (asked for ${flavorName} in ${availabilityZone})`, details);

@@ -1,8 +1,10 @@
 /** What OpenStack says, in the words that it says it in, and what that means. */
 import { describe, expect, it } from '@jest/globals';
+import { openstackScope } from '../../../test/support/openstack.ts';
 import { readCreationFailure, readError } from '../kit/errors.ts';
 import { OpenstackError } from './client/index.ts';
-import { errors, failureOf, refusalOf } from './errors.ts';
+import { culpritOf, errors, failureOf, refusalOf } from './errors.ts';
+import type { OpenstackProviderSpec } from './schema.ts';
 
 const cloud = { errors, refusalOf, endpointOf: () => 'one' };
 
@@ -109,5 +111,27 @@ describe('a server that was accepted and cannot be made', () => {
       code,
       message: `the cloud had accepted the VM and could not make it: ${cloudCode}: ${fault}`,
     });
+  });
+});
+
+describe('the field that a refusal complains of', () => {
+  const spec = {
+    ...(openstackScope().providerSpec.spec as OpenstackProviderSpec),
+    serverGroupID: 'group-1',
+    rootDiskType: 'gold',
+    subnetIDs: ['sub-1'],
+  };
+  it.each([
+    ['Invalid key_name provided.', ' (providerSpec.spec.keyName is "key")'],
+    ['The requested availability zone is not available', ' (providerSpec.spec.availabilityZone is "a")'],
+    ['Instance group group-1 could not be found.', ' (providerSpec.spec.serverGroupID is "group-1")'],
+    ['Volume type with name gold could not be found.', ' (providerSpec.spec.rootDiskType is "gold")'],
+    ['Subnet sub-1 could not be found.', ' (providerSpec.spec.subnetIDs is ["sub-1"])'],
+    ['Network net-1 could not be found.', ' (providerSpec.spec.networkID is "net-1")'],
+    ['Invalid image identifier or unable to access requested image.', ' (providerSpec.spec.imageID is "image-1")'],
+    ['Invalid input for field/attribute user_data.', ''],
+    ['providerSpec.spec.imageName is "x": nothing in one has this name', ''],
+  ])('of "%s" is%s', (message, field) => {
+    expect(culpritOf(message, spec)).toBe(field);
   });
 });

@@ -1,6 +1,7 @@
 /** From what OpenStack says to failure codes. */
 import type { Cloud, CreationFailure, Refusal } from '../kit/cloud.ts';
 import { NotInCatalogueError, OpenstackError } from './client/index.ts';
+import type { OpenstackProviderSpec } from './schema.ts';
 
 /**
  * Codes that this provider finds in texts, because the service gives all of them one code or none. The first that fits counts.
@@ -108,4 +109,23 @@ export function failureOf(fault = 'nova does not say why'): CreationFailure {
 
 function codeOfText(text: string): string | undefined {
   return texts.find(([, pattern]) => pattern.test(text))?.[0];
+}
+
+/** What OpenStack calls a field of the class when it refuses its value. The first that fits counts. */
+const wordsOfFields = [
+  ['keyName', /key_name|key ?pair/i],
+  ['availabilityZone', /availability zone/i],
+  ['serverGroupID', /(server|instance) group|scheduler hint/i],
+  ['rootDiskType', /volume type/i],
+  ['securityGroups', /security ?group/i],
+  ['subnetIDs', /subnet/i],
+  ['networkID', /network \S+ could not be found/i],
+  ['imageID', /image/i],
+] as const satisfies readonly (readonly [keyof OpenstackProviderSpec, RegExp])[];
+
+/** ` (providerSpec.spec.keyName is "x")` for the field that a message complains of; empty if it names a field, or none is known. */
+export function culpritOf(message: string, spec: OpenstackProviderSpec): string {
+  if (message.includes('providerSpec.')) return '';
+  const field = wordsOfFields.find(([name, words]) => spec[name] !== undefined && words.test(message))?.[0];
+  return field === undefined ? '' : ` (providerSpec.spec.${field} is ${JSON.stringify(spec[field])})`;
 }

@@ -366,6 +366,16 @@ describe('a refusal of OpenStack', () => {
     });
   });
 
+  it('names the field of the class, with its value', async () => {
+    const message = 'Network net-1 could not be found.';
+    const body = { NeutronError: { type: 'NetworkNotFound', message, detail: '' } };
+
+    expect(await answers('POST network/ports', { status: 404, body })).toMatchObject({
+      code: 'InvalidArgument',
+      message: `the cloud answered 404: NetworkNotFound: network: ${message} (providerSpec.spec.networkID is "net-1")`,
+    });
+  });
+
   it('names region and services where the catalogue lacks one', async () => {
     cloud.answer(empty);
     const { code, message } = await refusal(provider.ensureVm(openstackCreation({ region: 'three' }), call()));
