@@ -71,7 +71,7 @@ describe('validateClass', () => {
     [{ useConfigDrive: 'yes' }, 'useConfigDrive is "yes": give true or false'],
     [
       { tags: { a: 'b' } },
-      'tags is {"a":"b"}: give a key that begins with kubernetes.io-cluster- and one that begins with kubernetes.io-role-',
+      'tags is {"a":"b"}: give a key that contains kubernetes.io-cluster- and one that contains kubernetes.io-role-',
     ],
     [
       { tags: { ...ownershipTags, 'a/b': '1' } },

@@ -40,7 +40,7 @@ export const OpenstackTags = z
   )
   .refine(
     (tags) => ownershipParts.every((part) => Object.keys(tags).some((key) => key.includes(part))),
-    'give a key that begins with kubernetes.io-cluster- and one that begins with kubernetes.io-role-',
+    'give a key that contains kubernetes.io-cluster- and one that contains kubernetes.io-role-',
   );
 
 const Spec = z
@@ -57,7 +57,7 @@ const Spec = z
     keyName: nonEmpty.describe('Name of the SSH key pair, which belongs to the user of the credentials.'),
     securityGroups: z.array(nonEmpty).optional().describe('Names or IDs. Default: the group `default`.'),
     tags: OpenstackTags.describe(
-      'Metadata of the server and its root volume, and tags of its ports. One key begins with `kubernetes.io-cluster-` and one with ' +
+      'Metadata of the server and its root volume, and tags of its ports. One key contains `kubernetes.io-cluster-` and one ' +
         '`kubernetes.io-role-`: by these two the sweep finds what has no Machine.',
     ),
     networkID: nonEmpty
