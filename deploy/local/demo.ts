@@ -62,7 +62,8 @@ async function stayUp(): Promise<void> {
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve('interrupted'));
   });
   ending.push(watchMachines(demo, screen));
-  const shown = runTour(demo, screen, [firstStop]);
+  // What runs is worth looking at, also while the example has no nodes.
+  const shown = runTour(demo, screen, [firstStop]).catch((error: Error) => screen.print(error.message));
   if ((await Promise.race([shown, interrupted])) !== 'interrupted') {
     screen.print(greeting(demo));
     await interrupted;

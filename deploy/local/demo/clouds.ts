@@ -95,6 +95,7 @@ async function startOpenstack({ dir, kubeconfig }: Place): Promise<DemoCloud> {
       'flavorName: m1.large': `flavorName: ${seeds.flavorName}`,
       'keyName: REPLACE': `keyName: ${seeds.keyName}`,
       'networkID: 00000000-0000-4000-8000-000000000001': `networkID: ${seeds.networkId}`,
+      'cluster-REPLACE': 'cluster-demo',
     },
     // Nova keeps deleted servers. One that no host had room for was never launched.
     stats: async () =>

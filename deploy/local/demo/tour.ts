@@ -205,7 +205,8 @@ async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number
   if (vmsEver > wanted.vmsEver) throw new Error(`${vmsEver} VMs were made, ${wanted.vmsEver} are needed`);
   const found = { machines: items.length, Running: running, nodes: nodesNow.length, VMs: vmsNow };
   const wrong = Object.entries(found).filter(([, count]) => count !== wanted.machines);
-  if (wrong.length > 0) return `${wrong.map(([what, count]) => `${count} ${what}`)} instead of ${wanted.machines}`;
+  if (wrong.length > 0)
+    return `${wrong.map(([what, count]) => `${count} ${what}`).join(', ')} instead of ${wanted.machines}`;
   return vmsEver === wanted.vmsEver ? undefined : `${vmsEver} VMs were made instead of ${wanted.vmsEver}`;
 }
 
