@@ -11,32 +11,29 @@ const inJson = (value: unknown) => ({
 });
 
 /** A run that has read 3 machines, and then removed one of them. */
-const events: HistoryEvent[] = readable(
-  JSON.stringify({
-    events: [
-      {
-        eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED',
-        workflowExecutionStartedEventAttributes: { workflowType: { name: 'rollout' } },
-      },
-      { workflowTaskScheduledEventAttributes: {} },
-      { workflowTaskStartedEventAttributes: {} },
-      { eventType: 'EVENT_TYPE_WORKFLOW_TASK_COMPLETED', workflowTaskCompletedEventAttributes: {} },
-      scheduled('1', 'observeOwner', 4, ['pool']),
-      { activityTaskStartedEventAttributes: {} },
-      {
-        eventType: 'EVENT_TYPE_ACTIVITY_TASK_COMPLETED',
-        activityTaskCompletedEventAttributes: {
-          scheduledEventId: '5',
-          result: { payloads: [inJson({ machines: 3 })] },
-        },
-      },
-      { workflowTaskScheduledEventAttributes: {} },
-      { workflowTaskStartedEventAttributes: {} },
-      { eventType: 'EVENT_TYPE_WORKFLOW_TASK_COMPLETED', workflowTaskCompletedEventAttributes: {} },
-      scheduled('2', 'actOnOwner', 10, [{ remove: ['a'] }]),
-    ].map((event, i) => ({ eventType: 'EVENT_TYPE_OTHER', ...event, eventId: String(i + 1), eventTime: '' })),
-  }),
-);
+const rawEvents = [
+  {
+    eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED',
+    workflowExecutionStartedEventAttributes: { workflowType: { name: 'rollout' } },
+  },
+  { workflowTaskScheduledEventAttributes: {} },
+  { workflowTaskStartedEventAttributes: {} },
+  { eventType: 'EVENT_TYPE_WORKFLOW_TASK_COMPLETED', workflowTaskCompletedEventAttributes: {} },
+  scheduled('1', 'observeOwner', 4, ['pool']),
+  { activityTaskStartedEventAttributes: {} },
+  {
+    eventType: 'EVENT_TYPE_ACTIVITY_TASK_COMPLETED',
+    activityTaskCompletedEventAttributes: {
+      scheduledEventId: '5',
+      result: { payloads: [inJson({ machines: 3 })] },
+    },
+  },
+  { workflowTaskScheduledEventAttributes: {} },
+  { workflowTaskStartedEventAttributes: {} },
+  { eventType: 'EVENT_TYPE_WORKFLOW_TASK_COMPLETED', workflowTaskCompletedEventAttributes: {} },
+  scheduled('2', 'actOnOwner', 10, [{ remove: ['a'] }]),
+].map((event, i) => ({ eventType: 'EVENT_TYPE_OTHER', ...event, eventId: String(i + 1), eventTime: '' }));
+const events: HistoryEvent[] = readable(JSON.stringify({ events: rawEvents }));
 
 function scheduled(activityId: string, name: string, task: number, input: unknown[]) {
   return {
@@ -62,6 +59,32 @@ describe('firstDifference', () => {
   it('finds none where the history ends before what the code would ask for next', () => {
     const asked = [observe, call('2', 'actOnOwner', { remove: ['a'] }), call('3', 'observeOwner', 'pool')];
     expect(firstDifference(events, asked, false)).toBeUndefined();
+  });
+
+  it('finds none in the search attribute that the SDK writes when a workflow asks whether it is patched', () => {
+    const upsert = (event: number, field: string, value: unknown) => ({
+      ...{ eventId: String(event), eventTime: '', eventType: 'EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES' },
+      upsertWorkflowSearchAttributesEventAttributes: {
+        workflowTaskCompletedEventId: '10',
+        searchAttributes: { indexedFields: { [field]: inJson(value) } },
+      },
+    });
+    const patches = upsert(12, 'TemporalChangeVersion', ['no-room']);
+    const own = upsert(13, 'MillwrightPhase', 'Running');
+    const written = readable(JSON.stringify({ events: [...rawEvents, patches, own] }));
+    const asked = {
+      upsertWorkflowSearchAttributes: {
+        searchAttributes: { indexedFields: { MillwrightPhase: toPayload('Running') } },
+      },
+    };
+
+    expect(
+      firstDifference(
+        written,
+        [observe, call('2', 'actOnOwner', { remove: ['a'] }), [asked] as unknown as Commands],
+        false,
+      ),
+    ).toBeUndefined();
   });
 
   it('finds another content of a decision of the same kind, which Temporal accepts', () => {

@@ -72,6 +72,9 @@ export function countDecisions(events: readonly HistoryEvent[]): number {
   return toRecorded(events).length;
 }
 
+/** The search attribute in which the SDK lists what `patched` was asked for; no workflow asks for its writes. */
+const versionsOfPatches = 'TemporalChangeVersion';
+
 function toDecision({ what, content }: Keyed): Decision {
   return { what, ...(content !== undefined && { content }) };
 }
@@ -120,6 +123,7 @@ function toKeyed(type: string, attributes: Attributes, count: (kind: string) => 
     case 'UPSERT_WORKFLOW_SEARCH_ATTRIBUTES': {
       const { indexedFields = {} } = isObject(attributes['searchAttributes']) ? attributes['searchAttributes'] : {};
       const fields = Object.entries(isObject(indexedFields) ? indexedFields : {});
+      if (fields.some(([name]) => name === versionsOfPatches)) return undefined;
       const content = Object.fromEntries(fields.map(([name, payload]) => [name, jsonOf(payload)]));
       return { key: count('search attributes'), what: 'search attributes', content };
     }
