@@ -81,23 +81,6 @@ describe('machines in EC2', () => {
     ];
   }
 
-  /** Waits until the Machine shows a failure with this code, and answers what it says. */
-  async function refusalOf(ref: ObjectRef, code: string): Promise<string> {
-    return until(
-      `${ref.name} fails with ${code}`,
-      async () => {
-        const { lastOperation } = (await millwright.control.get(machines, ref)).status ?? {};
-        return lastOperation?.errorCode === code ? lastOperation.description : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
-  }
-
-  async function remove(ref: ObjectRef): Promise<void> {
-    await millwright.control.delete(machines, ref);
-    await millwright.untilGone(ref);
-  }
-
   it('[mcm 104 partly] are 20, are all replaced by a rollout, are 3 and are none, and leave nothing', async () => {
     const { control, namespace } = millwright;
     const template = {
@@ -121,16 +104,7 @@ describe('machines in EC2', () => {
     const key = { namespace, name: 'pool' };
     const rolled = mergePatch({ spec: { template: { metadata: { annotations: { 'example.com/image': '2' } } } } });
     await control.patch(machineDeployments, key, rolled);
-    await until(
-      'all machines are replaced',
-      async () => {
-        const present = await millwright.machines();
-        const isNew = ({ metadata: { uid } }: (typeof present)[number]) =>
-          first.every(({ metadata }) => metadata.uid !== uid);
-        return present.length === 20 && present.every((each) => isNew(each) && phaseOf(each) === 'Running');
-      },
-      { timeoutMs: 240_000, describe: () => millwright.story() },
-    );
+    await millwright.untilReplaced(first, 240_000);
     const afterwards = await cloud.instances();
     expect(afterwards.filter(isAlive)).toHaveLength(20);
     // A new instance may get the name of a Node that is still there: then its Machine is replaced, too.
@@ -190,7 +164,7 @@ describe('machines in EC2', () => {
     await cloud.setFaults({ kind: 'capacity' });
     const ref = await createMachine('no-capacity');
 
-    expect(await refusalOf(ref, 'ResourceExhausted')).toContain(
+    expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain(
       `t3.large capacity in the Availability Zone you requested (${cloud.seeds.region}a)`,
     );
     expect(await instancesOf(ref)).toEqual([]);
@@ -198,7 +172,7 @@ describe('machines in EC2', () => {
     await cloud.setFaults();
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running');
-    await remove(ref);
+    await millwright.remove(ref);
   }, 120_000);
 
   it('get the tags that their class has now, and lose those that it has no more, and are not replaced', async () => {
@@ -238,7 +212,7 @@ describe('machines in EC2', () => {
       const noted = await Promise.all(refs.map(notedOn));
       return noted.every((text) => isDeepStrictEqual(JSON.parse(text ?? 'null'), { ...tags, team: 'b' }));
     });
-    for (const ref of refs) await remove(ref);
+    for (const ref of refs) await millwright.remove(ref);
   }, 120_000);
 
   it('[invariant 1] have one instance when the process is killed between the request and its answer', async () => {
@@ -252,7 +226,7 @@ describe('machines in EC2', () => {
     await millwright.untilPhase(ref, 'Running', 120_000);
 
     expect(await instancesOf(ref)).toHaveLength(1);
-    await remove(ref);
+    await millwright.remove(ref);
     expect((await instancesOf(ref)).filter(isAlive)).toEqual([]);
   }, 240_000);
 
@@ -261,14 +235,16 @@ describe('machines in EC2', () => {
     await cloud.setFaults({ kind: 'unauthorized', actions: ['ModifyNetworkInterfaceAttribute'] });
     const ref = await createMachine('router', 'router');
 
-    expect(await refusalOf(ref, 'Uninitialized')).toContain('allow the action ec2:ModifyNetworkInterfaceAttribute');
+    expect(await millwright.untilRefused(ref, 'Uninitialized')).toContain(
+      'allow the action ec2:ModifyNetworkInterfaceAttribute',
+    );
     expect(phaseOf(await millwright.control.get(machines, ref))).not.toBe('Running');
 
     await cloud.setFaults();
     await millwright.untilPhase(ref, 'Running');
     const own = (await cloud.interfaces()).filter(({ TagSet }) => tagOf({ Tags: TagSet }, machineUid) === ref.uid);
     expect(own.map(({ SourceDestCheck }) => SourceDestCheck)).toEqual([false]);
-    await remove(ref);
+    await millwright.remove(ref);
   }, 120_000);
 
   it('[mcm 104 partly] have failed when their spot requests are marked for termination, and other machines have not', async () => {
@@ -282,7 +258,7 @@ describe('machines in EC2', () => {
     expect(status?.lastOperation?.description).toMatch(because);
     expect((await instancesOf(spot)).map(isAlive)).toEqual([true]);
     await millwright.untilPhase(plain, 'Running');
-    await Promise.all([spot, plain].map(remove));
+    await Promise.all([spot, plain].map((ref) => millwright.remove(ref)));
   }, 120_000);
 
   it('need no more rights than docs/providers/aws-policy.json gives', async () => {

@@ -11,7 +11,7 @@ import { names } from '../../api/names.ts';
 import { type AzureCloud, startAzureCloud } from '../../deploy/local/azure-cloud/admin.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { quickSweeps, sweep } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -74,29 +74,12 @@ describe('machines in Azure', () => {
       .toSorted();
   }
 
-  /** Waits until the Machine shows a failure with this code, and answers what it says. */
-  async function refusalOf(ref: ObjectRef, code: string): Promise<string> {
-    return until(
-      `${ref.name} fails with ${code}`,
-      async () => {
-        const { lastOperation } = (await millwright.control.get(machines, ref)).status ?? {};
-        return lastOperation?.errorCode === code ? lastOperation.description : undefined;
-      },
-      { timeoutMs: 90_000, describe: () => millwright.story() },
-    );
-  }
-
-  async function remove(ref: ObjectRef): Promise<void> {
-    await millwright.control.delete(machines, ref);
-    await millwright.untilGone(ref);
-  }
-
   const creationsOf = async (name: string) =>
     (await cloud.calls()).filter(
       ({ method, path }) => method === 'PUT' && path.split('?')[0]?.endsWith(`/virtualMachines/${name}`),
     );
 
-  it('[mcm 106] are 9, are all replaced by a rollout, and are none, and leave nothing', async () => {
+  it('[mcm 106 partly] are 9, are all replaced by a rollout, and are none, and leave nothing', async () => {
     const { control, namespace } = millwright;
     const template = {
       metadata: { labels: { name: 'pool' } },
@@ -124,16 +107,7 @@ describe('machines in Azure', () => {
     const key = { namespace, name: 'pool' };
     const rolled = mergePatch({ spec: { template: { metadata: { annotations: { 'example.com/image': '2' } } } } });
     await control.patch(machineDeployments, key, rolled);
-    await until(
-      'all machines are replaced',
-      async () => {
-        const present = await millwright.machines();
-        const isNew = ({ metadata: { uid } }: (typeof present)[number]) =>
-          first.every(({ metadata }) => metadata.uid !== uid);
-        return present.length === 9 && present.every((each) => isNew(each) && phaseOf(each) === 'Running');
-      },
-      { timeoutMs: 240_000, describe: () => millwright.story() },
-    );
+    await millwright.untilReplaced(first, 240_000);
     expect(await cloud.vms()).toHaveLength(9);
 
     await control.delete(machineDeployments, key);
@@ -215,7 +189,7 @@ describe('machines in Azure', () => {
     const made = new Map((await cloud.vms()).map((vm) => [vm.name, vm]));
     expect(made.get('of-set')).toMatchObject({ plan: { name: 'stable' }, identity: { type: 'UserAssigned' } });
     expect(made.get('of-scale-set')).toMatchObject({ priority: 'Spot', evictionPolicy: 'Delete' });
-    await Promise.all(refs.map(remove));
+    await Promise.all(refs.map((ref) => millwright.remove(ref)));
   }, 180_000);
 
   async function subnetId(): Promise<string> {
@@ -228,12 +202,12 @@ describe('machines in Azure', () => {
     ['at once', 'SkuNotAvailable'],
     ['when its operation has failed', 'ZonalAllocationFailed'],
   ] as const)(
-    '[mcm 109 partly] [mcm 106] wait for capacity, as Azure says %s, leave nothing, and are made when there is some',
+    '[mcm 109 partly] [mcm 106 partly] wait for capacity, as Azure says %s, leave nothing, and are made when there is some',
     async (_, code) => {
       await cloud.setFaults({ kind: 'capacity', code });
       const ref = await createMachine(`full-${code.toLowerCase()}`);
 
-      expect(await refusalOf(ref, 'ResourceExhausted')).toContain(code);
+      expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain(code);
       const left = async () => [...(await vmsOf(ref)), ...(await partsOf([ref]))];
       await until('nothing is left', async () => (await left()).length === 0, { timeoutMs: 60_000 });
 
@@ -241,7 +215,7 @@ describe('machines in Azure', () => {
       await millwright.handleOf(ref).signal('retryNow');
       await millwright.untilPhase(ref, 'Running');
       expect(await vmsOf(ref)).toHaveLength(1);
-      await remove(ref);
+      await millwright.remove(ref);
       expect(await partsOf([ref])).toEqual([]);
     },
     180_000,
@@ -251,8 +225,8 @@ describe('machines in Azure', () => {
     await cloud.setFaults({ kind: 'quota' });
     const ref = await createMachine('no-quota');
 
-    expect(await refusalOf(ref, 'ResourceExhausted')).toContain('Cores quota');
-    await remove(ref);
+    expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('Cores quota');
+    await millwright.remove(ref);
     expect(await partsOf([ref])).toEqual([]);
   }, 120_000);
 
@@ -265,7 +239,7 @@ describe('machines in Azure', () => {
     const statuses = (await cloud.calls()).slice(before).map(({ outcome }) => String(outcome));
     expect(statuses.filter((status) => status === '429').length).toBeLessThan(3);
     await cloud.setFaults({ kind: 'throttle', times: 3 });
-    await Promise.all(refs.map(remove));
+    await Promise.all(refs.map((ref) => millwright.remove(ref)));
   }, 240_000);
 
   it('[invariant 1] have one VM when the process is killed while the operation goes on, and it is asked for afterwards', async () => {
@@ -283,12 +257,12 @@ describe('machines in Azure', () => {
     await cloud.setFaults();
     await millwright.start();
 
-    expect(await refusalOf(ref, 'ResourceExhausted')).toContain('AllocationFailed: no room any more');
+    expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('AllocationFailed: no room any more');
     expect(await creationsOf('killed')).toHaveLength(1);
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running', 120_000);
     expect(await vmsOf(ref)).toHaveLength(1);
-    await remove(ref);
+    await millwright.remove(ref);
   }, 240_000);
 
   it('[invariant 1] have one VM when the process is killed between the request and its answer', async () => {
@@ -303,11 +277,11 @@ describe('machines in Azure', () => {
 
     expect(await vmsOf(ref)).toHaveLength(1);
     expect(await creationsOf('lost')).toHaveLength(1);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await vmsOf(ref)).toEqual([]);
   }, 240_000);
 
-  it('[mcm 106] [mcm 58 partly] take a NIC and disks with them that outlive their VM', async () => {
+  it('[mcm 106] [mcm 58 partly] have a NIC and disks that go with them, and leave none, even when Azure does or their creation fails', async () => {
     const disk = { storageAccountType: 'Premium_LRS', diskSizeGB: 5 };
     const dataDisks = [
       { ...disk, name: 'logs', lun: 0 },
@@ -316,14 +290,31 @@ describe('machines in Azure', () => {
     await createClass('disks', {
       properties: { ...properties(), storageProfile: { ...properties().storageProfile, dataDisks } },
     });
-    await cloud.setFaults({ kind: 'leftover', parts: ['nic', 'osDisk', 'dataDisks'] });
+    await cloud.setFaults(
+      { kind: 'capacity', code: 'ZonalAllocationFailed' },
+      { kind: 'leftover', parts: ['nic', 'osDisk', 'dataDisks'] },
+    );
     const ref = await createMachine('leaver', 'disks');
+    await millwright.untilRefused(ref, 'ResourceExhausted');
+    await until('nothing is left of the creation', async () => (await partsOf([ref])).length === 0);
+
+    await cloud.setFaults({ kind: 'leftover', parts: ['nic', 'osDisk', 'dataDisks'] });
+    await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running', 120_000);
     expect(await partsOf([ref])).toEqual([
       ...['leaver-1-data-disk', 'leaver-logs-0-data-disk', 'leaver-nic', 'leaver-os-disk'],
     ]);
+    const deleteOption = 'Delete';
+    expect(await vmsOf(ref)).toMatchObject([
+      {
+        name: 'leaver',
+        networkProfile: { networkInterfaces: [{ deleteOption }] },
+        storageProfile: { osDisk: { deleteOption }, dataDisks: [{ deleteOption }, { deleteOption }] },
+      },
+    ]);
 
-    await remove(ref);
+    await millwright.remove(ref);
+    expect(await vmsOf(ref)).toEqual([]);
     expect(await partsOf([ref])).toEqual([]);
   }, 180_000);
 
@@ -346,7 +337,7 @@ describe('machines in Azure', () => {
     await until('everything has the new tags', async () => isDeepStrictEqual(await found(), wanted), {
       describe: () => millwright.story(),
     });
-    await remove(ref);
+    await millwright.remove(ref);
   }, 120_000);
 
   it('[mcm 12 partly] take over a VM that machine-controller-manager has made, and go with it', async () => {
@@ -364,7 +355,7 @@ describe('machines in Azure', () => {
     await millwright.untilPhase(ref, 'Running', 120_000);
 
     expect(await vmId()).toBe(before);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await vmId()).toBeUndefined();
   }, 180_000);
 

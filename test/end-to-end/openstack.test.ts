@@ -12,7 +12,7 @@ import { type OpenstackCloud, type Port, startOpenstackCloud } from '../../deplo
 import { urlOf } from '../../deploy/local/openstack-cloud/config.ts';
 import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { quickSweeps, sweep } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -80,18 +80,6 @@ describe('machines in OpenStack', () => {
     return [...servers, ...ports.filter(isOfMillwright), ...volumes].map(({ name }) => name);
   }
 
-  /** Waits until the Machine shows a failure with this code, and answers what it says. */
-  async function refusalOf(ref: ObjectRef, code: string): Promise<string> {
-    return until(
-      `${ref.name} fails with ${code}`,
-      async () => {
-        const { lastOperation } = (await millwright.control.get(machines, ref)).status ?? {};
-        return lastOperation?.errorCode === code ? lastOperation.description : undefined;
-      },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
-    );
-  }
-
   async function untilNothingIsLeft(): Promise<void> {
     const isEmpty = async () => (await allThatIsLeft()).length === 0;
     await until('nothing is left', isEmpty, {
@@ -100,12 +88,7 @@ describe('machines in OpenStack', () => {
     });
   }
 
-  async function remove(ref: ObjectRef): Promise<void> {
-    await millwright.control.delete(machines, ref);
-    await millwright.untilGone(ref, 120_000);
-  }
-
-  it('[mcm 108] are 9 at once, are all replaced by a rollout, are 2 and are none, and leave nothing', async () => {
+  it('[mcm 108 partly] are 9 at once, are all replaced by a rollout, are 2 and are none, and leave nothing', async () => {
     const { control, namespace } = millwright;
     const template = {
       metadata: { labels: { name: 'pool' } },
@@ -138,16 +121,7 @@ describe('machines in OpenStack', () => {
     const key = { namespace, name: 'pool' };
     const rolled = mergePatch({ spec: { template: { metadata: { annotations: { 'example.com/image': '2' } } } } });
     await control.patch(machineDeployments, key, rolled);
-    await until(
-      'all machines are replaced',
-      async () => {
-        const present = await millwright.machines();
-        const isNew = ({ metadata: { uid } }: (typeof present)[number]) =>
-          first.every(({ metadata }) => metadata.uid !== uid);
-        return present.length === 9 && present.every((each) => isNew(each) && phaseOf(each) === 'Running');
-      },
-      { timeoutMs: 300_000, describe: () => millwright.story() },
-    );
+    await millwright.untilReplaced(first, 300_000);
     expect(await cloud.servers()).toHaveLength(9);
 
     await millwright.scale('pool', 2);
@@ -161,7 +135,7 @@ describe('machines in OpenStack', () => {
     expect(items.filter(({ spec }) => spec?.providerID?.startsWith('openstack://'))).toEqual([]);
   }, 900_000);
 
-  it('[mcm 108] boot from a volume with their tags, which goes with them', async () => {
+  it('[mcm 108 partly] boot from a volume with their tags, which goes with them', async () => {
     const { tags } = cloud.providerSpec().spec;
     const { volumeType: rootDiskType } = cloud.seeds;
     await createClass('volume', { rootDiskSize: 20, rootDiskType, tags: { ...tags, team: 'a' } });
@@ -171,7 +145,7 @@ describe('machines in OpenStack', () => {
     expect(await cloud.volumes()).toMatchObject([
       { name: 'volume', size: 20, volume_type: rootDiskType, metadata: { ...tags, team: 'a', [uidKey]: ref.uid } },
     ]);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await allThatIsLeft()).toEqual([]);
   }, 240_000);
 
@@ -197,7 +171,7 @@ describe('machines in OpenStack', () => {
       `${urls.nova}/os-server-groups/${serverGroupId}`,
     );
     expect(server_group.members).toEqual([server?.id]);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await allThatIsLeft()).toEqual([]);
   }, 240_000);
 
@@ -238,17 +212,17 @@ describe('machines in OpenStack', () => {
     }, 180_000);
   });
 
-  it('[mcm 108] [mcm 109 partly] wait for a host with the words of nova, leave nothing, and are made when there is one', async () => {
+  it('[mcm 108 partly] [mcm 109 partly] wait for a host with the words of nova, leave nothing, and are made when there is one', async () => {
     await cloud.setFaults({ kind: 'capacity' });
     const ref = await createMachine('no-host');
 
-    expect(await refusalOf(ref, 'ResourceExhausted')).toContain('NoValidHost: No valid host was found.');
+    expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('NoValidHost: No valid host was found.');
     await untilNothingIsLeft();
 
     await cloud.setFaults();
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running', 120_000);
-    await remove(ref);
+    await millwright.remove(ref);
   }, 300_000);
 
   it.each([
@@ -256,15 +230,15 @@ describe('machines in OpenStack', () => {
     ['ports', 'Quota exceeded for resources'],
     ['volumes', 'VolumeLimitExceeded'],
   ] as const)(
-    '[mcm 108] [mcm 109 partly] wait for quota of %s with the words of OpenStack, and leave nothing',
+    '[mcm 108 partly] [mcm 109 partly] wait for quota of %s with the words of OpenStack, and leave nothing',
     async (of, words) => {
       await createClass(`quota-${of}`, { rootDiskSize: 1 });
       await cloud.setFaults({ kind: 'quota', of });
       const ref = await createMachine(`quota-${of}`, `quota-${of}`);
 
-      expect(await refusalOf(ref, 'ResourceExhausted')).toContain(words);
+      expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain(words);
       await untilNothingIsLeft();
-      await remove(ref);
+      await millwright.remove(ref);
     },
     300_000,
   );
@@ -275,9 +249,11 @@ describe('machines in OpenStack', () => {
     await createClass('unbound', { availabilityZone: unboundZone });
     const [failing, unbound] = [await createMachine('failing', 'failing'), await createMachine('unbound', 'unbound')];
 
-    expect(await refusalOf(failing, 'Internal')).toMatch(/BuildFailed: Build of instance \S+ aborted/);
-    expect(await refusalOf(unbound, 'Internal')).toMatch(/BuildFailed: Exceeded maximum number of retries/);
-    await Promise.all([failing, unbound].map(remove));
+    expect(await millwright.untilRefused(failing, 'Internal')).toMatch(/BuildFailed: Build of instance \S+ aborted/);
+    expect(await millwright.untilRefused(unbound, 'Internal')).toMatch(
+      /BuildFailed: Exceeded maximum number of retries/,
+    );
+    await Promise.all([failing, unbound].map((ref) => millwright.remove(ref)));
     expect(await allThatIsLeft()).toEqual([]);
   }, 300_000);
 
@@ -292,24 +268,37 @@ describe('machines in OpenStack', () => {
     await millwright.untilPhase(ref, 'Running', 180_000);
 
     expect(await serversOf(ref)).toHaveLength(1);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await allThatIsLeft()).toEqual([]);
   }, 300_000);
 
-  it('[mcm 108] [invariant 1] have one server when an answer is lost and nova lists it late, as it has their port', async () => {
+  it('[mcm 108] [invariant 1] are made once where an answer is lost and nova lists late, allow all pods, and leave no port and volume, even of a failed creation', async () => {
     const { direct, seeds } = cloud;
+    await createClass('whole', { rootDiskSize: 1 });
+    await cloud.setFaults({ kind: 'capacity' });
+    const ref = await createMachine('whole', 'whole');
+    await millwright.untilRefused(ref, 'ResourceExhausted');
+    await untilNothingIsLeft();
+
     const once = { operations: ['POST /compute/servers'], times: 1 };
     await cloud.setFaults({ kind: 'lostAnswer', effect: 'done', ...once }, { kind: 'invisible', ms: 60_000, ...once });
-    const ref = await createMachine('lost');
-
+    await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running', 180_000);
 
     expect(await serversOf(ref)).toHaveLength(1);
-    const [port] = (await cloud.ports()).filter(isOfMillwright);
+    const [port, ...others] = (await cloud.ports()).filter(isOfMillwright);
+    expect(others).toEqual([]);
+    const { podNetworkCIDRs } = cloud.providerSpec().spec;
+    expect(port?.allowed_address_pairs.map(({ ip_address }) => ip_address).toSorted()).toEqual(
+      podNetworkCIDRs?.toSorted(),
+    );
+    expect(await cloud.volumes()).toHaveLength(1);
+    // A second server cannot be made: the first has the port.
     const { flavorId: flavorRef, imageId: imageRef } = seeds;
-    const second = { server: { name: 'lost', flavorRef, imageRef, networks: [{ port: port?.id }] } };
+    const second = { server: { name: 'whole', flavorRef, imageRef, networks: [{ port: port?.id }] } };
     await expect(direct.call('POST', `${urls.nova}/servers`, second)).rejects.toMatchObject({ status: 409 });
-    await remove(ref);
+
+    await millwright.remove(ref);
     expect(await allThatIsLeft()).toEqual([]);
   }, 300_000);
 
@@ -322,13 +311,13 @@ describe('machines in OpenStack', () => {
     const before = await logins();
 
     await cloud.setFaults({ kind: 'expired' });
-    await remove(ref);
+    await millwright.remove(ref);
 
     expect(await logins()).toBe(before + 1);
     expect(await allThatIsLeft()).toEqual([]);
   }, 300_000);
 
-  it('[mcm 108] take over a server that machine-controller-manager made, and delete it with its port and volume', async () => {
+  it('[mcm 108 partly] take over a server that machine-controller-manager made, and delete it with its port and volume', async () => {
     const { seeds, direct } = cloud;
     const { spec } = cloud.providerSpec();
     const name = 'of-mcm';
@@ -365,7 +354,7 @@ describe('machines in OpenStack', () => {
 
     expect(machine.spec?.providerID).toBe(`openstack:///${seeds.region}/${server.id}`);
     expect((await cloud.servers()).map(({ id }) => id)).toEqual([server.id]);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await allThatIsLeft()).toEqual([]);
   }, 400_000);
 
@@ -395,7 +384,7 @@ describe('machines in OpenStack', () => {
       },
       { describe: async () => JSON.stringify([await serversOf(ref), await cloud.volumes(), await cloud.ports()]) },
     );
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await allThatIsLeft()).toEqual([]);
   }, 240_000);
 

@@ -49,6 +49,9 @@ export interface InstallationOptions {
 /** Whether workers remember workflows, as they do but for one run of the suite. */
 export const isCached = process.env.MILLWRIGHT_MAX_CACHED_WORKFLOWS !== '0';
 
+/** For what a whole OpenStack does while other tests run. */
+const slowCloudMs = 120_000;
+
 /** User data without placeholders, and the token that the cloud accepts. */
 export const plainSecret = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
 
@@ -191,6 +194,38 @@ export async function startInstallation(options: InstallationOptions = {}) {
         },
         { ...(timeoutMs !== undefined && { timeoutMs }), describe: () => installation.story() },
       );
+    },
+
+    /** Waits until the Machine shows a failure with this code, and returns what it says. */
+    async untilRefused(ref: ObjectRef, code: string): Promise<string> {
+      return until(
+        `${ref.name} fails with ${code}`,
+        async () => {
+          const { lastOperation } = (await control.get(machines, ref)).status ?? {};
+          return lastOperation?.errorCode === code ? lastOperation.description : undefined;
+        },
+        { timeoutMs: slowCloudMs, describe: () => installation.story() },
+      );
+    },
+
+    /** Waits until there are as many machines as these, all others, and all are Running. */
+    async untilReplaced(before: readonly Machine[], timeoutMs: number): Promise<void> {
+      const uids = new Set(before.map(({ metadata }) => metadata.uid));
+      await until(
+        'all machines are replaced',
+        async () => {
+          const found = await installation.machines();
+          const isNew = ({ metadata }: Machine) => !uids.has(metadata.uid);
+          return found.length === uids.size && found.every((each) => isNew(each) && phaseOf(each) === 'Running');
+        },
+        { timeoutMs, describe: () => installation.story() },
+      );
+    },
+
+    /** Deletes the Machine, and waits until it does not exist any more. */
+    async remove(ref: ObjectRef): Promise<void> {
+      await control.delete(machines, ref);
+      await installation.untilGone(ref, slowCloudMs);
     },
 
     /** Waits until the Machine does not exist any more. */

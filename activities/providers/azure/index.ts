@@ -284,7 +284,7 @@ async function findPart(session: Session<Arm>, kind: PartKind, name: string): Pr
   }
 }
 
-/** Azure tells the address of a VM with its NIC alone. */
+/** Azure gives the address of a VM only with its NIC. */
 async function withAddress(session: Session<Arm>, vm: CloudVm): Promise<CloudVm> {
   if (vm.state !== 'running') return vm;
   const { network, resourceGroup: group } = session.client;

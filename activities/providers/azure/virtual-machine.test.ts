@@ -231,7 +231,7 @@ it.each<[object, object]>([
   });
 });
 
-it('names of parts are told from those of disks of pods', () => {
+it('names of parts are not those of disks of pods', () => {
   const own = [
     partNames.nic('a-1'),
     partNames.osDisk('a-1'),

@@ -122,7 +122,7 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   readonly providerSpec: z.ZodType<Spec>;
   /** Part of `providerSpec`; as little as possible, so that nothing that is wrong elsewhere holds up a deletion. */
   readonly reach: z.ZodType<Reach>;
-  /** Tags of `providerSpec` by which the VMs of this installation are told from others. */
+  /** Tags of `providerSpec` that all VMs of this installation have, and no others. */
   readonly tags: z.ZodType<Tags>;
   readonly credentialKeys: readonly string[];
   /** Checks the `credentialKeys` that the Secrets have, without white space around them. A message quotes no value. */

@@ -243,14 +243,15 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   ): Promise<ProviderError | undefined> {
     const mayHaveFailed = survivor ? survivor.state === 'creating' || survivor.state === 'failed' : parts.length > 0;
     if (!mayHaveFailed) return undefined;
-    const told = lastKnownState === undefined ? undefined : await cloud.failureOf?.(session, lastKnownState, survivor);
-    const failure = told ?? survivor?.failure;
+    const ofOperation =
+      lastKnownState === undefined ? undefined : await cloud.failureOf?.(session, lastKnownState, survivor);
+    const failure = ofOperation ?? survivor?.failure;
     return failure && readCreationFailure(cloud, failure);
   }
 
   /**
    * Throws a failure that time or a person has to change, as if the request had been refused, and deletes the VM and what was
-   * made for it: the next call asks anew. Answers nothing for any other, after which the VM itself has failed.
+   * made for it: the next call sends it again. Answers nothing for any other, after which the VM itself has failed.
    */
   async function refuse(
     session: Own,

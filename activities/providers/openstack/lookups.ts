@@ -38,7 +38,7 @@ export async function findIds(session: Session<Connection>, spec: OpenstackProvi
   return { flavor, image, networks: nets, securityGroups: groups };
 }
 
-/** A class that names what is not there any more is looked up anew. */
+/** The next request asks OpenStack again: a class may name what is not there any more. */
 export function forgetIds({ client: { ids } }: Session<Connection>): void {
   ids.clear();
 }

@@ -24,7 +24,7 @@ interface KubeletOptions {
 const firstRetryMs = 250;
 const maxRetryMs = 10_000;
 
-/** Serves the Nodes of VMs in one cluster. A VM needs no stop: `isOn` tells when its kubelet ends. */
+/** Serves the Nodes of VMs in one cluster. A kubelet ends once `isOn` of its VM answers false. */
 export function startKubelets(options: KubeletOptions) {
   const { kubeconfig, leaseRenewMs, statusUpdateMs, maxGraceMs, logger } = options;
   const access = loadKubeconfig(kubeconfig);

@@ -58,7 +58,7 @@ export function isSetting(fault: Fault): fault is Setting {
   return fault.kind === 'capacity' || fault.kind === 'quota';
 }
 
-/** Who may not log in is told so with 401. */
+/** Where a login is refused the answer is 401. */
 const login = 'POST /identity/auth/tokens';
 
 /** What a call is about, as far as faults ask. */

@@ -1,4 +1,4 @@
-/** An OpenStack that runs: keystone, placement, glance, neutron, nova and cinder, with a hypervisor that only pretends. */
+/** An OpenStack that runs: keystone, placement, glance, neutron, nova and cinder, with nova's fake hypervisor. */
 import { cp, rm } from 'node:fs/promises';
 import { databaseUrl, serviceNames, urlOf, writeConfigs } from './config.ts';
 import { withDatabase } from './database.ts';

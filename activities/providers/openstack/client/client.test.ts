@@ -114,7 +114,7 @@ describe('a login', () => {
     expect(cloud.logins()).toHaveLength(2);
   });
 
-  it('that is refused is tried anew by the next request', async () => {
+  it('that is refused is tried again by the next request', async () => {
     const refused = { status: 401, body: { error: { code: 401, title: 'Unauthorized', message: 'wrong' } } };
     cloud.answer({ 'POST identity/v3/auth/tokens': refused });
     const client = make();
@@ -284,7 +284,7 @@ describe('TLS', () => {
     expect(await seen({ ca: String(other.crt) })).toBeInstanceOf(NoAnswerError);
   });
 
-  it('trusts everybody where it is told to', async () => {
+  it('trusts everybody where it is insecure', async () => {
     expect(await seen({ insecure: true })).toMatchObject({ message: 'seen nobody' });
   });
 

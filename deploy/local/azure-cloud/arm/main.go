@@ -153,13 +153,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	tell(map[string]any{"url": "http://" + listener.Addr().String(), "seeds": c.seeds()})
+	report(map[string]any{"url": "http://" + listener.Addr().String(), "seeds": c.seeds()})
 	fmt.Fprintln(os.Stderr, http.Serve(listener, c))
 	os.Exit(1)
 }
 
-// tell writes a line for the process that has started this one.
-func tell(line any) {
+// report writes a line for the process that has started this one.
+func report(line any) {
 	_ = json.NewEncoder(os.Stdout).Encode(line)
 }
 

@@ -509,10 +509,10 @@ func (c *cloud) removeVM(each *vm, hasFailed bool) {
 	}
 }
 
-// end tells that the VM runs no more.
+// end reports that the VM runs no more.
 func (v *vm) end() {
 	if v.isRunning && !v.isOver {
-		tell(map[string]any{"ended": *v.Properties.VMID})
+		report(map[string]any{"ended": *v.Properties.VMID})
 	}
 	v.isRunning, v.isOver = false, true
 }
@@ -522,7 +522,7 @@ func (c *cloud) tellStart(v *vm, nics []*nic) {
 	if len(v.Zones) > 0 {
 		zone = location + "-" + *v.Zones[0]
 	}
-	tell(map[string]any{"started": map[string]any{
+	report(map[string]any{"started": map[string]any{
 		"id": *v.Properties.VMID, "name": *v.Name, "location": location, "zone": zone,
 		"size": string(*v.Properties.HardwareProfile.VMSize),
 		"ip":   value(nics[0].Properties.IPConfigurations[0].Properties.PrivateIPAddress),
