@@ -79,6 +79,7 @@ describe('npm run conformance', () => {
   it('passes every case for each provider of this repository that its cloud can show', async () => {
     const { code, stdout } = await all;
 
+    expect(stdout.match(/^ {2}failed [\s\S]*?\n +see .*$/gm) ?? []).toEqual([]);
     const noTags = 'not run  change tags: validateClass answers no tags: the provider changes none';
     const notRun = [
       ...[noTags, noTags], // simulated and python
