@@ -25,6 +25,10 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'npx node': { testedBy: 'deploy/local/azure-cloud/cloud.test.ts' },
     curl: { testedBy: 'deploy/local/azure-cloud/cloud.test.ts' },
   },
+  'deploy/local/openstack-cloud/README.md': {
+    'npx node': { testedBy: 'deploy/local/openstack-cloud/cloud.test.ts' },
+    curl: { testedBy: 'deploy/local/openstack-cloud/cloud.test.ts' },
+  },
   'deploy/local/simulated-cloud/README.md': {
     'npx node': { testedBy: 'deploy/local/simulated-cloud/cloud.test.ts' },
   },

@@ -32,13 +32,12 @@ export async function createServer(session: Session<Connection>, order: Order): 
     const { code, message, cloudCode, requestId, retryAfterMs } = error;
     const details = { cloudCode, requestId, retryAfterMs, cause: error };
     // What does not exist here is what the class names.
-    if (code === 'NotFound' || code === 'InvalidArgument') forgetIds(session);
-    if (code === 'NotFound' || code === 'InvalidArgument') {
-      throw new ProviderError('InvalidArgument', `${message}${culpritOf(message, order.spec)}`, details);
-    }
-    if (code !== 'ResourceExhausted') throw error;
+    const isOfClass = code === 'NotFound' || code === 'InvalidArgument';
+    if (!isOfClass && code !== 'ResourceExhausted') throw error;
     forgetIds(session);
-    throw new ProviderError(code, `${message} (asked for ${flavorName} in ${availabilityZone})`, details);
+    throw isOfClass
+      ? new ProviderError('InvalidArgument', `${message}${culpritOf(message, order.spec)}`, details)
+      : new ProviderError(code, `${message} (asked for ${flavorName} in ${availabilityZone})`, details);
   }
 }
 
