@@ -9,7 +9,6 @@ import { machineClasses, machineDeployments, machines } from '../../api/gardener
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { type AzureCloud, startAzureCloud } from '../../deploy/local/azure-cloud/admin.ts';
-import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { quickSweeps, sweep } from '../support/sweeps.ts';
@@ -107,14 +106,13 @@ describe('machines in Azure', () => {
     const key = { namespace, name: 'pool' };
     const rolled = mergePatch({ spec: { template: { metadata: { annotations: { 'example.com/image': '2' } } } } });
     await control.patch(machineDeployments, key, rolled);
-    await millwright.untilReplaced(first, 240_000);
+    const second = await millwright.untilReplaced(first, 240_000);
     expect(await cloud.vms()).toHaveLength(9);
 
     await control.delete(machineDeployments, key);
     await millwright.untilMachines(0, '', 180_000);
     expect([...(await cloud.vms()), ...(await cloud.interfaces()), ...(await cloud.disks())]).toEqual([]);
-    const { items } = await millwright.target.list(nodes);
-    expect(items.filter(({ spec }) => spec?.providerID?.startsWith('azure://'))).toEqual([]);
+    expect(await millwright.nodesOf([...first, ...second])).toEqual([]);
   }, 600_000);
 
   it('[mcm 107] of machines that are gone: a leaked NIC and a leaked disk are swept, and those of others are not', async () => {

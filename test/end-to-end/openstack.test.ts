@@ -10,7 +10,6 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { type OpenstackCloud, type Port, startOpenstackCloud } from '../../deploy/local/openstack-cloud/admin.ts';
 import { urlOf } from '../../deploy/local/openstack-cloud/config.ts';
-import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { quickSweeps, sweep } from '../support/sweeps.ts';
@@ -121,7 +120,7 @@ describe('machines in OpenStack', () => {
     const key = { namespace, name: 'pool' };
     const rolled = mergePatch({ spec: { template: { metadata: { annotations: { 'example.com/image': '2' } } } } });
     await control.patch(machineDeployments, key, rolled);
-    await millwright.untilReplaced(first, 300_000);
+    const second = await millwright.untilReplaced(first, 300_000);
     expect(await cloud.servers()).toHaveLength(9);
 
     await millwright.scale('pool', 2);
@@ -131,8 +130,7 @@ describe('machines in OpenStack', () => {
     await control.delete(machineDeployments, key);
     await millwright.untilMachines(0, '', 120_000);
     expect(await allThatIsLeft()).toEqual([]);
-    const { items } = await millwright.target.list(nodes);
-    expect(items.filter(({ spec }) => spec?.providerID?.startsWith('openstack://'))).toEqual([]);
+    expect(await millwright.nodesOf([...first, ...second])).toEqual([]);
   }, 900_000);
 
   it('[mcm 108 partly] boot from a volume with their tags, which goes with them', async () => {

@@ -172,6 +172,14 @@ export async function startInstallation(options: InstallationOptions = {}) {
       return (await target.list(nodes)).items.filter(({ metadata }) => names.has(metadata.name));
     },
 
+    /** Nodes of these Machines, by their provider IDs: of any cloud. */
+    async nodesOf(owners: readonly Machine[]): Promise<Node[]> {
+      const providerIDs = new Set(owners.map(({ spec }) => spec?.providerID));
+      return (await target.list(nodes)).items.filter(
+        ({ spec }) => spec?.providerID && providerIDs.has(spec.providerID),
+      );
+    },
+
     /** Waits until so many machines exist and all of them are in this phase. */
     async untilMachines(count: number, phase: string, timeoutMs?: number): Promise<Machine[]> {
       return until(
@@ -208,15 +216,16 @@ export async function startInstallation(options: InstallationOptions = {}) {
       );
     },
 
-    /** Waits until there are as many machines as these, all others, and all are Running. */
-    async untilReplaced(before: readonly Machine[], timeoutMs: number): Promise<void> {
+    /** Waits until there are as many machines as these, all others, and all are Running. Returns them. */
+    async untilReplaced(before: readonly Machine[], timeoutMs: number): Promise<Machine[]> {
       const uids = new Set(before.map(({ metadata }) => metadata.uid));
-      await until(
+      return until(
         'all machines are replaced',
         async () => {
           const found = await installation.machines();
           const isNew = ({ metadata }: Machine) => !uids.has(metadata.uid);
-          return found.length === uids.size && found.every((each) => isNew(each) && phaseOf(each) === 'Running');
+          const areReplaced = found.every((each) => isNew(each) && phaseOf(each) === 'Running');
+          return found.length === uids.size && areReplaced && found;
         },
         { timeoutMs, describe: () => installation.story() },
       );

@@ -573,6 +573,50 @@ describe('deleteVm', () => {
     expect(whats().filter((what) => what.startsWith('DELETE'))).toHaveLength(3);
   }, 30_000);
 
+  it.each(['BUILD', 'ERROR'])(
+    'for the sweep of a server in %s deletes its ports, too, though nova has not attached them',
+    async (status) => {
+      const left = new Set(['server-1', 'port-1', 'port-2']);
+      const gone = (id: string) => () => {
+        left.delete(id);
+        return { status: 204 };
+      };
+      const tags = new Set<string>();
+      const ports = () => [
+        port('port-1', { device_id: '', tags: [...Object.keys(ownershipTags), ...tags] }),
+        port('port-2', { device_id: 'server-2' }),
+      ];
+      cloud.answer({
+        ...empty,
+        'GET compute/servers/server-1': () =>
+          left.has('server-1') ? { server: server('server-1', { status }) } : refused(404, 'itemNotFound', 'gone'),
+        'GET network/ports': ({ query }) => {
+          const asked = query['description'] ?? query['device_id'] ?? query['tags'];
+          return {
+            ports: ports().filter(
+              (each) =>
+                left.has(each.id) && [each.description, each.device_id, ...each.tags].some((of) => of === asked),
+            ),
+          };
+        },
+        'PUT network/ports/port-1/tags/millwright.dev-server%3Dserver-1': () => {
+          tags.add('millwright.dev-server=server-1');
+          return { status: 201 };
+        },
+        'DELETE compute/servers/server-1': gone('server-1'),
+        'DELETE network/ports/port-1': gone('port-1'),
+        'DELETE network/ports/port-2': gone('port-2'),
+      });
+
+      const only = { kind: 'vm', id: 'openstack:///one/server-1', uid } as const;
+      const answers = [];
+      for (let i = 0; i < 3; i++) answers.push((await provider.deleteVm(deletion({ only }), call())).state);
+
+      expect(answers).toEqual(['deleting', 'deleting', 'gone']);
+      expect([...left]).toEqual(['port-2']);
+    },
+  );
+
   it('deletes nothing of others where neutron and cinder ignore what they are asked for', async () => {
     const foreign = { 'millwright.dev-machine-uid': 'other' };
     cloud.answer({

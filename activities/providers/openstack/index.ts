@@ -80,10 +80,14 @@ const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Conne
       return [...ports, ...disks].filter(({ tags }) => tags[serverKey] === id);
     }
     const vm = toVm(server, session.client.region);
+    const uid = vm.tags[names.machineUid];
+    // nova attaches ports some time after it has accepted a server, and not at all where it fails before.
+    const hasFreePorts = uid !== undefined && (vm.state === 'creating' || vm.state === 'failed');
     // Ports that nova has made go with the server, and have no names. Volumes of pods are attached as well.
-    const isItsOwn = ({ name, attachedTo }: CloudPart) =>
-      attachedTo === id && (name === vm.name || /^-\d+$/.test(name.replace(vm.name, '')));
-    const ports = await portsOf(session, { device_id: id });
+    const isItsOwn = ({ name, attachedTo, tags }: CloudPart) =>
+      (attachedTo === id || (attachedTo === undefined && hasFreePorts && tags[names.machineUid] === uid)) &&
+      (name === vm.name || /^-\d+$/.test(name.replace(vm.name, '')));
+    const ports = await portsOf(session, hasFreePorts ? { description: toDescription(uid) } : { device_id: id });
     const disks = vm.name === '' ? [] : await volumes(session, { name: vm.name });
     const loose = [...ports, ...disks].filter(isItsOwn);
     const found: VmById = { ...vm, loose };
