@@ -507,71 +507,76 @@ describe('deleteVm', () => {
     ]);
   }, 20_000);
 
-  it('[mcm 108 partly] links the port and the volume of a server of machine-controller-manager to it, and finds them when it is gone', async () => {
-    const links = new Set<string>();
-    const left = new Set(['server-mcm', 'port-mcm', 'volume-mcm']);
-    const gone = (id: string) => () => {
-      left.delete(id);
-      return { status: 204 };
-    };
-    const attached = () => (left.has('server-mcm') ? 'server-mcm' : '');
-    const ports = () => [
-      port('port-mcm', {
-        description: '',
-        device_id: attached(),
-        tags: links.has('port-mcm') ? ['millwright.dev-server=server-mcm'] : [],
-      }),
-      port('port-nova', { name: '', description: '', device_id: attached() }),
-    ];
-    const disks = () => [
-      volume('volume-mcm', {
-        metadata: { ...ownershipTags, ...(links.has('volume-mcm') && { 'millwright.dev-server': 'server-mcm' }) },
-        attachments: attached() ? [{ server_id: 'server-mcm' }] : [],
-      }),
-      volume('volume-of-pod', { name: 'pvc-1', attachments: [{ server_id: 'server-mcm' }] }),
-    ];
-    cloud.answer({
-      ...empty,
-      'GET compute/servers/server-mcm': () =>
-        left.has('server-mcm')
-          ? { server: server('server-mcm', { metadata: ownershipTags }) }
-          : refused(404, 'itemNotFound', 'gone'),
-      'GET network/ports': ({ query }) => ({
-        ports: query['device_id']
-          ? ports()
-          : query['tags'] === 'millwright.dev-server=server-mcm' && links.has('port-mcm') && left.has('port-mcm')
-            ? [ports()[0]]
-            : [],
-      }),
-      'GET volumev3/volumes/detail': ({ query }) => ({
-        volumes:
-          query['name'] === 'workers-1'
-            ? disks().slice(0, 1)
-            : query['metadata'] === '{"millwright.dev-server":"server-mcm"}' &&
-                links.has('volume-mcm') &&
-                left.has('volume-mcm')
-              ? [disks()[0]]
+  it.each([
+    ['does not show it any more', refused(404, 'itemNotFound', 'gone')],
+    ['shows it as DELETED', { server: server('server-mcm', { metadata: ownershipTags, status: 'DELETED' }) }],
+  ])(
+    '[mcm 108 partly] links the port and the volume of a server of machine-controller-manager to it, and finds them when nova %s',
+    async (_, shown) => {
+      const links = new Set<string>();
+      const left = new Set(['server-mcm', 'port-mcm', 'volume-mcm']);
+      const gone = (id: string) => () => {
+        left.delete(id);
+        return { status: 204 };
+      };
+      const attached = () => (left.has('server-mcm') ? 'server-mcm' : '');
+      const ports = () => [
+        port('port-mcm', {
+          description: '',
+          device_id: attached(),
+          tags: links.has('port-mcm') ? ['millwright.dev-server=server-mcm'] : [],
+        }),
+        port('port-nova', { name: '', description: '', device_id: attached() }),
+      ];
+      const disks = () => [
+        volume('volume-mcm', {
+          metadata: { ...ownershipTags, ...(links.has('volume-mcm') && { 'millwright.dev-server': 'server-mcm' }) },
+          attachments: attached() ? [{ server_id: 'server-mcm' }] : [],
+        }),
+        volume('volume-of-pod', { name: 'pvc-1', attachments: [{ server_id: 'server-mcm' }] }),
+      ];
+      cloud.answer({
+        ...empty,
+        'GET compute/servers/server-mcm': () =>
+          left.has('server-mcm') ? { server: server('server-mcm', { metadata: ownershipTags }) } : shown,
+        'GET network/ports': ({ query }) => ({
+          ports: query['device_id']
+            ? ports()
+            : query['tags'] === 'millwright.dev-server=server-mcm' && links.has('port-mcm') && left.has('port-mcm')
+              ? [ports()[0]]
               : [],
-      }),
-      'PUT network/ports/port-mcm/tags/millwright.dev-server%3Dserver-mcm': () => {
-        links.add('port-mcm');
-        return { status: 201 };
-      },
-      'POST volumev3/volumes/volume-mcm/metadata': ({ json }) => {
-        expect(json).toEqual({ metadata: { 'millwright.dev-server': 'server-mcm' } });
-        links.add('volume-mcm');
-        return {};
-      },
-      'DELETE compute/servers/server-mcm': gone('server-mcm'),
-      'DELETE network/ports/port-mcm': gone('port-mcm'),
-      'DELETE volumev3/volumes/volume-mcm': gone('volume-mcm'),
-    });
+        }),
+        'GET volumev3/volumes/detail': ({ query }) => ({
+          volumes:
+            query['name'] === 'workers-1'
+              ? disks().slice(0, 1)
+              : query['metadata'] === '{"millwright.dev-server":"server-mcm"}' &&
+                  links.has('volume-mcm') &&
+                  left.has('volume-mcm')
+                ? [disks()[0]]
+                : [],
+        }),
+        'PUT network/ports/port-mcm/tags/millwright.dev-server%3Dserver-mcm': () => {
+          links.add('port-mcm');
+          return { status: 201 };
+        },
+        'POST volumev3/volumes/volume-mcm/metadata': ({ json }) => {
+          expect(json).toEqual({ metadata: { 'millwright.dev-server': 'server-mcm' } });
+          links.add('volume-mcm');
+          return {};
+        },
+        'DELETE compute/servers/server-mcm': gone('server-mcm'),
+        'DELETE network/ports/port-mcm': gone('port-mcm'),
+        'DELETE volumev3/volumes/volume-mcm': gone('volume-mcm'),
+      });
 
-    const request = deletion({ providerID: 'openstack:///one/server-mcm' });
-    expect(await provider.deleteVm(request, call())).toMatchObject({ state: 'gone' });
-    expect([...left]).toEqual([]);
-    expect(whats().filter((what) => what.startsWith('DELETE'))).toHaveLength(3);
-  }, 30_000);
+      const request = deletion({ providerID: 'openstack:///one/server-mcm' });
+      expect(await provider.deleteVm(request, call())).toMatchObject({ state: 'gone' });
+      expect([...left]).toEqual([]);
+      expect(whats().filter((what) => what.startsWith('DELETE'))).toHaveLength(3);
+    },
+    30_000,
+  );
 
   it.each(['BUILD', 'ERROR'])(
     'for the sweep of a server in %s deletes its ports, too, though nova has not attached them',

@@ -74,7 +74,8 @@ const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Conne
   },
   async findVm(session, id) {
     const server = await find(session, ({ compute }, signal) => compute.server(id, signal));
-    if (server === undefined) {
+    // Before nova forgets a server it shows it as DELETED, and has let go of its ports and volumes.
+    if (server === undefined || server.status === 'DELETED') {
       const disks = await volumes(session, { metadata: JSON.stringify({ [serverKey]: id }) });
       const ports = await portsOf(session, { tags: `${serverKey}=${id}` });
       return [...ports, ...disks].filter(({ tags }) => tags[serverKey] === id);
