@@ -24,7 +24,8 @@ export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownSta
 const remedies: Partial<Record<Blocker, string>> = {
   Source: 'Correct the class or its Secret; the change is picked up at once.',
   MachineSpec: 'Correct the Machine; the change is picked up at once.',
-  Credentials: 'Correct the credentials in the Secret of the class; the change is picked up at once.',
+  Credentials:
+    'Correct the credentials in the Secret of the class; the change is picked up at once. If a right is missing, give it to their account; the signal retryNow tries at once.',
   CloudCapacity: 'Raise the quota or choose another machine type or zone, then send the signal retryNow.',
   CloudApi:
     'An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. The signal retryNow tries at once.',

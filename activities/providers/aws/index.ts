@@ -53,6 +53,8 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   endpointOf: (reach) => (reach.endpoint === undefined ? `ec2.${reach.region}` : new URL(reach.endpoint).origin),
   connect,
   connectByDefault: (reach) => connect(reach, undefined),
+  asked: ({ machineType, networkInterfaces }) =>
+    `${machineType} in ${networkInterfaces.map(({ subnetID }) => subnetID).join(', ')}`,
 
   async list(session, tags, page = 'vm:') {
     const kind = kinds.find((each) => page.startsWith(`${each}:`)) ?? 'vm';
@@ -91,8 +93,7 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
     return part?.kind === 'vm' ? undefined : part;
   },
   async create(session, order) {
-    const { ami, machineType, networkInterfaces } = order.spec;
-    const rootDevice = await findRootDevice(session, ami);
+    const rootDevice = await findRootDevice(session, order.spec.ami);
     try {
       const { Instances: [instance] = [] } = await call(
         session,
@@ -104,11 +105,7 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
       if (!(error instanceof ProviderError)) throw error;
       const ended = error.cloudCode === 'IdempotentInstanceTerminated' && (await findEnded(session, order.machine.uid));
       if (ended) return ended;
-      if (error.code !== 'ResourceExhausted') throw error;
-      const subnets = networkInterfaces.map(({ subnetID }) => subnetID).join(', ');
-      const message = `${error.message} (asked for ${machineType} in ${subnets})`;
-      const { code, cloudCode, requestId, retryAfterMs } = error;
-      throw new ProviderError(code, message, { cloudCode, requestId, retryAfterMs, cause: error });
+      throw error;
     }
   },
   async setUp(session, spec, vm) {

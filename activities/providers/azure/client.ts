@@ -197,9 +197,12 @@ const Operation = z.object({
   error: z.object({ code: z.string().optional(), message: z.string().default('') }).optional(),
 });
 
+/** An operation whose VM is gone is looked at within two minutes. Where it ended longer ago, it is that of an earlier VM, ms. */
+const oldMs = 180_000;
+
 /**
  * Why an operation has failed; undefined while it goes on, after it has succeeded, where Azure has forgotten it, and where it
- * ended before `vm` was made: then it was that of an earlier VM.
+ * was that of an earlier VM: it ended before `vm` was made.
  */
 export async function failureOf(
   session: Session<Arm>,
@@ -211,7 +214,7 @@ export async function failureOf(
   const answer = await find(session, () => request(session.client, 'GET', operation));
   const { status, error, endTime = '' } = Operation.safeParse(answer).data ?? {};
   if (status !== 'Failed' && status !== 'Canceled') return undefined;
-  if (vm !== undefined && Date.parse(endTime) < Date.parse(vm.createdAt)) return undefined;
+  if (Date.parse(endTime) < (vm === undefined ? Date.now() - oldMs : Date.parse(vm.createdAt))) return undefined;
   return {
     code: qualify(error?.code ?? status, error?.message ?? ''),
     message: error?.message ?? `the operation is ${status}`,

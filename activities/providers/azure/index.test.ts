@@ -251,7 +251,7 @@ describe('ensureVm', () => {
     expect(await refusal(ensure())).toMatchObject({
       code: 'InvalidArgument',
       message:
-        'providerSpec.subnetInfo is {"vnetName":"net","subnetName":"nodes"}: give a subnet that exists in the resource group machines',
+        'providerSpec.subnetInfo is {"vnetName":"net","subnetName":"nodes"}: give a subnet that exists in the resource group machines, which is providerSpec.resourceGroup',
     });
     expect(arm.requests('PUT ')).toEqual([]);
   });
@@ -332,6 +332,16 @@ describe('ensureVm', () => {
         expect(await ensure(known())).toMatchObject({ state: state === 'Failed' ? 'failed' : 'creating' });
         expect(deleted()).toEqual([]);
       }
+    });
+
+    it('does not get the failure of an operation that ended long ago where only its NIC is there', async () => {
+      const error = { code: 'SkuNotAvailable', message: 'sold out' };
+      const endTime = new Date(Date.now() - 600_000).toISOString();
+      arm.answer({
+        ...operation({ body: { status: 'Failed', endTime, error } }),
+        'GET networkInterfaces': list(nic()),
+      });
+      expect(await ensure(known())).toMatchObject({ state: 'creating' });
     });
 
     it('keeps the code that its instance view has, where its operation was lost', async () => {
@@ -595,6 +605,23 @@ describe('images of the marketplace', () => {
 });
 
 describe('a refusal of Azure', () => {
+  it.each([
+    [
+      'The value Standard_D4s_v5 provided for the VM size is not valid.',
+      'properties.hardwareProfile.vmSize is "Standard_D4s_v5"',
+    ],
+    ["The zone(s) '2' is not supported for resource type.", 'properties.zone is 2'],
+    ['Resource workers-1-nic is in another region than its subnet.', 'location is "westeurope"'],
+  ])(
+    'names the field of the class that it complains of: %s',
+    async (message, field) => {
+      arm.answer({ 'PUT virtualMachines/workers-1': { status: 400, code: 'InvalidParameter', message } });
+
+      expect((await refusal(provider.ensureVm(azureCreation(), call()))).message).toContain(`(providerSpec.${field})`);
+    },
+    30_000,
+  );
+
   it('[mcm 109 partly] for want of room says of what and where, though the NIC is kept for the VM', async () => {
     arm.answer({
       'PUT virtualMachines/workers-1': { status: 409, code: 'SkuNotAvailable', message: 'sold out' },
@@ -701,12 +728,12 @@ describe('credentials', () => {
     });
   });
 
-  it('of a tenant that does not exist are Unauthenticated', async () => {
+  it('of a tenant that does not exist are Unauthenticated, with the Secret that has them', async () => {
     secrets['cloud'] = { ...credentials, tenantID: 'no-tenant' };
     arm.answer({ tenant: { status: 400, body: { error: 'invalid_tenant', error_description: 'AADSTS90002' } } });
     expect(await refusal(listing())).toMatchObject({
       code: 'Unauthenticated',
-      message: 'Entra ID knows no tenant no-tenant: correct tenantID',
+      message: 'Entra ID knows no tenant no-tenant: correct tenantID (credentials of Secret garden/cloud)',
     });
   });
 
@@ -758,7 +785,9 @@ describe('credentials', () => {
       arm.answer({});
       expect(await refusal(listing())).toMatchObject({
         code: 'Unauthenticated',
-        message: `the token file ${workloadIdentityTokenFile} cannot be read: mount it into the worker`,
+        message: expect.stringContaining(
+          `the token file ${workloadIdentityTokenFile} cannot be read: mount it into the worker`,
+        ),
       });
     });
   });

@@ -56,6 +56,10 @@ const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
   endpointOf,
   connect,
   connectByDefault,
+  asked({ location, properties: { zone, priority, hardwareProfile } }) {
+    const where = `${location}${zone === undefined ? '' : `, zone ${zone}`}`;
+    return `${hardwareProfile.vmSize}${priority === 'Spot' ? ' as spot' : ''} in ${where}`;
+  },
 
   async list(session, tags, page = 'vm:') {
     const kind = kinds.find((each) => page.startsWith(`${each}:`)) ?? 'vm';
@@ -324,7 +328,8 @@ async function findSubnet(
     `/subnets/${subnetName}`;
   if (subnets.has(id)) return id;
   if ((await find(session, () => network.subnets.get(group, vnetName, subnetName))) === undefined) {
-    const message = `providerSpec.subnetInfo is ${JSON.stringify(subnetInfo)}: give a subnet that exists in the resource group ${group}`;
+    const ofGroup = subnetInfo.vnetResourceGroup === undefined ? ', which is providerSpec.resourceGroup' : '';
+    const message = `providerSpec.subnetInfo is ${JSON.stringify(subnetInfo)}: give a subnet that exists in the resource group ${group}${ofGroup}`;
     throw new ProviderError('InvalidArgument', message);
   }
   subnets.add(id);
@@ -377,22 +382,21 @@ async function takeExisting(session: Session<Arm>, { machine }: VmOrder<AzurePro
   throw taken('vm', machine.name, machine.name, session.client);
 }
 
-/** Says what there is no room for. */
-function describe(error: ProviderError, { location, properties }: AzureProviderSpec): ProviderError {
+/** What does not exist is what the class names: says which of its fields Azure complains of. */
+function describe(error: ProviderError, spec: AzureProviderSpec): ProviderError {
   const { code, cloudCode, requestId, retryAfterMs, message } = error;
-  if (code === 'NotFound') {
-    return new ProviderError('InvalidArgument', message, { cloudCode, requestId, cause: error });
-  }
-  if (code !== 'ResourceExhausted') return error;
-  const { zone, priority, hardwareProfile } = properties;
-  const where = `${location}${zone === undefined ? '' : `, zone ${zone}`}`;
-  const asked = `${hardwareProfile.vmSize}${priority === 'Spot' ? ' as spot' : ''} in ${where}`;
-  return new ProviderError(code, `${message} (asked for ${asked})`, {
-    cloudCode,
-    requestId,
-    retryAfterMs,
-    cause: error,
-  });
+  if (code !== 'NotFound' && code !== 'InvalidArgument') return error;
+  const { location, properties } = spec;
+  const { zone, hardwareProfile } = properties;
+  const fields = [
+    ['location', location, /another region|location/i],
+    ['properties.hardwareProfile.vmSize', hardwareProfile.vmSize, /VM size|vmSize/i],
+    ['properties.zone', zone, /\bzone/i],
+  ] as const;
+  const [name, value] = fields.find(([, given, words]) => given !== undefined && words.test(message)) ?? [];
+  const culprit = name === undefined ? '' : ` (providerSpec.${name} is ${JSON.stringify(value)})`;
+  const details = { cloudCode, requestId, retryAfterMs, cause: error };
+  return new ProviderError('InvalidArgument', `${message}${culprit}`, details);
 }
 
 function vmOf(name: string, location: string, tags: Tags, createdAt: Date) {

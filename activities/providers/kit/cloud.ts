@@ -136,6 +136,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   connect(reach: Reach, credentials: Credentials, onAllowance: (allowance: Allowance) => void): Client;
   /** With the credentials that the cloud's SDK finds for this process. Left out: it finds none. */
   connectByDefault?(reach: Reach, onAllowance: (allowance: Allowance) => void): Client;
+  /** What a class asks for and where, for people where there is no room: `m5.large in subnet-1`. */
+  asked?(spec: Spec): string;
   /** What an error of the client says; undefined for one that is no answer of the cloud. */
   refusalOf(error: unknown): Refusal | undefined;
 

@@ -49,7 +49,7 @@ export function readCreationFailure(
 ): ProviderError {
   const known = cloudCode === undefined ? undefined : errors[cloudCode];
   const code: FailureCode = known === 'Throttled' ? 'Unavailable' : (known ?? 'Internal');
-  const words = cloudCode === undefined ? message : `${cloudCode}: ${message}`;
+  const words = cloudCode === undefined ? message : `${cloudCode}: ${message.trim()}`;
   return new ProviderError(code, `the cloud had accepted the VM and could not make it: ${words}`, { cloudCode });
 }
 

@@ -318,8 +318,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     async ensureVm(request, context) {
       const mayExist = request.outcomeUnknown || context.attempt > 1;
       let isMade = mayExist;
+      let asked: string | undefined;
       try {
         const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
+        asked = cloud.asked?.(spec);
         // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
         const userDataRead = readUserData(request.userData, context.signal);
         userDataRead.catch(() => undefined);
@@ -348,7 +350,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
         if (verdict !== undefined) await refuse(session, request, verdict, context);
         return await finish(session, request, spec, failed(chosen, verdict));
       } catch (error) {
-        throw error instanceof ProviderError && !isMade ? nothingMade(error) : error;
+        if (!(error instanceof ProviderError)) throw error;
+        const answer = error.code === 'ResourceExhausted' && asked ? forWantOf(asked, error) : error;
+        throw isMade ? answer : nothingMade(answer);
       }
     },
 
@@ -436,6 +440,13 @@ function notGone(refusal: ProviderError): ProviderError {
 /** A failure before anything was sent that changes the cloud. */
 function nothingMade({ code, message, cloudCode, requestId, retryAfterMs, cause }: ProviderError): ProviderError {
   return new ProviderError(code, message, { cloudCode, requestId, retryAfterMs, nothingMade: true, cause });
+}
+
+/** Says what there is no room for. */
+function forWantOf(asked: string, refusal: ProviderError): ProviderError {
+  const { code, message, cloudCode, requestId, retryAfterMs, nothingMade } = refusal;
+  const details = { cloudCode, requestId, retryAfterMs, nothingMade, cause: refusal };
+  return new ProviderError(code, `${message} (asked for ${asked})`, details);
 }
 
 function withCode(code: FailureCode, message: string, refusal: ProviderError): ProviderError {

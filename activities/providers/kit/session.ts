@@ -147,7 +147,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
             signal.throwIfAborted();
             report(true);
             const { error: failure, isThrottled } = readError(cloud, reach, thrown);
-            if (!isThrottled) throw failure;
+            if (!isThrottled) throw failure.code === 'Unauthenticated' ? ofSecrets(failure, found) : failure;
             rate.throttled(sentMs, failure.retryAfterMs);
             if (performance.now() + (failure.retryAfterMs ?? 0) > untilMs) throw failure;
             throttling = failure;
@@ -166,6 +166,13 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       return { problems, holders: found.holders, isUsable: makeClient !== undefined };
     },
   };
+}
+
+/** A refused login, with the Secrets whose credentials were used. */
+function ofSecrets(refusal: ProviderError, { holders }: Keys): ProviderError {
+  const { code, message, cloudCode, requestId } = refusal;
+  const used = holders.length > 0 ? `Secret ${holders.map(nameOf).join(', ')}` : 'the environment of the worker';
+  return new ProviderError(code, `${message} (credentials of ${used})`, { cloudCode, requestId, cause: refusal });
 }
 
 /** A throttled request that has no more turn in time: what the cloud said, with the longer of both pauses. */

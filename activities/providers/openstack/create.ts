@@ -23,7 +23,6 @@ const longestPollMs = 4_000;
 /** `create` of the cloud. */
 export async function createServer(session: Session<Connection>, order: Order): Promise<CloudVm> {
   toUserData(order);
-  const { flavorName, availabilityZone } = order.spec;
   try {
     const ids = await findIds(session, order.spec);
     return await createWith(session, order, ids);
@@ -33,11 +32,9 @@ export async function createServer(session: Session<Connection>, order: Order): 
     const details = { cloudCode, requestId, retryAfterMs, cause: error };
     // What does not exist here is what the class names.
     const isOfClass = code === 'NotFound' || code === 'InvalidArgument';
-    if (!isOfClass && code !== 'ResourceExhausted') throw error;
-    forgetIds(session);
-    throw isOfClass
-      ? new ProviderError('InvalidArgument', `${message}${culpritOf(message, order.spec)}`, details)
-      : new ProviderError(code, `${message} (asked for ${flavorName} in ${availabilityZone})`, details);
+    if (isOfClass || code === 'ResourceExhausted') forgetIds(session);
+    if (!isOfClass) throw error;
+    throw new ProviderError('InvalidArgument', `${message}${culpritOf(message, order.spec)}`, details);
   }
 }
 

@@ -109,7 +109,7 @@ describe('a server that was accepted and cannot be made', () => {
   ])('[mcm 109 partly] because of "%s" is %s', (fault, code, cloudCode) => {
     expect(readCreationFailure({ errors }, failureOf(fault))).toMatchObject({
       code,
-      message: `the cloud had accepted the VM and could not make it: ${cloudCode}: ${fault}`,
+      message: `the cloud had accepted the VM and could not make it: ${cloudCode}: ${fault.trim()}`,
     });
   });
 });
@@ -128,6 +128,7 @@ describe('the field that a refusal complains of', () => {
     ['Volume type with name gold could not be found.', ' (providerSpec.spec.rootDiskType is "gold")'],
     ['Subnet sub-1 could not be found.', ' (providerSpec.spec.subnetIDs is ["sub-1"])'],
     ['Network net-1 could not be found.', ' (providerSpec.spec.networkID is "net-1")'],
+    ["Invalid input for network_id. Reason: 'net-1' is not a valid UUID.", ' (providerSpec.spec.networkID is "net-1")'],
     ['Invalid image identifier or unable to access requested image.', ' (providerSpec.spec.imageID is "image-1")'],
     ['Invalid input for field/attribute user_data.', ''],
     ['providerSpec.spec.imageName is "x": nothing in one has this name', ''],

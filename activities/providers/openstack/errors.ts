@@ -91,7 +91,8 @@ const codesOfStatus: Readonly<Record<number, keyof typeof errors>> = {
 
 /** What an answer says; undefined for any other error. */
 export function refusalOf(error: unknown): Refusal | undefined {
-  if (error instanceof NotInCatalogueError) return { code: 'NotInCatalogue', message: error.message, status: 404 };
+  if (error instanceof NotInCatalogueError)
+    return { code: 'NotInCatalogue', message: `${error.message}: correct providerSpec.spec.region`, status: 404 };
   if (!(error instanceof OpenstackError)) return undefined;
   const { service, status, requestId, retryAfterMs } = error;
   const message = `${service}: ${error.message}`;
@@ -119,7 +120,7 @@ const wordsOfFields = [
   ['rootDiskType', /volume type/i],
   ['securityGroups', /security ?group/i],
   ['subnetIDs', /subnet/i],
-  ['networkID', /network \S+ could not be found/i],
+  ['networkID', /network_id|network \S+ could not be found/i],
   ['imageID', /image/i],
 ] as const satisfies readonly (readonly [keyof OpenstackProviderSpec, RegExp])[];
 

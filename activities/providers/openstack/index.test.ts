@@ -381,7 +381,7 @@ describe('a refusal of OpenStack', () => {
     const { code, message } = await refusal(provider.ensureVm(openstackCreation({ region: 'three' }), call()));
 
     expect(code).toBe('InvalidArgument');
-    expect(message).toContain('no compute in the region three: it is in one, two');
+    expect(message).toContain('no compute in the region three: it is in one, two: correct providerSpec.spec.region');
   });
 
   it('names the service that cannot be reached', async () => {
@@ -426,7 +426,7 @@ describe('a refusal of OpenStack', () => {
       expect(await refusal(provider.ensureVm(openstackCreation(), call()))).toMatchObject({
         code: 'ResourceExhausted',
         cloudCode: 'NoValidHost',
-        message: `the cloud had accepted the VM and could not make it: NoValidHost: ${message}`,
+        message: `the cloud had accepted the VM and could not make it: NoValidHost: ${message} (asked for small in a)`,
       });
       expect([...left]).toEqual([]);
     }, 30_000);

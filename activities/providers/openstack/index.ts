@@ -54,6 +54,7 @@ const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Conne
 
   endpointOf: ({ spec }) => spec.region,
   connect,
+  asked: ({ flavorName, availabilityZone }) => `${flavorName} in ${availabilityZone}`,
 
   async list(session, tags, page = 'vm:') {
     const kind = kinds.find((each) => page.startsWith(`${each}:`)) ?? 'vm';
