@@ -4,8 +4,8 @@ import { fromSetup } from './installation.ts';
 import { takePicture } from './pictures.ts';
 import { until } from './until.ts';
 
-/** After how long a page that does not show what is expected is loaded again, ms. */
-const reloadMs = 5_000;
+/** After how long a page that does not show what is expected is loaded again at first, ms; then after twice as long. */
+const firstReloadMs = 5_000;
 
 /** A tab of the page, and where the part of it begins that people read. */
 const tabs = {
@@ -33,6 +33,7 @@ export async function readWorkflowPage(
     const ui = fromSetup('MILLWRIGHT_TEST_TEMPORAL_UI');
     const url = `${ui}/namespaces/default/workflows/${encodeURIComponent(workflowId)}/${runId}/${tab}`;
     await page.goto(url);
+    let reloadMs = firstReloadMs;
     let loadedAt = Date.now();
     await until(
       `the page of ${workflowId} shows ${texts.join(', ')}`,
@@ -45,6 +46,7 @@ export async function readWorkflowPage(
         if (Date.now() > loadedAt + reloadMs) {
           await page.goto(url);
           loadedAt = Date.now();
+          reloadMs *= 2; // a busy browser may not have shown anything yet
         }
         return false;
       },
