@@ -2,7 +2,6 @@
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
  * The last line is always `N passed, N failed, N skipped`.
  */
-import { clouds } from '../deploy/local/demo/clouds.ts';
 import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';
 import { findServers } from '../deploy/local/servers.ts';
 import { conclude, printSlowest, runJest } from './jest.ts';
@@ -24,18 +23,12 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
     ensureTemplate(),
   ]);
   // `npm run acceptance` reads the file of the whole run.
-  const [tests, demos] = await Promise.all([runJest('.cache/test-results.json', []), runDemos()]);
+  const [tests, demo] = await Promise.all([
+    runJest('.cache/test-results.json', []),
+    runStep('demo', ['deploy/local/demo.ts', '--exit']),
+  ]);
   printSlowest(tests);
-  return [...checked, tests, ...demos];
-}
-
-/** The tour with each cloud, one after the other: several stacks at once would starve each other. */
-async function runDemos(): Promise<readonly Outcome[]> {
-  const outcomes: Outcome[] = [];
-  for (const cloud of Object.keys(clouds)) {
-    outcomes.push(await runStep(`demo --cloud ${cloud}`, ['deploy/local/demo.ts', '--exit', '--cloud', cloud]));
-  }
-  return outcomes;
+  return [...checked, tests, demo];
 }
 
 /** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */

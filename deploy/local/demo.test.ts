@@ -4,8 +4,9 @@ import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../test/support/kube.ts';
+import { clouds } from './demo/clouds.ts';
 
-// The tours, `npm run demo -- --exit --cloud <name>`, are steps of their own of `npm test`.
+// The tour with the simulated cloud is a step of its own of `npm test`: `npm run demo -- --exit`.
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
 
@@ -74,6 +75,21 @@ describe('npm run demo', () => {
       output: expect.stringMatching(/^error: unknown option '--exti'\n\(Did you mean --exit\?\)\n$/),
     });
   });
+
+  it.each(['aws', 'azure', 'openstack'] as const)(
+    'runs the tour with --cloud %s and ends with 0',
+    async (name) => {
+      const { child, output } = startDemo('--cloud', name, '--exit');
+      started.push(child);
+      const [code] = await once(child, 'close');
+
+      expect(output()).toMatch(
+        new RegExp(`✓ ${clouds[name].title} [^]*${name}:///[^]*✓ Delete the deployment: no Machine, .* is left`),
+      );
+      expect(code).toBe(0);
+    },
+    600_000, // where the packages of OpenStack have to be unpacked
+  );
 });
 
 /** Command lines with the folder: those of all its servers have it. */
