@@ -1,5 +1,5 @@
 /** What the workflow of a machine hears: its signals, and what an observation changes. Nothing here waits. */
-import { setHandler } from '@temporalio/workflow';
+import { patched, setHandler } from '@temporalio/workflow';
 import { desiredState, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import { isNewer } from '../../api/model/ref.ts';
@@ -74,6 +74,7 @@ export function putNode(state: MachineState, node: NodeView): void {
 function applyObservation(state: MachineState, seen: MachineObservation): void {
   if (seen.machine.uid !== state.ref.uid || seen.machine.stage === undefined) return; // of an older release
   const before = relevantState(state);
+  const endsBefore = endsOf(state.machine);
   const isOlder = isNewer(state.machine.resourceVersion, seen.machine.resourceVersion);
   if (!isOlder) putMachine(state, seen.machine);
   else if (desiredState(seen.machine) !== desiredState(state.machine)) state.stale = true;
@@ -87,7 +88,14 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
   if (!state.wasRead) state.stale = true; // somebody was faster, perhaps an earlier run
   const isRetry = state.isTemplateRefused === true && state.node.state === 'present' && state.node.outdated === true;
   if (isRetry) state.isTemplateRefused = false;
-  if (state.stale || isRetry || relevantState(state) !== before) notifyChange(state);
+  const isRelevant = state.stale || isRetry || relevantState(state) !== before;
+  // A wait lasts until one of these ends at the latest.
+  if (isRelevant || (endsOf(state.machine) !== endsBefore && patched('ends-that-move'))) notifyChange(state);
+}
+
+/** When its preservation and its in-place update end, as text to compare. */
+function endsOf({ preservedUntil, updateDueBy }: MachineSnapshot): string {
+  return JSON.stringify([preservedUntil, updateDueBy]);
 }
 
 /** What ends a wait when it changes, as text to compare. During the deletion only the Node's existence matters. */

@@ -29,6 +29,19 @@ describe('a machine at rest whose preservation changes', () => {
     await eventually(() => written() >= 2);
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
   });
+
+  it('is written again when somebody has moved its end to an earlier time', async () => {
+    await startAtRest();
+    touch({ preservedUntil: new Date(Date.now() + 3_600_000).toISOString() });
+    cluster.maintenance = 'write';
+    await observe();
+    await eventually(async () => written() === 1 && (await described()).doing === 'running');
+    const preservedUntil = new Date(Date.now() + 1_000).toISOString();
+    touch({ preservedUntil });
+    await observe();
+    await eventually(() => written() >= 2);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
+  });
 });
 
 describe('a preserved machine that has failed', () => {
