@@ -17,10 +17,14 @@ export interface Outcome {
   readonly asked: readonly Commands[];
 }
 
-/** Replays histories against a bundle of workflow code, one after the other. Throws when one cannot be read. */
+/**
+ * Replays histories against a bundle of workflow code, one after the other. Throws when one cannot be read.
+ * @param worker class of the worker that replays them
+ */
 export async function replayHistories(
   bundle: { readonly code: string },
   histories: readonly HistoryAndWorkflowId[],
+  worker: typeof Worker = Worker,
 ): Promise<Outcome[]> {
   let asked: Commands[] = [];
   const sinks: InjectedSinks<ProgressSinks & ReplaySinks> = {
@@ -28,7 +32,7 @@ export async function replayHistories(
     replay: { asked: { fn: (_, commands) => void asked.push(commands), callDuringReplay: true } },
   };
   const outcomes: Outcome[] = [];
-  for await (const { error } of Worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
+  for await (const { error } of worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
     outcomes.push({ asked, ...(error !== undefined && { error }) });
     asked = [];
   }
