@@ -4,7 +4,7 @@ import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, type InjectedSinks, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker';
 import type { ProgressSinks } from '../workflows/interceptors.ts';
 import type { Commands, ReplaySinks } from '../workflows/replay-interceptors.ts';
-import { buildReplayBundle } from './bundle.ts';
+import { loadReplayBundle } from './bundle.ts';
 import { countDecisions, type Difference, firstDifference } from './decisions.ts';
 import { attributesOf, type HistoryEvent, isObject, readable, textOf } from './history.ts';
 
@@ -13,7 +13,7 @@ export type { Commands };
 /** What came of a replay: no error when Temporal finds that the workflow does again what it did. */
 export interface Outcome {
   readonly error?: Error;
-  /** The commands of each activation, if the bundle is that of `buildReplayBundle`; else none. */
+  /** The commands of each activation, if the bundle is that of `loadReplayBundle`; else none. */
   readonly asked: readonly Commands[];
 }
 
@@ -66,7 +66,7 @@ export async function replayRun(text: string, source: string): Promise<ReplayRep
   const workflowType = started?.workflowType.name ?? '';
   const workflowId = textOf(started?.['workflowId']) || source;
   silenceSdk();
-  const [outcome] = await replayHistories(await buildReplayBundle(), [{ workflowId, history }]);
+  const [outcome] = await replayHistories(await loadReplayBundle(), [{ workflowId, history }]);
   const { error, asked = [] } = outcome ?? {};
   if (error !== undefined && /no such function is exported/.test(error.message)) {
     throw new Error(`${source} is of a workflow '${workflowType}', which this version of Millwright does not have`);
