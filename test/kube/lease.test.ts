@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { leases } from '../../kube/core.ts';
 import { toMicroTime } from '../../kube/events.ts';
@@ -40,6 +39,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  jest.restoreAllMocks();
   proxy.setRule();
   for (const candidate of candidates.splice(0)) await candidate.kill();
 });
@@ -111,6 +111,22 @@ async function startStandby(options: object = {}): Promise<Candidate> {
   const standby = await start(options);
   await eventually(standby.isStandby);
   return standby;
+}
+
+/** Stops the clock by which this process lets Leases expire. */
+function stopClock() {
+  let nowNs = process.hrtime.bigint();
+  jest.spyOn(process.hrtime, 'bigint').mockImplementation(() => nowNs);
+  return {
+    advance(ms: number): void {
+      nowNs += BigInt(ms) * 1_000_000n;
+    },
+  };
+}
+
+/** By the clock of a holder that is behind. */
+function hourAgo(): string {
+  return toMicroTime(new Date(Date.now() - 3_600_000));
 }
 
 async function spec(name: string = first) {
@@ -189,18 +205,17 @@ describe('an election', () => {
   });
 
   it('waits for a foreign holder of one Lease, whatever its clock says, and takes none meanwhile', async () => {
-    const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
-    const foreign = { holderIdentity: 'mcm-0_a', leaseDurationSeconds: 2, leaseTransitions: 7 };
-    await client.create(leases, { metadata: { namespace, name: second }, spec: { ...foreign, renewTime: hourAgo() } });
-    const candidate = await startStandby();
-    // Longer than it lasts without a renewal.
-    for (let renewals = 0; renewals < 15; renewals += 1) {
-      await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo() } }));
-      expect(await client.find(leases, { namespace, name: first })).toBeUndefined();
-      expect(candidate.isLeader()).toBe(false);
-      await sleep(200);
-    }
+    const foreign = { holderIdentity: 'mcm-0_a', leaseDurationSeconds: 600, leaseTransitions: 7, renewTime: hourAgo() };
+    await client.create(leases, { metadata: { namespace, name: second }, spec: foreign });
+    const before = proxy.seen.length;
+    const candidate = await startStandby({ kubeconfig: proxied });
+    const requests = () => proxy.seen.slice(before);
+    const isOfSecond = ({ url }: SeenRequest) => url.pathname.endsWith(`/leases/${second}`);
+    await eventually(() => requests().filter(isOfSecond).length > 3);
+    expect(requests().filter(({ method }) => method !== 'GET')).toEqual([]);
+    expect(candidate.isLeader()).toBe(false);
 
+    await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { leaseDurationSeconds: 1 } }));
     await eventually(candidate.isLeader);
 
     expect(candidate.lines[1]).toMatchObject({ lease: second, holder: 'mcm-0_a' });
@@ -342,7 +357,6 @@ describe('a candidate', () => {
 describe('foreignHolderFinder', () => {
   it('finds a holder other than Millwright, for as long as the Lease is renewed', async () => {
     const find = foreignHolderFinder({ client, namespace, names, timeoutMs: 5_000 });
-    const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
     const renew = (change: object = {}) =>
       client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo(), ...change } }));
     const before = await find();
@@ -352,13 +366,16 @@ describe('foreignHolderFinder', () => {
     const killed = await find();
 
     await renew({ holderIdentity: 'mcm-0_a', leaseDurationSeconds: 2 });
-    // Longer than it lasts without a renewal.
-    for (let renewals = 0; renewals < 15; renewals += 1) {
+    const held = { lease: second, holder: 'mcm-0_a' };
+    const clock = stopClock();
+    for (let renewals = 0; renewals < 3; renewals += 1) {
       await renew();
-      expect(await find()).toEqual({ lease: second, holder: 'mcm-0_a' });
-      await sleep(200);
+      expect(await find()).toEqual(held);
+      clock.advance(1_999);
+      expect(await find()).toEqual(held);
     }
-    await eventually(async () => (await find()) === undefined);
+    clock.advance(1);
+    expect(await find()).toBeUndefined();
 
     expect([before, led, killed]).toEqual([undefined, undefined, undefined]);
   });
@@ -398,6 +415,21 @@ describe('createLeaseLock', () => {
     await counted.close();
 
     expect(seen).toEqual(['patch', 'patch', 'patch']);
+  });
+
+  it('waits for a holder for as long as it renews the Lease', async () => {
+    const clock = stopClock();
+    const [holder, other] = [lockOf('a'), lockOf('b')];
+
+    for (let renewals = 0; renewals < 3; renewals += 1) {
+      expect(await holder.tryAcquireOrRenew()).toBe(true);
+      expect(await other.tryAcquireOrRenew()).toBe(false);
+      clock.advance(999);
+      expect(await other.tryAcquireOrRenew()).toBe(false);
+    }
+    clock.advance(1);
+
+    expect(await other.tryAcquireOrRenew()).toBe(true);
   });
 
   it('does not take an annotation for a renewal', async () => {

@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes, podDisruptionBudgets, pods, volumeAttachments } from '../../../kube/core.ts';
@@ -24,7 +23,10 @@ beforeEach(async () => {
   ({ namespace, nodeName } = drained);
 });
 
-afterEach(() => drained.stop());
+afterEach(async () => {
+  jest.restoreAllMocks();
+  await drained.stop();
+});
 
 afterAll(() => client.close());
 
@@ -50,6 +52,17 @@ function counting() {
     },
   };
   return { target, tries };
+}
+
+/** Stops the clock of the drains shortly before a deadline, which is over when the test says so. */
+function stopClock() {
+  let nowMs = Date.now();
+  const deadlineMs = nowMs + 300;
+  jest.spyOn(Date, 'now').mockImplementation(() => nowMs);
+  const pass = () => {
+    nowMs = deadlineMs;
+  };
+  return { deadline: new Date(deadlineMs).toISOString(), pass };
 }
 
 /** Runs code as in an activity that a worker runs. */
@@ -259,19 +272,17 @@ describe('a drain', () => {
 
   it('leaves it alone, too, at the deadline', async () => {
     await newPod('slow');
-    let hasReplaced = false;
+    const { deadline, pass } = stopClock();
     const late: KubeClient = {
       ...client,
       evict: async (...args) => {
         await client.evict(...args);
         await client.delete(nodes, { name: nodeName });
         await client.create(nodes, { metadata: { name: nodeName }, spec: { providerID: 'cloud:///theirs' } });
-        hasReplaced = true;
+        pass();
       },
     };
-    const deadline = new Date(Date.now() + 700).toISOString();
     await start({ providerID: 'cloud:///ours', deadline }, { target: late }).ended;
-    expect(hasReplaced).toBe(true);
     expect(await stateOf('slow')).toBe('terminating');
   });
 
@@ -328,12 +339,12 @@ describe('a drain', () => {
 it('a pod that becomes due in the middle of a look is evicted in the next one', async () => {
   await newPod('unlucky');
   let tries = 0;
+  let nextBeat = Promise.withResolvers<void>();
   const failing: KubeClient = {
     ...client,
     evict: async (...args) => {
       tries += 1;
-      // The answer is news of its own: no other look is under way.
-      await sleep(30);
+      await nextBeat.promise; // the look that asks for it is over when it is answered
       if (tries < 6) throw new Error('refused');
       await client.evict(...args);
     },
@@ -345,6 +356,8 @@ it('a pod that becomes due in the middle of a look is evicted in the next one', 
       target: failing,
       evictionRetryMs: 50,
       onBeat: ({ waitingFor }) => {
+        nextBeat.resolve();
+        nextBeat = Promise.withResolvers();
         if (waitingFor[0]?.endsWith('refused')) Atomics.wait(busy, 0, 0, 100);
       },
     },
@@ -355,13 +368,28 @@ it('a pod that becomes due in the middle of a look is evicted in the next one', 
 });
 
 describe('a drain that makes no progress', () => {
-  it('comes back once, after the grace period, with what keeps the pods, and again when one of them has left', async () => {
-    await newPod('held', { finalizers: ['test/held'] }, { terminationGracePeriodSeconds: 1 });
+  it('comes back once, after the grace period, with what keeps the pods, and again when that has changed', async () => {
+    const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now());
+    await newPod('held', { finalizers: ['test/held'] });
     await newPod('slow', {}, { terminationGracePeriodSeconds: 3_600 });
-    const { ended, outcomes } = start({}, { stuckAfterMs: 100 });
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
-    expect(outcomes).toEqual([]); // it may end for an hour
+    const { ended, beats, outcomes } = start({}, { stuckAfterMs: 60_000 });
+    for (const name of ['held', 'slow']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    const { metadata } = await client.get(pods, { namespace, name: 'held' });
+    const graceEndMs = Date.parse(`${metadata.deletionTimestamp}`);
+    const lookAt = async (ms: number) => {
+      now.mockReturnValue(ms);
+      const looks = beats.length;
+      await client.patch(pods, { namespace, name: 'held' }, mergePatch({ metadata: { labels: { at: `${ms}` } } }));
+      await eventually(() => beats.length > looks);
+    };
+    await lookAt(graceEndMs + 60_000);
+    expect(outcomes).toEqual([]); // the slow one may end for an hour
+    now.mockReturnValue(graceEndMs);
     await finish('slow');
+    await eventually(() => beats.at(-1)?.podsLeft === 1);
+    await lookAt(graceEndMs + 59_999);
+    expect(outcomes).toEqual([]);
+    await lookAt(graceEndMs + 60_000);
     await eventually(() => outcomes.length > 0);
     const waitingFor = expect.stringMatching(
       /held to end, which should have ended by \S+Z and has the finalizers test\/held$/,
@@ -399,8 +427,10 @@ describe('force', () => {
     await newPod('guarded', { labels: { app: 'budget' } });
     await newPod('slow');
     await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
-    const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() });
+    const { deadline, pass } = stopClock();
+    const { ended } = start({ deadline });
     await eventually(async () => (await stateOf('slow')) === 'terminating');
+    pass();
     await ended;
     expect([await stateOf('guarded'), await stateOf('slow'), await stateOf('mirror')]).toEqual([
       'gone',
@@ -413,14 +443,16 @@ describe('force', () => {
     await newPod('unwatched');
     const proxy = await startFaultProxy(testKubeconfig());
     const target = testClient(proxy.access);
+    const { deadline, pass } = stopClock();
     let lists = 0;
     proxy.setRule(({ method, url }) => {
       const isList = method === 'GET' && url.pathname === '/api/v1/pods';
-      return isList && ++lists === 2 ? { kind: 'hang' } : undefined; // the first finds pods, the third deletes them
+      if (!isList || ++lists !== 2) return undefined; // the first finds pods, the third deletes them
+      pass();
+      return { kind: 'hang' };
     });
     try {
-      const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() }, { target });
-      await ended;
+      await start({ deadline }, { target }).ended;
 
       expect(lists).toBe(3);
       expect(await stateOf('unwatched')).toBe('gone');
@@ -432,18 +464,18 @@ describe('force', () => {
 
   it('deletes them, too, when the API server answers with an error only past the deadline', async () => {
     await newPod('unlisted');
-    const deadlineMs = Date.now() + 300;
+    const { deadline, pass } = stopClock();
     let hasFailed = false;
     const target: KubeClient = {
       ...client,
       list: async (...args) => {
         if (hasFailed) return client.list(...args);
         hasFailed = true;
-        await eventually(() => Date.now() > deadlineMs);
+        pass();
         throw new Error('out of order');
       },
     };
-    await start({ deadline: new Date(deadlineMs).toISOString() }, { target }).ended;
+    await start({ deadline }, { target }).ended;
     expect(hasFailed).toBe(true);
     expect(await stateOf('unlisted')).toBe('gone');
   });
@@ -512,13 +544,15 @@ describe('cancellation', () => {
     await expect(waiting.ended).rejects.toThrow('enough');
 
     await newPod('hanging');
-    const hanging: { signal?: AbortSignal | undefined } = {};
+    const hanging: { signal?: AbortSignal } = {};
     const target: KubeClient = {
       ...client,
-      evict: async (_, options) => {
-        hanging.signal = options?.signal;
-        await sleep(10_000, undefined, { signal: options?.signal });
-      },
+      evict: (_, { signal } = {}) =>
+        new Promise((__, reject) => {
+          if (signal === undefined) throw new Error('the eviction cannot be cancelled');
+          hanging.signal = signal;
+          signal.addEventListener('abort', () => reject(signal.reason));
+        }),
     };
     const evicting = start({}, { target });
     await eventually(() => hanging.signal !== undefined);
