@@ -192,7 +192,7 @@ describe('the workers', () => {
     await hold(names[1], '');
     proxy.setRule();
     await untilReadiness(worker, working);
-    await millwright.createMachine('one');
+    await millwright.createMachine('foreign');
     await startControllers();
     await millwright.untilMachines(1, 'Running');
   }, 120_000);

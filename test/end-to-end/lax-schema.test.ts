@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
-import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { customResourceDefinitions, events } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
 import { until } from '../support/until.ts';
 
 /** What a structural schema says beyond types. */
@@ -49,13 +49,12 @@ const wrong = {
 } as const;
 
 describe('[mcm 4] what no schema refuses changes no machine and says why', () => {
-  let stack: Stack;
+  let own: OwnClusters;
   let millwright: Installation;
 
   beforeAll(async () => {
-    stack = await startStack(); // other tests install the CRDs again
-    const { kubeconfig, temporalAddress } = stack;
-    millwright = await startInstallation({ kubeconfig, temporalAddress });
+    own = await startOwnClusters('lax'); // other tests install the CRDs again
+    millwright = await startInstallation({ kubeconfig: own.clusters[0]!.kubeconfig });
     for (const kind of ['machinedeployments', 'machinesets', 'machines']) {
       const key = { name: `${kind}.machine.sapcloud.io` };
       const { spec } = await millwright.control.get(customResourceDefinitions, key);
@@ -68,7 +67,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();
-    await stack?.stop();
+    await own?.stop();
   });
 
   async function untilAccepted(create: () => Promise<unknown>): Promise<void> {

@@ -121,7 +121,7 @@ describe('an outage', () => {
     await millwright.putSecret('joining', { token: 'letmein', userData: 'join <<BOOTSTRAP_TOKEN>>' });
     await millwright.createClass('joining', { secretRef: { namespace, name: 'joining' } });
     await cloud.setFaults({ kind: 'outage', how: 'unavailable' });
-    const { uid } = await millwright.createMachine('late', { class: { kind: 'MachineClass', name: 'joining' } });
+    const { uid } = await millwright.createMachine('outlasting', { class: { kind: 'MachineClass', name: 'joining' } });
     const key = { namespace: 'kube-system', labelSelector: `${names.machineUid}=${uid}` };
     const expiryOf = ({ data }: Secret) => Date.parse(Buffer.from(data?.['expiration'] ?? '', 'base64').toString());
     const made = await until('there is a token', async () => (await target.list(secrets, key)).items[0]);

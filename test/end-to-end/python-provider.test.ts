@@ -84,7 +84,7 @@ describe('a provider in Python', () => {
 
   it('refuses with a code that the Machine shows, and goes on when there is capacity', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
-    const ref = await createMachine('no-capacity');
+    const ref = await createMachine('no-room');
     await untilMachine(ref, 'CrashLoopBackOff', 'ResourceExhausted');
     const described = await millwright.describe(ref);
     expect(described).toMatchObject({

@@ -176,13 +176,13 @@ describe('machines at rest', () => {
     const writes = proxy.seen.slice(first).filter((request) => isWrite(request) && !isOfLease(request));
     expect(writes.map(inWords)).toEqual([]);
     // Workflows are refreshed in the order in which that was asked for: those that seemed stale would come before this one.
-    const last = await millwright.createMachine('last');
+    const last = await millwright.createMachine('latest');
     await millwright.untilPhase(last, 'Running');
     await millwright.remove(last);
     await until('a workflow was refreshed', async () => (await handledBy('refreshes')) > 0);
 
     expect(await handledBy('refreshes')).toBe(1);
-    const after = Object.entries(await footprint()).filter(([key]) => !key.includes('/last'));
+    const after = Object.entries(await footprint()).filter(([key]) => !key.includes('/latest'));
     expect(Object.fromEntries(after)).toEqual(before);
   }, 120_000);
 

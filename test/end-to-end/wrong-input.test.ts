@@ -212,7 +212,7 @@ describe('wrong input reaches no cloud and is visible', () => {
     const { control, namespace, cloud } = millwright;
     const providerSpec = { endpoint: cloud.url, machineType: 'huge', region: 'here', tags: { cluster: namespace } };
     await millwright.createClass('huge', { providerSpec });
-    const ref = await millwright.createMachine('huge', { class: { kind: 'MachineClass', name: 'huge' } });
+    const ref = await millwright.createMachine('too-huge', { class: { kind: 'MachineClass', name: 'huge' } });
 
     await untilRefused(ref, /machineType/);
 
@@ -257,7 +257,9 @@ describe('wrong input reaches no cloud and is visible', () => {
   it('a class that several Machines name, which is picked up long before the next try is due', async () => {
     const { cloud } = millwright;
     const refs = await Promise.all(
-      ['one', 'two'].map((name) => millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'shared' } })),
+      ['shared-1', 'shared-2'].map((name) =>
+        millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'shared' } }),
+      ),
     );
     for (const ref of refs) await untilRefused(ref, /does not exist/);
 
@@ -265,6 +267,6 @@ describe('wrong input reaches no cloud and is visible', () => {
 
     // The next try by itself would come after three minutes, far beyond the limit of this test.
     for (const ref of refs) await untilRunning(ref);
-    expect((await cloud.vms()).filter(({ name }) => name === 'one' || name === 'two')).toHaveLength(2);
+    expect((await cloud.vms()).filter(({ name }) => name.startsWith('shared-'))).toHaveLength(2);
   }, 60_000);
 });

@@ -1,16 +1,17 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type Stack, startStack } from '../../deploy/local/stack.ts';
+import type { Cluster } from '../../deploy/local/cluster.ts';
 import type { RequestObservation } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { eventually, inWords, recordingLogger, testClient } from '../support/kube.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
 
-let stack: Stack | undefined;
+let own: OwnClusters;
 beforeAll(async () => {
-  stack = await startStack({ clusters: 2 });
+  own = await startOwnClusters('one', 'two');
 }, 60_000);
-afterAll(() => stack?.stop());
+afterAll(() => own?.stop());
 
 /** A client and a reflector of the ConfigMaps in namespace `default` of one cluster, and what they met. */
 function connect(kubeconfig: string) {
@@ -31,8 +32,7 @@ function connect(kubeconfig: string) {
 }
 
 it('reflects two clusters, and continues with one while the other is down', async () => {
-  const [first, second] = stack?.clusters ?? [];
-  if (!first || !second) throw new Error('the stack has fewer than two clusters');
+  const [first, second] = own.clusters as [Cluster, Cluster];
   const [one, two] = [connect(first.kubeconfig), connect(second.kubeconfig)];
   await Promise.all([one.reflector.waitForSync(), two.reflector.waitForSync()]);
   await Promise.all([one.create('a'), two.create('b')]);

@@ -169,15 +169,17 @@ export async function startInstallation(options: InstallationOptions = {}) {
     /** Nodes of this installation's machines: their names are those of their VMs. */
     async nodes(): Promise<Node[]> {
       const names = new Set((await cloud.vms({ all: true })).map((vm) => vm.name));
-      return (await target.list(nodes)).items.filter(({ metadata }) => names.has(metadata.name));
+      return findNodes(target, [...names].toSorted());
     },
 
-    /** Nodes of these Machines, by their provider IDs: of any cloud. */
+    /** Nodes of these Machines, of any cloud. */
     async nodesOf(owners: readonly Machine[]): Promise<Node[]> {
       const providerIDs = new Set(owners.map(({ spec }) => spec?.providerID));
-      return (await target.list(nodes)).items.filter(
-        ({ spec }) => spec?.providerID && providerIDs.has(spec.providerID),
+      const found = await findNodes(
+        target,
+        owners.map(({ metadata }) => metadata.labels?.[labels.node] ?? ''),
       );
+      return found.filter(({ spec }) => providerIDs.has(spec?.providerID));
     },
 
     /** Waits until so many machines exist and all of them are in this phase. */
@@ -311,6 +313,12 @@ export async function startInstallation(options: InstallationOptions = {}) {
   if (!isShared) await start();
   else hosted.push(await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags }));
   return installation;
+}
+
+/** Those that exist, by their names: a cluster has the Nodes of other tests, too. */
+async function findNodes(target: KubeClient, names: readonly string[]): Promise<Node[]> {
+  const found = await Promise.all(names.map((name) => target.find(nodes, { name })));
+  return found.flatMap((node) => node ?? []);
 }
 
 function ignoreMissing(error: unknown): void {

@@ -42,9 +42,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await drained.stop();
-  const { items } = await client.list(volumeAttachments);
-  for (const { metadata, spec } of items)
-    if (spec?.attacher === driver) await client.delete(volumeAttachments, metadata);
+  const { items } = await client.list(volumeAttachments, { labelSelector: `test=${drained.namespace}` });
+  for (const { metadata } of items) await client.delete(volumeAttachments, metadata);
 });
 
 afterAll(() => client.close());
@@ -77,11 +76,11 @@ async function newVolume(claim: string, hasAttachment = true): Promise<void> {
 }
 
 async function attach(claim: string, nodeName: string): Promise<void> {
-  const name = attachmentOf(claim, nodeName);
+  const metadata = { name: attachmentOf(claim, nodeName), labels: { test: drained.namespace } };
   const spec = { attacher: driver, nodeName, source: { persistentVolumeName: volumeOf(claim) } };
-  await client.create(volumeAttachments, { metadata: { name }, spec });
+  await client.create(volumeAttachments, { metadata, spec });
   const status = mergePatch({ status: { attached: true } });
-  await client.patch(volumeAttachments, { name }, status, { subresource: 'status' });
+  await client.patch(volumeAttachments, metadata, status, { subresource: 'status' });
 }
 
 const detach = (claim: string) => client.delete(volumeAttachments, { name: attachmentOf(claim, drained.nodeName) });
