@@ -226,7 +226,7 @@ describe('a MachineDeployment that was invalid before these CRDs came', () => {
     await installCrd(client, crd);
     // The server takes a new schema up some time after it has answered.
     let attempt = 0;
-    await until('the new schema is in force', async () => !(await isAccepted(`new-${++attempt}`)));
+    await until('the new schema is in force', async (see) => !see(await isAccepted(`new-${++attempt}`)));
   });
 
   afterAll(() => client.delete(customResourceDefinitions, { name: crd.metadata.name }));

@@ -41,8 +41,8 @@ async function plansOf(ref: ObjectRef): Promise<OwnerPlan[]> {
 /** Waits until what is created is younger than the machine: the API server keeps seconds. */
 async function untilYounger({ metadata: { namespace = '', creationTimestamp } }: Machine): Promise<void> {
   const probe = { metadata: { namespace, generateName: 'time-' } };
-  await until('the API server is in another second', async () => {
-    const { metadata } = await client.create(configMaps, probe, { dryRun: 'All' });
+  await until('the API server is in another second', async (see) => {
+    const { metadata } = see(await client.create(configMaps, probe, { dryRun: 'All' }));
     return metadata.creationTimestamp !== creationTimestamp;
   });
 }

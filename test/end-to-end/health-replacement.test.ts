@@ -92,8 +92,8 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
       await report(name, 'Unknown');
       const after = await until(
         'it was replaced',
-        async () =>
-          (await machinesOf('pool')).some((each) => each.metadata.name === name) ? undefined : allRunning('pool', 2),
+        async (see) =>
+          see(await machinesOf('pool')).some((each) => each.metadata.name === name) ? undefined : allRunning('pool', 2),
         { timeoutMs: 60_000, describe: () => millwright.story() },
       );
       expect(after.map(({ metadata }) => metadata.uid)).toContain(good.metadata.uid);
@@ -173,7 +173,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
         const old = new Set(before.map(({ metadata }) => metadata.uid));
         await until(
           'all of them were replaced',
-          async () => (await allRunning('pool', 4))?.every(({ metadata }) => !old.has(metadata.uid)),
+          async (see) => see(await allRunning('pool', 4))?.every(({ metadata }) => !old.has(metadata.uid)),
           { timeoutMs: 120_000, describe: () => millwright.story() },
         );
       } finally {

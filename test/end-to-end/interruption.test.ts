@@ -149,7 +149,7 @@ describe('a VM that is about to be taken away', () => {
           () => false,
         );
     const untilScheduled = (wanted: boolean) =>
-      until(`scheduled: ${wanted}`, async () => (await isScheduled()) === wanted, {
+      until(`scheduled: ${wanted}`, async (see) => see(await isScheduled()) === wanted, {
         describe: () => millwright.story(),
       });
     await untilScheduled(false);

@@ -90,8 +90,8 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
   }
 
   async function untilEvent(reason: string, uid: string, says: string): Promise<void> {
-    await until(`an Event says: ${says}`, async () => {
-      const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
+    await until(`an Event says: ${says}`, async (see) => {
+      const { items } = see(await millwright.control.list(events, { namespace: millwright.namespace }));
       return items.some((each) => each.reason === reason && each.regarding.uid === uid && each.note.includes(says));
     });
   }
@@ -113,8 +113,8 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     }
     const [machine] = await millwright.untilMachines(1, 'Running');
     expect(machine?.metadata.name).toMatch(/^right-/);
-    await until('its deployment says so', async () => {
-      const { status } = await control.get(machineDeployments, { namespace, name: 'right' });
+    await until('its deployment says so', async (see) => {
+      const { status } = see(await control.get(machineDeployments, { namespace, name: 'right' }));
       return status?.conditions?.find((each) => each.type === 'Available' && each.status === 'True');
     });
     expect((await control.list(machineSets, { namespace })).items).toHaveLength(1);
@@ -144,8 +144,8 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     const metadata = { namespace, name: 'lone' };
     await untilAccepted(() => control.create(machineSets, { metadata, spec: { replicas: 1, template } } as never));
 
-    const reported = await until('it says what is wrong', async () => {
-      const { status } = await control.get(machineSets, metadata);
+    const reported = await until('it says what is wrong', async (see) => {
+      const { status } = see(await control.get(machineSets, metadata));
       return status?.machineSetCondition?.find(({ reason }) => reason === 'InvalidSpec');
     });
     expect(reported).toMatchObject({

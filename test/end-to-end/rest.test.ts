@@ -149,9 +149,13 @@ describe('machines at rest', () => {
           .map(({ headers }) => headers['user-agent']),
       );
     await until('both processes have looked at the namespace', () => lookers().size === 2, { timeoutMs: 90_000 });
-    await until('all machines were resynced', async () => (await handledBy('machines-resync')) >= resynced + count, {
-      timeoutMs: 90_000,
-    });
+    await until(
+      'all machines were resynced',
+      async (see) => see(await handledBy('machines-resync')) >= resynced + count,
+      {
+        timeoutMs: 90_000,
+      },
+    );
 
     const seen = proxy.seen.slice(first);
     expect(await footprint()).toEqual(before);
@@ -171,15 +175,15 @@ describe('machines at rest', () => {
     const first = proxy.seen.length;
 
     [worker] = await Promise.all([start('worker'), startControllers()]);
-    await until('all machines were handled', async () => (await handledBy('machine')) >= count);
-    await until('stale workflows were looked for', async () => (await handledBy('stale-workflows')) > 0);
+    await until('all machines were handled', async (see) => see(await handledBy('machine')) >= count);
+    await until('stale workflows were looked for', async (see) => see(await handledBy('stale-workflows')) > 0);
     const writes = proxy.seen.slice(first).filter((request) => isWrite(request) && !isOfLease(request));
     expect(writes.map(inWords)).toEqual([]);
     // Workflows are refreshed in the order in which that was asked for: those that seemed stale would come before this one.
     const last = await millwright.createMachine('latest');
     await millwright.untilPhase(last, 'Running');
     await millwright.remove(last);
-    await until('a workflow was refreshed', async () => (await handledBy('refreshes')) > 0);
+    await until('a workflow was refreshed', async (see) => see(await handledBy('refreshes')) > 0);
 
     expect(await handledBy('refreshes')).toBe(1);
     const after = Object.entries(await footprint()).filter(([key]) => !key.includes('/latest'));

@@ -153,8 +153,8 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
       },
       { describe: () => millwright.story() },
     );
-    await until('with an Event', async () => {
-      const { items } = await control.list(events, { namespace });
+    await until('with an Event', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.some(({ regarding, reason }) => regarding.name === 'pool' && reason === 'ReplacementHeld');
     });
     const uidsOf = (found: typeof all) => found.map(({ metadata }) => metadata.uid).sort();

@@ -15,7 +15,8 @@ import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { createLeaseLock, type LeaseLock } from '../../kube/lease-lock.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 const script = fileURLToPath(new URL('lease-process.ts', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'millwright-lease-test-'));
@@ -97,19 +98,22 @@ async function start(options: object = {}) {
     },
   };
   candidates.push(candidate);
-  await eventually(() => lines.length > 0);
+  await until('the candidate has started', () => lines.length > 0, { describe: () => errors });
   return candidate;
 }
 
+const untilLeading = ({ lines, isLeader }: Candidate) => until('it leads', (see) => see(lines) && isLeader());
+const untilStandingBy = ({ lines, isStandby }: Candidate) => until('it stands by', (see) => see(lines) && isStandby());
+
 async function startLeader(options: object = {}): Promise<Candidate> {
   const leader = await start(options);
-  await eventually(leader.isLeader);
+  await untilLeading(leader);
   return leader;
 }
 
 async function startStandby(options: object = {}): Promise<Candidate> {
   const standby = await start(options);
-  await eventually(standby.isStandby);
+  await untilStandingBy(standby);
   return standby;
 }
 
@@ -138,13 +142,20 @@ async function spec(name: string = first) {
   };
 }
 
+async function untilHeld(name: string, holder: string): Promise<void> {
+  await until(
+    `the Lease ${name} is held by '${holder}'`,
+    async (see) => see(await spec(name)).holderIdentity === holder,
+  );
+}
+
 describe('an election', () => {
   it('has one leader, whose Leases look like those of machine-controller-manager', async () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
     const before = await spec();
-    await eventually(async () => (await spec()).renewedAtMs > before.renewedAtMs);
+    await until('the Lease is renewed', async (see) => see(await spec()).renewedAtMs > before.renewedAtMs);
     const after = await spec();
     const other = await spec(second);
 
@@ -163,7 +174,7 @@ describe('an election', () => {
     const standby = await startStandby({ leaseMs: 600_000 });
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
     const taken = await spec();
     await standby.stop();
 
@@ -179,7 +190,7 @@ describe('an election', () => {
 
     await leader.kill();
     const last = await spec();
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
 
     const { acquiredAtMs, holderIdentity } = await spec();
     expect(holderIdentity).toBe(standby.identity());
@@ -190,7 +201,7 @@ describe('an election', () => {
     const waiting = await Promise.all(Array.from({ length: 5 }, async () => start()));
 
     while (waiting.length > 0) {
-      await eventually(() => waiting.some((candidate) => candidate.isLeader()));
+      await until('one of them leads', () => waiting.some((candidate) => candidate.isLeader()));
       const leaders = waiting.filter((candidate) => candidate.isLeader());
       expect(leaders.length).toBe(1);
       for (const leader of leaders) {
@@ -211,12 +222,12 @@ describe('an election', () => {
     const candidate = await startStandby({ kubeconfig: proxied });
     const requests = () => proxy.seen.slice(before);
     const isOfSecond = ({ url }: SeenRequest) => url.pathname.endsWith(`/leases/${second}`);
-    await eventually(() => requests().filter(isOfSecond).length > 3);
+    await until('it has read the Lease again and again', (see) => see(requests().filter(isOfSecond).length) > 3);
     expect(requests().filter(({ method }) => method !== 'GET')).toEqual([]);
     expect(candidate.isLeader()).toBe(false);
 
     await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { leaseDurationSeconds: 1 } }));
-    await eventually(candidate.isLeader);
+    await untilLeading(candidate);
 
     expect(candidate.lines[1]).toMatchObject({ lease: second, holder: 'mcm-0_a' });
     expect(await spec(second)).toMatchObject({ holderIdentity: candidate.identity(), leaseTransitions: 8 });
@@ -230,7 +241,7 @@ describe('a leader whose main thread is stuck', () => {
 
     leader.send('stall 3000');
     const renewedInStall: boolean[] = [];
-    await eventually(async () => {
+    await until('it moves again', async () => {
       const renewed = (await spec()).renewedAtMs > before.renewedAtMs + 1_000;
       renewedInStall.push(renewed && !leader.has('moved again'));
       return leader.has('moved again');
@@ -249,7 +260,7 @@ describe('a leader whose main thread is stuck', () => {
 
     expect(await leader.exited).toEqual({ code: null, signal: 'SIGKILL' });
     expect(leader.errors()).toBe('millwright: ending at once: its main thread has been stuck for 3000 ms\n');
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
   });
 });
 
@@ -259,7 +270,7 @@ describe('a leader whose whole process was frozen', () => {
     const standby = await startStandby();
 
     leader.freeze();
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
     leader.thaw();
 
     expect([3, 'SIGKILL']).toContain((await leader.exited).code ?? (await leader.exited).signal);
@@ -284,9 +295,9 @@ describe('a leader', () => {
     const leader = await startLeader({ kubeconfig: proxied, leaseMs: 7_000, renewDeadlineMs: 6_000 });
 
     proxy.silenceConnections();
-    await eventually(() => leader.has('renewing the Leases failed'));
+    await until('a renewal has failed', (see) => see(leader).has('renewing the Leases failed'));
     const before = await spec();
-    await eventually(async () => (await spec()).renewedAtMs > before.renewedAtMs);
+    await until('the Lease is renewed', async (see) => see(await spec()).renewedAtMs > before.renewedAtMs);
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
   });
@@ -305,8 +316,7 @@ describe('a leader', () => {
     const leader = await startLeader();
 
     for (const name of names) await client.delete(leases, { namespace, name });
-    await eventually(async () => (await spec(first)).holderIdentity === leader.identity());
-    await eventually(async () => (await spec(second)).holderIdentity === leader.identity());
+    for (const name of names) await untilHeld(name, leader.identity());
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
   });
@@ -316,11 +326,11 @@ describe('a candidate', () => {
   it('waits for an API server that does not answer', async () => {
     proxy.setRule(() => ({ kind: 'reset' }));
     const candidate = await start({ kubeconfig: proxied });
-    await eventually(() => candidate.has('asking for the Leases failed'));
+    await until('it has asked in vain', (see) => see(candidate).has('asking for the Leases failed'));
 
     proxy.setRule();
 
-    await eventually(candidate.isLeader);
+    await untilLeading(candidate);
   });
 
   it('releases the first Lease when somebody else holds the second, so that two never wait for each other', async () => {
@@ -333,7 +343,7 @@ describe('a candidate', () => {
 
     proxy.setRule();
 
-    await eventually(async () => (await spec(first)).holderIdentity === '');
+    await untilHeld(first, '');
     expect(candidate.isLeader()).toBe(false);
     expect((await spec(second)).holderIdentity).toBe('mcm');
   });
@@ -438,7 +448,7 @@ describe('createLeaseLock', () => {
     await other.read();
     expect(other.isHeldByOther()).toBe(true);
 
-    await eventually(async () => {
+    await until('the Lease has expired', async () => {
       const annotations = { at: `${Date.now()}` };
       await client.patch(leases, { namespace, name: first }, mergePatch({ metadata: { annotations } }));
       await other.read();

@@ -5,8 +5,9 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient } from '../support/kube.ts';
+import { inWords, newNamespace, recordingLogger, testClient } from '../support/kube.ts';
 import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
+import { until } from '../support/until.ts';
 
 describe('a restart of the API server', () => {
   let own: OwnClusters;
@@ -42,18 +43,18 @@ describe('a restart of the API server', () => {
       },
     });
     await waitForSync();
-    await eventually(() => requests.some(({ verb }) => verb === 'watch'));
+    await until('it watches', () => requests.some(({ verb }) => verb === 'watch'));
     said.length = 0;
 
     await watched.apiServer.kill('SIGKILL');
-    await eventually(() => !store.reachable);
+    await until('the server is known to be down', () => !store.reachable);
     await other.delete(configMaps, key('deleted'));
     await other.delete(configMaps, key('again'));
     await create('again');
     await other.patch(configMaps, key('changed'), mergePatch({ data: { a: 'b' } }));
     await create('new');
     await watched.apiServer.restart();
-    await eventually(() => said.includes('synced'), 60_000);
+    await until('everything is listed again', (see) => see(said).includes('synced'));
 
     // It has forgotten what came before: a real 410.
     expect(logger.lines.map(({ fields }) => (fields as { err?: { code?: number } }).err?.code)).toContain(410);
@@ -71,7 +72,7 @@ describe('a restart of the API server', () => {
     said.length = 0;
     await watched.apiServer.restart();
     await create('last');
-    await eventually(() => said.includes('added last'), 60_000);
+    await until('the last object is known', (see) => see(said).includes('added last'));
 
     expect(said.filter((word) => word !== 'synced')).toEqual(['added last']);
     // Each failure was followed by a pause, and a try has three requests that fail and one that does not.

@@ -241,7 +241,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
     /** Waits until the Machine does not exist any more. */
     async untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
-      await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
+      await until(`${ref.name} is gone`, async (see) => see(await control.find(machines, ref)) === undefined, {
         ...(timeoutMs !== undefined && { timeoutMs }),
         describe: () => installation.story(),
       });
@@ -263,7 +263,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
       // Without a cache the SDK forgets the local activities of a task that comes with a question, and fails it: while
       // somebody asks again and again the workflow stands still.
       const isBusy = async () => !isCached && Boolean((await handle.describe()).raw.pendingWorkflowTask);
-      await until('no task is under way', async () => !(await isBusy()));
+      await until('no task is under way', async (see) => !see(await isBusy()));
       return handle.query('describe');
     },
 

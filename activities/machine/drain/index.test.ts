@@ -5,8 +5,9 @@ import { type Node, nodes, podDisruptionBudgets, pods, volumeAttachments } from 
 import { mergePatch } from '../../../kube/patch.ts';
 import { startFaultProxy } from '../../../test/faults/proxy.ts';
 import { createDrainedNode, type DrainedNode } from '../../../test/support/drained-node.ts';
-import { eventually, testClient, testKubeconfig } from '../../../test/support/kube.ts';
-import { createDrainActivities } from './index.ts';
+import { testClient, testKubeconfig } from '../../../test/support/kube.ts';
+import { until } from '../../../test/support/until.ts';
+import { createDrainActivities, type DrainOutcome } from './index.ts';
 
 const hour = 3_600_000;
 let client: KubeClient;
@@ -33,9 +34,15 @@ afterAll(() => client.close());
 const start: DrainedNode['start'] = (...args) => drained.start(...args);
 const newPod: DrainedNode['newPod'] = (...args) => drained.newPod(...args);
 const stateOf: DrainedNode['stateOf'] = (name) => drained.stateOf(name);
+const untilTerminating: DrainedNode['untilTerminating'] = (name) => drained.untilTerminating(name);
 const finish: DrainedNode['finish'] = (name) => drained.finish(name);
 const newBudget: DrainedNode['newBudget'] = (...args) => drained.newBudget(...args);
 const allow: DrainedNode['allow'] = (...args) => drained.allow(...args);
+
+/** Waits until a drain has come back so often. */
+async function untilBack(outcomes: readonly DrainOutcome[], times = 1): Promise<void> {
+  await until(`it has come back ${times} times`, (see) => see(outcomes).length >= times);
+}
 
 /** A client that counts what is done to pods. */
 function counting() {
@@ -84,7 +91,7 @@ describe('a drain', () => {
     const { target, tries } = counting();
     const { ended, beats } = start({}, { target });
     const evicted = ['unmanaged', 'replicated', 'related'];
-    for (const name of evicted) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of evicted) await untilTerminating(name);
     expect(tries).toEqual({ evict: 3, delete: 0 });
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
     expect(beats[0]).toMatchObject({ podsLeft: 3, waitingFor: expect.arrayContaining([`${namespace}/related`]) });
@@ -100,7 +107,7 @@ describe('a drain', () => {
     await newPod('blocked', { labels: { app: 'blocked' } });
     for (const name of ['a', 'b']) await newPod(name);
     const { ended, cancel } = start();
-    for (const name of ['a', 'b']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of ['a', 'b']) await untilTerminating(name);
     expect(await stateOf('blocked')).toBe('running');
     cancel.abort();
     await expect(ended).rejects.toThrow();
@@ -111,7 +118,7 @@ describe('a drain', () => {
     await newPod('guarded', { labels: { app: 'budget' } });
     const { target, tries } = counting();
     const { ended, beats, outcomes } = start({}, { target });
-    await eventually(() => outcomes.length > 3);
+    await until('it has come back four times', (see) => see(outcomes).length > 3);
     expect(outcomes[0]).toMatchObject({
       ...{ kind: 'blocked', budget: `${namespace}/budget`, podsLeft: 1, pods: [`${namespace}/guarded`] },
       retryMs: expect.any(Number),
@@ -122,7 +129,7 @@ describe('a drain', () => {
     expect(await stateOf('guarded')).toBe('running');
 
     await allow('budget', 1);
-    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await untilTerminating('guarded');
     await finish('guarded');
     await ended;
     expect(outcomes.at(-1)).toEqual({ kind: 'drained' });
@@ -133,7 +140,7 @@ describe('a drain', () => {
     for (const name of ['guarded', 'other']) await newPod(name, { labels: { app: 'budget' } });
     const { target, tries } = counting();
     const { ended } = start({ maxEvictRetries: 2 }, { target });
-    for (const name of ['guarded', 'other']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of ['guarded', 'other']) await untilTerminating(name);
     // Two pods, each with a first try and two more.
     expect(tries).toEqual({ evict: 6, delete: 2 });
     for (const name of ['guarded', 'other']) await finish(name);
@@ -149,7 +156,7 @@ describe('a drain', () => {
     const heartbeatDetails = { podsLeft: 1, waitingFor: [], refusals: { [metadata.uid]: 3 } };
     const info = { attempt: 2, currentAttemptScheduledTimestampMs: Date.now(), heartbeatDetails };
     const ended = inActivity(info, () => drainNode(drained.requestOf({ maxEvictRetries: 2 })));
-    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await untilTerminating('guarded');
     expect(tries).toEqual({ evict: 0, delete: 1 });
     await finish('guarded');
     expect(await ended).toEqual({ kind: 'drained' });
@@ -169,7 +176,7 @@ describe('a drain', () => {
       },
     };
     const { ended, outcomes } = start({ maxEvictRetries: 2 }, { target: flapping });
-    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await untilTerminating('guarded');
 
     expect(tries).toEqual({ evict: 3, delete: 1 });
     await finish('guarded');
@@ -193,7 +200,7 @@ describe('a drain', () => {
         },
       };
       const { ended } = start(wasUnhealthy === undefined ? {} : { wasUnhealthy }, { target });
-      await eventually(async () => (await stateOf('pod')) === 'terminating');
+      await untilTerminating('pod');
       await finish('pod');
       await ended;
       expect(node?.spec?.unschedulable).toBe(true);
@@ -225,7 +232,7 @@ describe('a drain', () => {
     });
     await newPod('here');
     const { ended } = start();
-    await eventually(async () => (await stateOf('here')) === 'terminating');
+    await untilTerminating('here');
     await finish('here');
     await ended;
     expect(await stateOf('elsewhere')).toBe('running');
@@ -262,7 +269,7 @@ describe('a drain', () => {
   it('leaves it alone, too, when it takes the name while the node is drained', async () => {
     await newPod('slow');
     const { ended, outcomes } = start({ providerID: 'cloud:///ours' });
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     await replaceNode('theirs');
     await ended;
     expect(outcomes).toEqual([{ kind: 'drained' }]);
@@ -289,10 +296,10 @@ describe('a drain', () => {
   it('cordons the node again when a pod arrives because somebody has uncordoned it', async () => {
     await newPod('slow');
     const { ended } = start();
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { unschedulable: null } }));
     await newPod('late');
-    await eventually(async () => (await stateOf('late')) === 'terminating');
+    await untilTerminating('late');
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
     for (const name of ['slow', 'late']) await finish(name);
     await ended;
@@ -303,11 +310,11 @@ describe('a drain', () => {
     await client.delete(pods, { namespace, name: 'slow' });
     const { target, tries } = counting();
     const { ended, beats } = start({}, { target });
-    await eventually(() => beats.length > 0);
+    await until('it has begun', () => beats.length > 0);
     await newPod('late');
-    await eventually(async () => (await stateOf('late')) === 'terminating');
+    await untilTerminating('late');
     await finish('late');
-    await eventually(() => beats.at(-1)?.podsLeft === 1);
+    await until('one pod is left', (see) => see(beats.at(-1))?.podsLeft === 1);
     // It looks when there is news: what happened here is a handful of events.
     expect(beats.length).toBeLessThan(20);
     await finish('slow');
@@ -328,9 +335,11 @@ describe('a drain', () => {
       },
     };
     const { ended, beats } = start({}, { target: failing });
-    await eventually(() => beats.some(({ waitingFor }) => waitingFor[0]?.endsWith('unlucky: refused 2') === true));
+    await until('it was refused twice', (see) =>
+      see(beats).some(({ waitingFor }) => waitingFor[0]?.endsWith('unlucky: refused 2') === true),
+    );
     isAllowed = true;
-    await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+    await untilTerminating('unlucky');
     await finish('unlucky');
     await ended;
   });
@@ -362,7 +371,7 @@ it('a pod that becomes due in the middle of a look is evicted in the next one', 
       },
     },
   );
-  await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+  await untilTerminating('unlucky');
   await finish('unlucky');
   await ended;
 });
@@ -373,33 +382,33 @@ describe('a drain that makes no progress', () => {
     await newPod('held', { finalizers: ['test/held'] });
     await newPod('slow', {}, { terminationGracePeriodSeconds: 3_600 });
     const { ended, beats, outcomes } = start({}, { stuckAfterMs: 60_000 });
-    for (const name of ['held', 'slow']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of ['held', 'slow']) await untilTerminating(name);
     const { metadata } = await client.get(pods, { namespace, name: 'held' });
     const graceEndMs = Date.parse(`${metadata.deletionTimestamp}`);
     const lookAt = async (ms: number) => {
       now.mockReturnValue(ms);
       const looks = beats.length;
       await client.patch(pods, { namespace, name: 'held' }, mergePatch({ metadata: { labels: { at: `${ms}` } } }));
-      await eventually(() => beats.length > looks);
+      await until('it has looked again', (see) => see(beats).length > looks);
     };
     await lookAt(graceEndMs + 60_000);
     expect(outcomes).toEqual([]); // the slow one may end for an hour
     now.mockReturnValue(graceEndMs);
     await finish('slow');
-    await eventually(() => beats.at(-1)?.podsLeft === 1);
+    await until('one pod is left', (see) => see(beats.at(-1))?.podsLeft === 1);
     await lookAt(graceEndMs + 59_999);
     expect(outcomes).toEqual([]);
     await lookAt(graceEndMs + 60_000);
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     const waitingFor = expect.stringMatching(
       /held to end, which should have ended by \S+Z and has the finalizers test\/held$/,
     );
     expect(outcomes).toEqual([{ kind: 'stuck', reported: expect.any(String), waitingFor: [waitingFor], refusals: {} }]);
 
     await newPod('other');
-    await eventually(() => outcomes.length > 1);
+    await untilBack(outcomes, 2);
     expect(outcomes[1]).toEqual({ kind: 'goesOn', refusals: {} });
-    await eventually(async () => (await stateOf('other')) === 'terminating');
+    await untilTerminating('other');
     await client.patch(pods, { namespace, name: 'held' }, mergePatch({ metadata: { finalizers: null } }));
     for (const name of ['held', 'other']) await finish(name).catch(() => undefined);
     await ended;
@@ -429,7 +438,7 @@ describe('force', () => {
     await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
     const { deadline, pass } = stopClock();
     const { ended } = start({ deadline });
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     pass();
     await ended;
     expect([await stateOf('guarded'), await stateOf('slow'), await stateOf('mirror')]).toEqual([
@@ -539,7 +548,7 @@ describe('cancellation', () => {
   it('ends a drain promptly, while it waits and while an eviction is under way', async () => {
     await newPod('slow');
     const waiting = start();
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     waiting.cancel.abort(new Error('enough'));
     await expect(waiting.ended).rejects.toThrow('enough');
 
@@ -555,7 +564,7 @@ describe('cancellation', () => {
         }),
     };
     const evicting = start({}, { target });
-    await eventually(() => hanging.signal !== undefined);
+    await until('the eviction is under way', () => hanging.signal !== undefined);
     evicting.cancel.abort(new Error('enough'));
     await expect(evicting.ended).rejects.toThrow('enough');
     expect(hanging.signal?.aborted).toBe(true);
@@ -609,7 +618,7 @@ describe('a node that was not well for 5 min', () => {
     await newPod('app');
     await setConditions(condition('Ready', 'False', 4), condition('ReadonlyFilesystem', 'False', 60));
     const { ended } = start();
-    await eventually(async () => (await stateOf('app')) === 'terminating');
+    await untilTerminating('app');
     await finish('app');
     await ended;
     expect(await client.find(volumeAttachments, { name: `va-${nodeName}` })).toBeDefined();
@@ -622,7 +631,7 @@ describe('a budget that can never allow an eviction', () => {
     await newBudget('never', 0);
     await newPod('never', { labels: { app: 'never' } });
     const { outcomes, cancel } = start();
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     cancel.abort();
     expect(outcomes[0]).toMatchObject({
       kind: 'blocked',
@@ -637,7 +646,7 @@ describe('a budget that can never allow an eviction', () => {
       { subresource: 'status' },
     );
     const later = start();
-    await eventually(() => later.outcomes.length > 0);
+    await untilBack(later.outcomes);
     later.cancel.abort();
     expect(later.outcomes[0]).toMatchObject({ kind: 'blocked', budget: `${namespace}/never` });
     expect(later.outcomes[0]).not.toHaveProperty('mistake');
@@ -655,7 +664,7 @@ describe('a budget that can never allow an eviction', () => {
       { subresource: 'status' },
     );
     const { outcomes, cancel } = start();
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     cancel.abort();
     expect(outcomes[0]).toMatchObject({
       ...{ kind: 'blocked', budget: `${namespace}/never`, podsLeft: 2 },
@@ -679,7 +688,7 @@ describe('a budget that can never allow an eviction', () => {
     await newPod('a-daemon', { labels: { app: 'one', of: 'daemon' }, ownerReferences: [daemon] });
     await newPod('twice', { labels });
     const { outcomes, cancel } = start();
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     cancel.abort();
     expect(outcomes[0]).toMatchObject({
       kind: 'blocked',

@@ -78,7 +78,7 @@ async function create(overrides: object = {}): Promise<{ id: string; name: strin
 }
 
 async function untilGone(id = ''): Promise<void> {
-  await until(`the VM ${id} is gone`, async () => (await call('GET', `/v1/vms/${id}`)).status === 404);
+  await until(`the VM ${id} is gone`, async (see) => see(await call('GET', `/v1/vms/${id}`)).status === 404);
 }
 
 function nodeOf({ name }: { name: string }) {
@@ -98,8 +98,8 @@ async function renewTimeOf({ name }: { name: string }) {
 async function untilRenewedTwice(vm: { name: string }): Promise<void> {
   for (let times = 0; times < 2; times += 1) {
     const before = await renewTimeOf(vm);
-    await until(`the lease of ${vm.name} is renewed`, async () => {
-      const now = await renewTimeOf(vm);
+    await until(`the lease of ${vm.name} is renewed`, async (see) => {
+      const now = see(await renewTimeOf(vm));
       return now !== undefined && now !== before;
     });
   }
@@ -123,8 +123,8 @@ async function createPod(nodeName: string, finalizers: string[] = []): Promise<{
 }
 
 function untilRunning(key: { namespace: string; name: string }) {
-  return until(`the pod ${key.name} runs`, async () => {
-    const pod = await kube.get(pods, key);
+  return until(`the pod ${key.name} runs`, async (see) => {
+    const pod = see(await kube.get(pods, key));
     return pod.status?.phase === 'Running' && pod;
   });
 }
@@ -199,7 +199,7 @@ describe('disks, NICs and addresses', () => {
     expect(listed.map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
     expect(tagged).toEqual(listed.slice(1));
     expect(tagged.every(({ vm }) => vm === id)).toBe(true);
-    await until('its parts are gone', async () => (await list(`vm=${id}`)).length === 0);
+    await until('its parts are gone', async (see) => see(await list(`vm=${id}`)).length === 0);
     expect(await list(`tag=parts=of-${run}`)).toEqual([]);
   });
 
@@ -286,8 +286,8 @@ describe('faults', () => {
     await cloud.setFaults({ kind: 'hang', effect: 'none', ms: 300, operation: 'list' });
     const listing = call('GET', '/v1/vms');
 
-    await until('the call is under way', async () =>
-      (await cloud.calls()).some(({ outcome }) => outcome === 'pending'),
+    await until('the call is under way', async (see) =>
+      see(await cloud.calls()).some(({ outcome }) => outcome === 'pending'),
     );
 
     expect((await listing).status).toBe('lost');
@@ -329,7 +329,10 @@ describe('nodes', () => {
     await kube.patch(nodes, { name: vm.name }, mergePatch({ status: { conditions } }), { subresource: 'status' });
     const beatOf = (node: typeof status) => node?.conditions?.find(({ type }) => type === 'Ready')?.lastHeartbeatTime;
 
-    await until('the kubelet has reported again', async () => beatOf((await nodeOf(vm))?.status) !== beatOf(status));
+    await until(
+      'the kubelet has reported again',
+      async (see) => beatOf(see(await nodeOf(vm))?.status) !== beatOf(status),
+    );
 
     expect((await nodeOf(vm))?.status?.conditions).toContainEqual(expect.objectContaining(foreign));
   });
@@ -350,7 +353,9 @@ describe('nodes', () => {
     const killed = await create();
     await untilRenewedTwice(killed);
     await cloud.killVm(killed.id);
-    await until('it has died', async () => (await cloud.vms()).every(({ id, alive }) => id !== dying.id || !alive));
+    await until('it has died', async (see) =>
+      see(await cloud.vms()).every(({ id, alive }) => id !== dying.id || !alive),
+    );
 
     expect([await isSilent(dying), await isSilent(killed)]).toEqual([true, true]);
     expect((await cloud.vms()).find(({ id }) => id === killed.id)).toMatchObject({ state: 'running', alive: false });
@@ -380,7 +385,7 @@ describe('nodes', () => {
     const vm = await create();
     await untilJoined(vm);
 
-    await until('it has vanished', async () => (await cloud.vms()).every(({ id }) => id !== vm.id));
+    await until('it has vanished', async (see) => see(await cloud.vms()).every(({ id }) => id !== vm.id));
 
     expect(await isSilent(vm)).toBe(true);
     expect(await nodeOf(vm)).toBeDefined();
@@ -410,7 +415,7 @@ describe('pods', () => {
 
     await kube.delete(pods, key, { gracePeriodSeconds: 600 });
 
-    await until('the pod is gone', async () => (await kube.find(pods, key)) === undefined);
+    await until('the pod is gone', async (see) => see(await kube.find(pods, key)) === undefined);
   });
 
   it('wait for a kubelet that has died', async () => {
@@ -423,12 +428,12 @@ describe('pods', () => {
     const otherKey = await createPod(other.name);
     await untilRunning(otherKey);
     await kube.delete(pods, otherKey, { gracePeriodSeconds: 1 });
-    await until('the pod is gone', async () => (await kube.find(pods, otherKey)) === undefined);
+    await until('the pod is gone', async (see) => see(await kube.find(pods, otherKey)) === undefined);
 
     expect(await kube.find(pods, key)).toBeDefined();
 
     await cloud.restartVm(vm.id);
-    await until('the pod is gone', async () => (await kube.find(pods, key)) === undefined);
+    await until('the pod is gone', async (see) => see(await kube.find(pods, key)) === undefined);
   });
 });
 
