@@ -215,7 +215,7 @@ describe('machines in EC2', () => {
 
   it('[invariant 1] have one instance when the process is killed between the request and its answer', async () => {
     await cloud.setFaults({ kind: 'hang', actions: ['RunInstances'], effect: 'done', times: 1 });
-    const ref = await createMachine('killed');
+    const ref = await createMachine('killed-instance');
     await until('the instance is made', async () => (await instancesOf(ref)).length === 1);
 
     await millwright.processes.at(-1)?.kill('SIGKILL');

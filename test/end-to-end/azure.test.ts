@@ -245,7 +245,7 @@ describe('machines in Azure', () => {
       { kind: 'slowOperation', ms: 15_000 },
       { kind: 'failedOperation', code: 'AllocationFailed', message: 'no room any more' },
     );
-    const ref = await createMachine('killed');
+    const ref = await createMachine('killed-vm');
     await until('Azure has accepted it', async () => {
       const { status } = await millwright.control.get(machines, ref);
       return status?.lastKnownState?.includes('/operations/');
@@ -256,7 +256,7 @@ describe('machines in Azure', () => {
     await millwright.start();
 
     expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('AllocationFailed: no room any more');
-    expect(await creationsOf('killed')).toHaveLength(1);
+    expect(await creationsOf('killed-vm')).toHaveLength(1);
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running', 120_000);
     expect(await vmsOf(ref)).toHaveLength(1);
@@ -265,7 +265,7 @@ describe('machines in Azure', () => {
 
   it('[invariant 1] have one VM when the process is killed between the request and its answer', async () => {
     await cloud.setFaults({ kind: 'hang', ...vmWrite, effect: 'done', times: 1 });
-    const ref = await createMachine('lost');
+    const ref = await createMachine('lost-reply');
     await until('the VM is made', async () => (await vmsOf(ref)).length === 1);
 
     await millwright.processes.at(-1)?.kill('SIGKILL');
@@ -274,7 +274,7 @@ describe('machines in Azure', () => {
     await millwright.untilPhase(ref, 'Running', 120_000);
 
     expect(await vmsOf(ref)).toHaveLength(1);
-    expect(await creationsOf('lost')).toHaveLength(1);
+    expect(await creationsOf('lost-reply')).toHaveLength(1);
     await millwright.remove(ref);
     expect(await vmsOf(ref)).toEqual([]);
   }, 240_000);
@@ -320,7 +320,7 @@ describe('machines in Azure', () => {
     const { control, namespace } = millwright;
     const { tags } = cloud.providerSpec();
     await createClass('tagged', { tags: { ...tags, team: 'a', old: '1' } });
-    const ref = await createMachine('tagged', 'tagged');
+    const ref = await createMachine('tagged-vm', 'tagged');
     await millwright.untilPhase(ref, 'Running');
     const found = async () =>
       [...(await cloud.vms()), ...(await cloud.interfaces()), ...(await cloud.disks())]

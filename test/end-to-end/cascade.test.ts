@@ -94,15 +94,15 @@ describe('an owner of three machines that is deleted', () => {
       );
       await expectThreeRunning(before);
     });
-    await until('the deployment is gone', async () => (await deployment()) === undefined);
+    await until('the deployment is gone', async (see) => see(await deployment()) === undefined);
     expect(controllersOf(await sets())).toEqual([]);
     await expectThreeRunning(before);
 
     // The set looks after itself now.
     const [first, ...others] = before;
     await control.delete(machines, { namespace: millwright.namespace, name: first?.metadata.name ?? '' });
-    const next = await until('another machine is there in place of one that was deleted', async () => {
-      const found = await millwright.machines();
+    const next = await until('another machine is there in place of one that was deleted', async (see) => {
+      const found = see(await millwright.machines());
       return found.some(({ metadata }) => metadata.uid === first?.metadata.uid) ? undefined : found;
     });
     expect(uids(next)).toEqual(expect.arrayContaining(uids(others)));
@@ -132,7 +132,7 @@ describe('an owner of three machines that is deleted', () => {
       expect(await untilItWaits('machineset')).toMatch(/has to release what it owns/);
       await expectThreeRunning(before);
     });
-    await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
+    await until('the set is gone', async (see) => see(await control.find(machineSets, key())) === undefined);
     expect(controllersOf(await millwright.machines())).toEqual([]);
     await expectThreeRunning(before);
   }, 300_000);
@@ -145,8 +145,8 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineSets, first!.metadata, { propagationPolicy: 'Orphan' });
 
-    const next = await until('another set has the machines', async () => {
-      const [set] = await sets();
+    const next = await until('another set has the machines', async (see) => {
+      const [set] = see(await sets());
       const owners = controllersOf(await millwright.machines());
       const isNext = set !== undefined && set.metadata.uid !== first?.metadata.uid;
       return isNext && owners.length === 3 && owners.every(({ uid }) => uid === set.metadata.uid) && set;
@@ -167,7 +167,7 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineDeployments, key(), { propagationPolicy: 'Foreground' });
 
-    await until('the deployment is gone', async () => (await deployment()) === undefined);
+    await until('the deployment is gone', async (see) => see(await deployment()) === undefined);
     expect([await millwright.machines(), await sets()]).toEqual([[], []]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
   }, 300_000);
@@ -179,7 +179,7 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineSets, key(), { propagationPolicy: 'Foreground' });
 
-    await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
+    await until('the set is gone', async (see) => see(await control.find(machineSets, key())) === undefined);
     expect(await millwright.machines()).toEqual([]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
   }, 300_000);
@@ -192,8 +192,8 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineSets, first!.metadata, { propagationPolicy: 'Foreground' });
 
-    await until('the set is gone', async () => {
-      const found = await sets();
+    await until('the set is gone', async (see) => {
+      const found = see(await sets());
       return found.every(({ metadata }) => metadata.uid !== first?.metadata.uid);
     });
     const left = uids(await millwright.machines()).filter((uid) => uids(before).includes(uid));

@@ -33,7 +33,9 @@ describe('a Secret of a class', () => {
   }
 
   async function untilGone(what: string, find: () => Promise<unknown>): Promise<void> {
-    await until(`${what} is gone`, async () => (await find()) === undefined, { describe: () => millwright.story() });
+    await until(`${what} is gone`, async (see) => see(await find()) === undefined, {
+      describe: () => millwright.story(),
+    });
   }
 
   it('[mcm 9] stays while the class refers to it, and machines can be made and deleted; then it goes', async () => {
@@ -89,7 +91,7 @@ describe('a Secret of a class', () => {
     await Promise.all([control.delete(machineClasses, keyOf('three')), control.delete(secrets, keyOf('three'))]);
     await untilGone('the class', () => control.find(machineClasses, keyOf('three')));
     await untilGone('the Secret', () => findSecret('three'));
-    await until('it is said', async () => (await eventsOf('three')).includes('SourceNotSwept'));
+    await until('it is said', async (see) => see(await eventsOf('three')).includes('SourceNotSwept'));
   }, 120_000);
 
   it('stays with its class, when the cloud refuses to be listed and a machine was removed without its VM', async () => {
@@ -99,16 +101,16 @@ describe('a Secret of a class', () => {
     await millwright.untilPhase(ref, 'Running');
     const release = await guardNode(target, namespace, 'four');
     await control.delete(machines, ref);
-    await until('it drains', async () => (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget');
+    await until('it drains', async (see) => see(await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget');
     await millwright.putSecret('four', { token: 'wrong' });
     await control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
-    await until('the loss is noted', async () => {
-      const { metadata } = await control.get(machineClasses, keyOf('four'));
+    await until('the loss is noted', async (see) => {
+      const { metadata } = see(await control.get(machineClasses, keyOf('four')));
       return metadata.annotations?.[names.lostMachine];
     });
 
     await control.delete(machineClasses, keyOf('four'));
-    await until('it is said', async () => (await eventsOf('four')).includes('SourceNotReleased'), {
+    await until('it is said', async (see) => see(await eventsOf('four')).includes('SourceNotReleased'), {
       describe: () => millwright.story(),
     });
     expect(await control.find(machineClasses, keyOf('four'))).toBeDefined();

@@ -55,7 +55,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   const untilPhase = (name: string, phase: string) =>
     untilMachine(name, `is ${phase}`, (machine) => phaseOf(machine) === phase);
   const untilGone = (name: string) =>
-    until(`${name} is gone`, async () => (await millwright.control.find(machines, refOf(name))) === undefined, {
+    until(`${name} is gone`, async (see) => see(await millwright.control.find(machines, refOf(name))) === undefined, {
       describe: () => millwright.story(),
     });
   const vmsOf = async (name: string) =>
@@ -85,8 +85,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     return items.filter(({ regarding }) => regarding.uid === refOf(name).uid);
   }
   const untilEvent = (name: string, reason: string) =>
-    until(`${name} has an Event ${reason}`, async () =>
-      (await eventsOf(name)).find((event) => event.reason === reason),
+    until(`${name} has an Event ${reason}`, async (see) =>
+      see(await eventsOf(name)).find((event) => event.reason === reason),
     );
   /** The reasons of all Events of a machine, oldest first and without repeats, once the last of them is there. */
   async function eventReasonsOf(name: string, last: string): Promise<string[]> {
@@ -107,13 +107,13 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   }
   /** The Machine's status is written first, what the workflow shows of itself with its next step. */
   const untilBlockedOn = (name: string, blocker: string | undefined) =>
-    until(`${name} is blocked on ${blocker ?? 'nothing'}`, async () => {
-      const { searchAttributes: shown } = await handleOf(name).describe();
+    until(`${name} is blocked on ${blocker ?? 'nothing'}`, async (see) => {
+      const { searchAttributes: shown } = see(await handleOf(name).describe());
       return (shown[searchAttributes.blockedOn]?.[0] ?? undefined) === blocker;
     });
   const describedWith = (name: string, what: string, check: (answer: Described) => boolean) =>
-    until(`describe of ${name} says ${what}`, async () => {
-      const answer = await millwright.describe(refOf(name)).catch(() => undefined);
+    until(`describe of ${name} says ${what}`, async (see) => {
+      const answer = see(await millwright.describe(refOf(name)).catch(() => undefined));
       return answer !== undefined && check(answer) ? answer : undefined;
     });
   type Described = Awaited<ReturnType<Installation['describe']>>;
@@ -265,8 +265,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
     const { lastError: second } = await describedWith('full', 'twice', ({ lastError }) => lastError?.times === 2);
     expect(second?.since).toBe(first?.at);
-    await until('the Event counts', async () =>
-      (await eventsOf('full')).some(({ series }) => (series?.count ?? 1) > 1),
+    await until('the Event counts', async (see) =>
+      see(await eventsOf('full')).some(({ series }) => (series?.count ?? 1) > 1),
     );
     expect(await eventsOf('full')).toHaveLength(1);
     expect((await get('full')).metadata.resourceVersion).toBe(resourceVersion);
@@ -428,7 +428,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   }, 120_000);
 
   it('does not say how a VM is that does not join', async () => {
-    await until('it was asked in vain', async () => (await eventsOf('never')).length > 1);
+    await until('it was asked in vain', async (see) => see(await eventsOf('never')).length > 1);
     const event = await untilEvent('never', 'FailedLookup');
     expect(event.note).toMatch(/^Unavailable: .*503: ServiceUnavailable/);
     const described = await describedWith('never', 'what it waits for', ({ until: end }) => end !== undefined);

@@ -77,14 +77,14 @@ describe('a Machine', () => {
     await millwright.target.create(pods, pod);
     await until(
       'the pod runs',
-      async () => (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running',
+      async (see) => see(await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running',
     );
     // While the cloud refuses to delete, everything before that step is done and nothing after it.
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.control.delete(machines, ref);
 
-    const deleting = await until('the VM is being deleted', async () => {
-      const found = await millwright.control.get(machines, ref);
+    const deleting = await until('the VM is being deleted', async (see) => {
+      const found = see(await millwright.control.get(machines, ref));
       return found.status?.lastOperation?.description?.includes('Initiate VM deletion') ? found : undefined;
     });
 
@@ -179,8 +179,8 @@ describe('a Machine', () => {
       const { cloud, control } = millwright;
       await cloud.setFaults({ kind: 'hang', operation: 'create', effect });
       const ref = await millwright.createMachine(`hanging-${effect}`);
-      await until('the create call hangs', async () => {
-        const [hang] = await cloud.faults();
+      await until('the create call hangs', async (see) => {
+        const [hang] = see(await cloud.faults());
         return hang !== undefined && hang.shown > 0;
       });
       // The VM of a call that is never answered becomes a node all the same.
@@ -204,7 +204,7 @@ describe('a Machine', () => {
     const ref = await millwright.createMachine('never-heard');
     await until('its node has registered', () => target.find(nodes, { name: ref.name }));
     await millwright.control.delete(machines, ref);
-    await until('the cloud deletes the VM', async () => (await vmsOf(ref)).length === 0, {
+    await until('the cloud deletes the VM', async (see) => see(await vmsOf(ref)).length === 0, {
       describe: () => millwright.story(),
     });
 

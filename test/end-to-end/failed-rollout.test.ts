@@ -89,8 +89,8 @@ describe('a rollout that cannot move on', () => {
   it('[mcm 80] is a red run that names the machines and why, and completes by itself after a retry', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'large' });
     await change({ template: { spec: { class: { name: 'sold-out' } } } });
-    await until('the machine was refused', async () => {
-      const found = await millwright.machines();
+    await until('the machine was refused', async (see) => {
+      const found = see(await millwright.machines());
       return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted');
     });
     // Before any deadline it says what it waits for, and each machine once.
@@ -102,8 +102,8 @@ describe('a rollout that cannot move on', () => {
       /no old machine may be deleted: 2 are available, and at least 2 have to be\n +pool-\S+: CrashLoopBackOff, R/,
     );
     // The refusal itself may still have to be counted in the status.
-    const waiting = await until('nothing else is to do', async () => {
-      const described = await command('describe', 'mcd', 'pool');
+    const waiting = await until('nothing else is to do', async (see) => {
+      const described = see(await command('describe', 'mcd', 'pool'));
       return /^To do +complete the rollout$/m.test(described.output) ? described : undefined;
     });
     expect(waiting.output).toMatch(/^Machines +2 desired, 3 existing, 3 active, 2 available, 2 old$/m);
@@ -119,8 +119,8 @@ describe('a rollout that cannot move on', () => {
       message: expect.stringMatching(/^MachineSet ".*" has timed out/),
     });
 
-    const [run] = await until('the failed run is listed', async () => {
-      const runs = await failedRuns();
+    const [run] = await until('the failed run is listed', async (see) => {
+      const runs = see(await failedRuns());
       return runs.length > 0 ? runs : undefined;
     });
     if (run === undefined) throw new Error('no run');
@@ -132,15 +132,15 @@ describe('a rollout that cannot move on', () => {
     expect(message).toContain(`${stuck[0]?.metadata.name}: CrashLoopBackOff, ResourceExhausted`);
 
     const { workflow } = millwright.temporal;
-    await until('the next run is blocked, too', async () => {
-      const { searchAttributes: shown } = await workflow.getHandle(run.workflowId).describe();
+    await until('the next run is blocked, too', async (see) => {
+      const { searchAttributes: shown } = see(await workflow.getHandle(run.workflowId).describe());
       return shown[searchAttributes.blockedOn]?.[0] === 'CloudCapacity';
     });
     const { output } = await command('describe', 'machinedeployment', 'pool');
     expect(output).toMatch(/Blocked by/);
     expect(output).toMatch(/Blocked on +CloudCapacity/);
-    const event = await until('the Event is there', async () => {
-      const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+    const event = await until('the Event is there', async (see) => {
+      const { items } = see(await millwright.control.list(kubeEvents, { namespace: millwright.namespace }));
       return items.find(({ reason, regarding }) => reason === 'ProgressDeadlineExceeded' && regarding.name === 'pool');
     });
     expect(event).toMatchObject({
@@ -165,8 +165,8 @@ describe('a rollout that cannot move on', () => {
       code: 0,
       output: expect.stringMatching(/signalled the rollout and 1 machine to retry now/),
     });
-    const trying = await until('the deadline is seen', async () => {
-      const answer = await rollout('status', '--watch', 'false');
+    const trying = await until('the deadline is seen', async (see) => {
+      const answer = see(await rollout('status', '--watch', 'false'));
       return answer.output.includes('to be observed') ? undefined : answer;
     });
     expect([trying.code, trying.output]).toEqual([
@@ -218,13 +218,13 @@ describe('a rollout that cannot move on', () => {
       expect.stringMatching(/is paused: resume it first with .* rollout resume pool/),
     ]);
     await change({ template: { metadata: { annotations: { note: 'while paused' } } } });
-    await until('the change is seen', async () => {
-      const { status, metadata } = await read();
+    await until('the change is seen', async (see) => {
+      const { status, metadata } = see(await read());
       return status?.observedGeneration === metadata.generation;
     });
     expect((await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted()).toEqual(before);
-    const { output: described } = await until('it is at rest', async () => {
-      const answer = await command('describe', 'mcd', 'pool');
+    const { output: described } = await until('it is at rest', async (see) => {
+      const answer = see(await command('describe', 'mcd', 'pool'));
       return /not open/.test(answer.output) ? answer : undefined;
     });
     expect(described).toMatch(/^Workflow .*, not open: there is nothing to do while it is paused$/m);
@@ -286,8 +286,8 @@ describe('a rollout that cannot move on', () => {
   it('says what a scale-up waits for, though nothing rolls', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'medium' });
     await change({ replicas: replicas + 1 });
-    await until('the machine was refused', async () => {
-      const found = await millwright.machines();
+    await until('the machine was refused', async (see) => {
+      const found = see(await millwright.machines());
       return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted');
     });
 

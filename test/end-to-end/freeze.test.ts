@@ -63,8 +63,8 @@ async function untilCounted(millwright: Installation, name: string, reason: stri
     (await control.list(events, { namespace })).items.filter(
       (each) => each.reason === reason && each.regarding?.uid === uid,
     );
-  await until(`${reason} was counted ${count} times`, async () => {
-    const [first] = await find();
+  await until(`${reason} was counted ${count} times`, async (see) => {
+    const [first] = see(await find());
     return first !== undefined && (first.series?.count ?? 1) === count;
   });
   expect(await find()).toHaveLength(1);
@@ -135,8 +135,8 @@ describe('a set in which somebody else creates machines', () => {
 
   async function release(name: string): Promise<void> {
     const { control, namespace } = millwright;
-    await until(`only ${name} is held`, async () => {
-      const machine = await control.find(machines, { namespace, name });
+    await until(`only ${name} is held`, async (see) => {
+      const machine = see(await control.find(machines, { namespace, name }));
       return machine === undefined || (machine.metadata.finalizers?.length === 1 && machine);
     });
     await control.patch(machines, { namespace, name }, mergePatch({ metadata: { finalizers: null } }));
@@ -153,18 +153,18 @@ describe('a set in which somebody else creates machines', () => {
     await untilFreezeIs(millwright, 'pool', { deployment: overshooting, set: overshooting });
     await untilCounted(millwright, 'pool', 'FrozeMachineSet', 1);
 
-    await until('the surplus is being deleted', async () => {
-      const found = await machinesOf(millwright, 'pool');
+    await until('the surplus is being deleted', async (see) => {
+      const found = see(await machinesOf(millwright, 'pool'));
       return found.filter(({ metadata }) => metadata.deletionTimestamp !== undefined).length === 3;
     });
     for (const name of surplus) await release(name);
-    const [one] = await until('four are left', async () => {
-      const found = await machinesOf(millwright, 'pool');
+    const [one] = await until('four are left', async (see) => {
+      const found = see(await machinesOf(millwright, 'pool'));
       return found.length === 4 && found;
     });
     const { control, namespace } = millwright;
     await control.delete(machines, { namespace, name: one?.metadata.name ?? '' });
-    await until('three are left', async () => (await machinesOf(millwright, 'pool')).length === 3);
+    await until('three are left', async (see) => see(await machinesOf(millwright, 'pool')).length === 3);
     // Another deployment gets its machine meanwhile.
     await millwright.createDeployment('other', 1);
     await millwright.untilMachines(4, 'Running');
@@ -198,7 +198,7 @@ describe('a set in which somebody else creates machines', () => {
     await untilFreezeIs(millwright, 'pool', { deployment: overshooting, set: overshooting });
     await untilCounted(millwright, 'pool', 'FrozeMachineSet', 2);
     for (const name of surplus) await release(name);
-    await until('four are left', async () => (await machinesOf(millwright, 'pool')).length === 4);
+    await until('four are left', async (see) => see(await machinesOf(millwright, 'pool')).length === 4);
     expect((await freezeOf(millwright, 'pool')).set).toEqual(overshooting);
 
     // Now it is thawed at six, and has four.

@@ -98,8 +98,8 @@ describe('the health of a Node', () => {
 
   it('[mcm 31] [mcm 34] makes its machine Unknown, and Running again without another VM', async () => {
     await millwright.createDeployment('health', 1);
-    const machine = await until('it runs', async () =>
-      (await millwright.machines()).find(
+    const machine = await until('it runs', async (see) =>
+      see(await millwright.machines()).find(
         (each) => each.metadata.labels?.[labels.name] === 'health' && phaseOf(each) === 'Running',
       ),
     );
@@ -121,7 +121,7 @@ describe('the health of a Node', () => {
       expect(statusOf(unhealthy, type)).toBe(bad);
       expect(unhealthy.status?.currentStatus?.timeoutActive).toBe(true);
       expect(unhealthy.status?.lastOperation).toMatchObject({ type: 'HealthCheck', state: 'Processing' });
-      await until('describe says so', async () => (await millwright.describe(ref)).blockedOn === 'NodeHealth');
+      await until('describe says so', async (see) => see(await millwright.describe(ref)).blockedOn === 'NodeHealth');
 
       await report(name, type, good);
       const healthy = await untilPhase(ref, 'Running');
@@ -175,15 +175,14 @@ describe('the health of a Node', () => {
     expect(found.spec?.providerID).toBe(lost.spec?.providerID);
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toHaveLength(1);
 
-    await until('it is marked as ours', async () =>
-      (await target.get(nodes, { name: ref.name })).metadata.finalizers?.length ? true : undefined,
+    await until(
+      'it is marked as ours',
+      async (see) => see(await target.get(nodes, { name: ref.name })).metadata.finalizers !== undefined,
     );
     await target.delete(nodes, { name: ref.name });
-    await until(
-      'the machine is gone',
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    await until('the machine is gone', async (see) => see(await millwright.control.find(machines, ref)) === undefined, {
+      describe: () => millwright.story(),
+    });
   }, 120_000);
 
   it('[mcm 22] counts only when its critical components are ready', async () => {
@@ -198,8 +197,8 @@ describe('the health of a Node', () => {
     });
     await until(
       'it waits for them',
-      async () =>
-        (await millwright.describe(ref).catch(() => undefined))?.waitingFor?.startsWith('the critical components')
+      async (see) =>
+        see(await millwright.describe(ref).catch(() => undefined))?.waitingFor?.startsWith('the critical components')
           ? true
           : undefined,
       { describe: () => millwright.story() },

@@ -125,7 +125,7 @@ describe('a VM that is about to be taken away', () => {
       spec: { class: { kind: 'MachineClass', name: 'spot' } },
     };
     await millwright.createDeployment('spot', 3, { template });
-    const plain = await millwright.createMachine('plain');
+    const plain = await millwright.createMachine('ordinary');
     await millwright.untilPhase(plain, 'Running');
 
     const interrupt = async (ref: ObjectRef) => cloud.interruptVm((await millwright.vmsOf(ref))[0]!.id, 60_000);
@@ -149,7 +149,7 @@ describe('a VM that is about to be taken away', () => {
           () => false,
         );
     const untilScheduled = (wanted: boolean) =>
-      until(`scheduled: ${wanted}`, async () => (await isScheduled()) === wanted, {
+      until(`scheduled: ${wanted}`, async (see) => see(await isScheduled()) === wanted, {
         describe: () => millwright.story(),
       });
     await untilScheduled(false);

@@ -205,8 +205,8 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
         await untilUpdated(4, 'small');
         const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
         await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
-        await until('no more is used than the lower limit', async () => {
-          const { limits: now, used }: LimitsDescription = await handle().query('describe');
+        await until('no more is used than the lower limit', async (see) => {
+          const { limits: now, used }: LimitsDescription = see(await handle().query('describe'));
           return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
         });
         Object.assign(most, { surge: 0, provisioning: 0 });
@@ -225,8 +225,8 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
     'wait for nobody any more when their annotations are removed in the middle',
     async () => {
       await useClass('huge');
-      await until('somebody waits', async () => {
-        const said: LimitsDescription = await handle().query('describe');
+      await until('somebody waits', async (see) => {
+        const said: LimitsDescription = see(await handle().query('describe'));
         return said.waiting.length > 5;
       });
       const removed = mergePatch({
@@ -239,7 +239,7 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
       expect(most.provisioning).toBeGreaterThan(limits.provisioning);
       await until(
         'the workflow that grants is closed',
-        async () => (await handle().describe()).status.name === 'COMPLETED',
+        async (see) => see(await handle().describe()).status.name === 'COMPLETED',
       );
     },
     timeoutMs,
@@ -289,7 +289,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
   const untilRunning = (name: string, count: number) =>
     until(
       `${count} machines of ${name} are Running`,
-      async () => (await machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
+      async (see) => see(await machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
       { timeoutMs, describe: () => millwright.story() },
     );
 
@@ -329,7 +329,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
       await millwright.control.delete(machineSets, keyOf('lone'));
       await until(
         'the set is gone',
-        async () => (await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
+        async (see) => see(await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
       );
     },
     timeoutMs,
@@ -344,9 +344,9 @@ describe('an owner that takes part in a limit of its namespace', () => {
         return status?.conditions?.find(({ type }) => type === 'Progressing');
       };
       const problem = `metadata.annotations['${names.maxProvisioning}'] is 'five': set it to a whole number from 1 to 99999, or remove it`;
-      await until('it is reported', async () => (await conditionOf())?.message === problem, { timeoutMs });
-      await until('with an Event', async () => {
-        const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+      await until('it is reported', async (see) => see(await conditionOf())?.message === problem, { timeoutMs });
+      await until('with an Event', async (see) => {
+        const { items } = see(await millwright.control.list(kubeEvents, { namespace: millwright.namespace }));
         return items.some(
           ({ regarding, note, reason }) => regarding?.name === 'bad' && note === problem && reason === 'InvalidSpec',
         );
@@ -364,7 +364,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
     'waits behind machines that cannot be created, says so, is not late meanwhile, and continues when the limit is raised',
     async () => {
       await create('stuck', '2', specOf('stuck', 2, 'full'));
-      await until('the machines exist', async () => (await machinesOf('stuck')).length === 2, { timeoutMs });
+      await until('the machines exist', async (see) => see(await machinesOf('stuck')).length === 2, { timeoutMs });
       const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 10 });
       const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
       const deadlineOf = async () => {
@@ -374,7 +374,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
       const first = await until('it waits', deadlineOf, { timeoutMs, describe: () => millwright.story() });
       await until('its deadline has passed', () => Date.now() > first, { timeoutMs });
       await millwright.handleOf(ref, 'MachineDeployment').signal(retryNowSignal);
-      await until('its deadline has moved on', async () => ((await deadlineOf()) ?? 0) > first, { timeoutMs });
+      await until('its deadline has moved on', async (see) => (see(await deadlineOf()) ?? 0) > first, { timeoutMs });
 
       const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
       expect(await command('describe', 'machinedeployment', 'pool')).toContain(text);

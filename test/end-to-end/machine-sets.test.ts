@@ -92,8 +92,8 @@ describe('a MachineSet', () => {
 
     await relabel(other, 'debug');
     expect(uidsOf(await ownedBySet())).toContain(made.metadata.uid);
-    const released = await until('the other one has no owner', async () => {
-      const live = await control.get(machines, other.metadata);
+    const released = await until('the other one has no owner', async (see) => {
+      const live = see(await control.get(machines, other.metadata));
       return controllerOf(live) === undefined ? live : undefined;
     });
     expect(released.metadata).toMatchObject({ uid: uidOf(other), labels: { group: 'debug' } });
@@ -104,9 +104,9 @@ describe('a MachineSet', () => {
     // The owner wakes for a machine that it selects again, and has one too many then.
     await relabel(other, 'lone');
     await ownedBySet();
-    await until('one of three machines is gone', async () => (await millwright.machines()).length === 2);
+    await until('one of three machines is gone', async (see) => see(await millwright.machines()).length === 2);
     await control.delete(machineSets, key('lone'));
-    await until('nothing is left', async () => (await millwright.machines()).length === 0);
+    await until('nothing is left', async (see) => see(await millwright.machines()).length === 0);
     expect((await cloud.stats()).vmsNow).toBe(0);
   }, 240_000);
 
@@ -125,8 +125,8 @@ describe('a MachineSet', () => {
       spec: { replicas: 3 },
     });
     // What the list lacks was gone or leaving already when it was written.
-    await until('the list is gone', async () => {
-      const { metadata } = await deployment('listed');
+    await until('the list is gone', async (see) => {
+      const { metadata } = see(await deployment('listed'));
       const entries = (metadata.annotations?.[triggerDeletion] ?? '').split(',');
       for (const machine of listed) {
         if (entries.some((entry) => entry.startsWith(`${machine.metadata.name}~`))) continue;
@@ -149,8 +149,8 @@ describe('a MachineSet', () => {
     await edit('marked', {
       metadata: { annotations: { [triggerDeletion]: list, [lastReplicaChangeByScalerTime]: changedAt } },
     });
-    await until('it is marked', async () => {
-      const { metadata } = await control.get(machines, marked.metadata);
+    await until('it is marked', async (see) => {
+      const { metadata } = see(await control.get(machines, marked.metadata));
       return metadata.annotations?.[priority] === '1' && metadata.annotations[markedForDeletionTime] === markedAt;
     });
 
@@ -182,8 +182,10 @@ describe('a MachineSet', () => {
       const bornMs = Date.parse(young.metadata.creationTimestamp); // the API server keeps seconds
       await until('the next set is younger', async () => Date.now() >= bornMs + 1_000);
       await edit('history', { spec: { template: { metadata: { annotations: { round } } } } });
-      const added = await until('another set is there', async () =>
-        (await sets()).map(({ metadata }) => metadata.name).find((name) => !made.includes(name)),
+      const added = await until('another set is there', async (see) =>
+        see(await sets())
+          .map(({ metadata }) => metadata.name)
+          .find((name) => !made.includes(name)),
       );
       made.push(added);
       await until('the two youngest sets are left', async () => {
@@ -214,8 +216,8 @@ describe('a MachineSet', () => {
     await millwright.createDeployment('clash', 2, { template: one });
     await untilComplete('clash', 2);
     await edit('clash', { spec: { template: other } });
-    const updated = await until('two machines of the other template run', async () => {
-      const found = await untilComplete('clash', 2);
+    const updated = await until('two machines of the other template run', async (see) => {
+      const found = see(await untilComplete('clash', 2));
       return found.every(({ metadata }) => metadata.annotations?.['note'] === '1732382') && found;
     });
 

@@ -143,8 +143,8 @@ describe('the template of a Node', () => {
       nodeTemplate: { metadata: { labels: { pool: 'a' } }, spec: { taints: [{ key, effect }] } },
     });
     // The taint keeps the Machine from being Running.
-    await until('the Node has the label', async () => {
-      const node = await millwright.target.find(nodes, { name: ref.name });
+    await until('the Node has the label', async (see) => {
+      const node = see(await millwright.target.find(nodes, { name: ref.name }));
       return node?.metadata.labels?.['pool'] === 'a' && taintsOf(node).includes(`${key}=:${effect}`);
     });
     await edit(ref, { spec: null });

@@ -257,7 +257,7 @@ describe('machines in OpenStack', () => {
 
   it('[invariant 1] have one server when the process is killed between the request and its answer', async () => {
     await cloud.setFaults({ kind: 'hang', operations: ['POST /compute/servers'], effect: 'done', times: 1 });
-    const ref = await createMachine('killed');
+    const ref = await createMachine('killed-server');
     await until('the server is made', async () => (await serversOf(ref)).length === 1);
 
     await millwright.processes.at(-1)?.kill('SIGKILL');
@@ -361,7 +361,7 @@ describe('machines in OpenStack', () => {
     const { tags } = cloud.providerSpec().spec;
     const [cluster = '', role = ''] = Object.keys(tags);
     await createClass('tagged', { rootDiskSize: 1, tags: { ...tags, team: 'a', old: '1' } });
-    const ref = await createMachine('tagged', 'tagged');
+    const ref = await createMachine('tagged-server', 'tagged');
     await millwright.untilPhase(ref, 'Running', 120_000);
 
     const newTags = { [role]: null, 'kubernetes.io-role-worker': '1', team: 'b', old: null };

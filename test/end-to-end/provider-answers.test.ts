@@ -84,7 +84,7 @@ describe('the answer of a provider', () => {
 
   async function remove(ref: ObjectRef): Promise<void> {
     await millwright.control.delete(machines, ref);
-    await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+    await until(`${ref.name} is gone`, async (see) => see(await millwright.control.find(machines, ref)) === undefined, {
       describe: () => millwright.story(),
     });
   }

@@ -58,7 +58,7 @@ describe('a provider in Python', () => {
   async function remove(ref: ObjectRef): Promise<void> {
     const { control } = millwright;
     await control.delete(machines, ref);
-    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
+    await until(`${ref.name} is gone`, async (see) => see(await control.find(machines, ref)) === undefined, {
       describe: async () => `${await millwright.story()}\n${worker.logs()}`,
     });
   }
@@ -84,7 +84,7 @@ describe('a provider in Python', () => {
 
   it('refuses with a code that the Machine shows, and goes on when there is capacity', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
-    const ref = await createMachine('no-capacity');
+    const ref = await createMachine('no-room');
     await untilMachine(ref, 'CrashLoopBackOff', 'ResourceExhausted');
     const described = await millwright.describe(ref);
     expect(described).toMatchObject({
@@ -153,8 +153,8 @@ describe('a provider in Python', () => {
   it('leaves no VM of a Machine that is deleted while its create call hangs', async () => {
     await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 8_000 });
     const ref = await createMachine('hanging');
-    await until('the create call hangs', async () => {
-      const calls = await millwright.cloud.calls();
+    await until('the create call hangs', async (see) => {
+      const calls = see(await millwright.cloud.calls());
       return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending');
     });
 

@@ -81,8 +81,8 @@ describe('what the API server refuses to create', () => {
     await refuse('machines');
     await millwright.createDeployment('pool', 2);
 
-    const ofSet = await until('the deployment says that its set is refused', async () => {
-      const found = await conditionOf('Progressing');
+    const ofSet = await until('the deployment says that its set is refused', async (see) => {
+      const found = see(await conditionOf('Progressing'));
       return found?.reason === 'MachineSetCreateError' && found;
     });
     expect(ofSet).toMatchObject({
@@ -90,7 +90,9 @@ describe('what the API server refuses to create', () => {
       message: expect.stringMatching(/^Failed to create new machine set "pool-.*": .*no more machinesets today/s),
     });
     expect(await ownSets()).toEqual([]);
-    await until('an Event says it', async () => (await notesOf('MachineSetCreateError')).includes(ofSet.message ?? ''));
+    await until('an Event says it', async (see) =>
+      see(await notesOf('MachineSetCreateError')).includes(ofSet.message ?? ''),
+    );
 
     await allow('machinesets');
     const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' };
@@ -104,7 +106,9 @@ describe('what the API server refuses to create', () => {
     expect(others).toEqual([]);
     expect(set?.status?.machineSetCondition).toMatchObject([{ ...failure, message }]);
     expect(await conditionOf('Progressing')).not.toMatchObject({ reason: 'MachineSetCreateError' });
-    await until('an Event says it', async () => (await notesOf('FailedCreate')).some((note) => note.includes('today')));
+    await until('an Event says it', async (see) =>
+      see(await notesOf('FailedCreate')).some((note) => note.includes('today')),
+    );
 
     await allow('machines');
     await until(
@@ -124,12 +128,19 @@ describe('what the API server refuses to create', () => {
     await refuse('machinesets');
     const change = mergePatch({ spec: { template: { metadata: { annotations: { version: '2' } } } } });
     await millwright.control.patch(machineDeployments, keyOf(), change);
-    await until('it says so again', async () => (await conditionOf('Progressing'))?.reason === 'MachineSetCreateError');
+    await until(
+      'it says so again',
+      async (see) => see(await conditionOf('Progressing'))?.reason === 'MachineSetCreateError',
+    );
     expect((await ownMachines()).filter(({ metadata }) => metadata.deletionTimestamp)).toEqual([]);
     await allow('machinesets');
-    await until('it is complete', async () => (await conditionOf('Progressing'))?.reason === 'NewMachineSetAvailable', {
-      timeoutMs: 60_000,
-      describe: () => millwright.story(),
-    });
+    await until(
+      'it is complete',
+      async (see) => see(await conditionOf('Progressing'))?.reason === 'NewMachineSetAvailable',
+      {
+        timeoutMs: 60_000,
+        describe: () => millwright.story(),
+      },
+    );
   }, 240_000);
 });

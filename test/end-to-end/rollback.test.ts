@@ -81,8 +81,8 @@ describe('a deployment', () => {
       [5, 'DeploymentRollbackTemplateUnchanged'],
     ] as const) {
       await change('asked', { spec: { rollbackTo: { revision } } });
-      await until('the field is cleared', async () => (await read('asked')).spec?.rollbackTo === undefined);
-      await until('it is said', async () => (await eventsOf('asked', reason)).length === 1);
+      await until('the field is cleared', async (see) => see(await read('asked')).spec?.rollbackTo === undefined);
+      await until('it is said', async (see) => see(await eventsOf('asked', reason)).length === 1);
     }
     await untilComplete('asked', 'small', 2);
   }, 240_000);
@@ -106,8 +106,8 @@ describe('a deployment', () => {
     await millwright.createDeployment('late', 2, { progressDeadlineSeconds: 8 });
     await change('late', { metadata: { annotations: { [names.rollbackWhenLate]: 'true' } } });
     await untilComplete('late', 'small', 2);
-    await until('the rollout is recorded as complete', async () => {
-      const { items } = await millwright.control.list(machineSets, { namespace: millwright.namespace });
+    await until('the rollout is recorded as complete', async (see) => {
+      const { items } = see(await millwright.control.list(machineSets, { namespace: millwright.namespace }));
       const set = items.find(({ metadata }) => metadata.name.startsWith('late-'));
       return set?.metadata.annotations?.[names.completed];
     });

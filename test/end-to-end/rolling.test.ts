@@ -109,9 +109,13 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
 
     async function untilNoneIsOpen(): Promise<void> {
       const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`;
-      await until('the rollout is closed', async () => (await millwright.temporal.workflow.count(query)).count === 0, {
-        timeoutMs: 180_000,
-      });
+      await until(
+        'the rollout is closed',
+        async (see) => see(await millwright.temporal.workflow.count(query)).count === 0,
+        {
+          timeoutMs: 180_000,
+        },
+      );
     }
 
     /** From now on. */

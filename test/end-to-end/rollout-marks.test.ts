@@ -76,8 +76,8 @@ describe('Nodes of a deployment that rolls out', () => {
     await change({ ...toClass('medium'), paused: true });
     expect(areMarked(before.slice(1), none)).toBe(true);
     await change({ paused: false });
-    await until('the first new machine exists', async () =>
-      (await millwright.machines()).some(({ spec }) => spec?.class?.name === 'medium'),
+    await until('the first new machine exists', async (see) =>
+      see(await millwright.machines()).some(({ spec }) => spec?.class?.name === 'medium'),
     );
     await change({ paused: true });
     const halfway = await untilAll('it is half done, and all are marked', (seen) => {

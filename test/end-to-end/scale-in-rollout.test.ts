@@ -80,8 +80,8 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
         const all = await untilDone(pool, from, before);
         old = { pool, className: from, uids: new Set(all.map(({ metadata }) => metadata.uid)) };
         await change(pool, toClass(to));
-        await until('it is under way', async () => {
-          const found = await machinesOf(pool);
+        await until('it is under way', async (see) => {
+          const found = see(await machinesOf(pool));
           return found.some(isOf(to)) || found.some(({ metadata }) => metadata.deletionTimestamp !== undefined);
         });
         await millwright.scale(pool, after);
@@ -107,7 +107,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       return found.length === 3 && found;
     });
     await millwright.scale('once', 4);
-    await until('old machines go', async () => (await machinesOf('once')).filter(isOf('small')).length < 3);
+    await until('old machines go', async (see) => see(await machinesOf('once')).filter(isOf('small')).length < 3);
     await cloud.setFaults();
     const uids = (await untilDone('once', 'medium', 4)).map(({ metadata }) => metadata.uid);
     expect(uids).toEqual(expect.arrayContaining(fresh.map(({ metadata }) => metadata.uid)));
@@ -160,9 +160,9 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       };
 
       await change(pool, { template: { metadata: { annotations: { version: '2' } } } });
-      await until('all are candidates', async () => {
-        const found = await Promise.all(
-          first.map(({ metadata }) => millwright.target.get(nodes, { name: metadata.name })),
+      await until('all are candidates', async (see) => {
+        const found = see(
+          await Promise.all(first.map(({ metadata }) => millwright.target.get(nodes, { name: metadata.name }))),
         );
         return found.every((node) => reasonOf(node) !== undefined);
       });
@@ -222,7 +222,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
     });
     await untilDone('paused', 'small', 6);
     await change('paused', toClass('medium'));
-    await until('it is under way', async () => (await machinesOf('paused')).some(isOf('medium')));
+    await until('it is under way', async (see) => see(await machinesOf('paused')).some(isOf('medium')));
     await change('paused', { paused: true });
     const half = await until(
       'it stands still with 6 machines',

@@ -43,8 +43,8 @@ describe('a class is checked before a Machine names it', () => {
   }
 
   async function untilEvent(about: string, reason: string, note: RegExp): Promise<void> {
-    await until(`${about} has an Event ${reason}`, async () => {
-      const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
+    await until(`${about} has an Event ${reason}`, async (see) => {
+      const { items } = see(await millwright.control.list(events, { namespace: millwright.namespace }));
       return items.some((each) => each.regarding.name === about && each.reason === reason && note.test(each.note));
     });
   }

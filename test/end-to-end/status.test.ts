@@ -45,8 +45,8 @@ describe('owners of machines', () => {
     expect((await setOf('leaving'))?.status).toMatchObject({ replicas: 2, availableReplicas: 1 });
     await millwright.cloud.setFaults();
     await untilTrue('one is left', async () => (await setOf('leaving'))?.status?.replicas === 1);
-    const deployment = await until('the deployment says so', async () => {
-      const { status } = await deploymentOf('leaving');
+    const deployment = await until('the deployment says so', async (see) => {
+      const { status } = see(await deploymentOf('leaving'));
       const isComplete = status?.conditions?.some(({ reason }) => reason === 'NewMachineSetAvailable');
       return status?.replicas === 1 && status.availableReplicas === 1 && isComplete ? status : undefined;
     });
@@ -60,7 +60,10 @@ describe('owners of machines', () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
     await millwright.createDeployment('refused', 1);
 
-    const failed = await until('the set names it', async () => (await setOf('refused'))?.status?.failedMachines?.[0]);
+    const failed = await until(
+      'the set names it',
+      async (see) => see(await setOf('refused'))?.status?.failedMachines?.[0],
+    );
 
     const [machine] = await machinesOf('refused');
     const filter = `MillwrightDeployment = 'refused' AND MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'machine'`;
@@ -78,8 +81,8 @@ describe('owners of machines', () => {
   it('[mcm 23] [mcm 63] replace a machine that has not joined in time and has failed, and keep the number', async () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin', times: 1 });
     await millwright.createDeployment('late', 2);
-    const both = await until('2 machines exist', async () => {
-      const found = await machinesOf('late');
+    const both = await until('2 machines exist', async (see) => {
+      const found = see(await machinesOf('late'));
       return found.length === 2 ? found : undefined;
     });
     const first = both.map(({ metadata }) => metadata.name);
@@ -97,8 +100,8 @@ describe('owners of machines', () => {
     const [replaced] = both.filter(({ metadata }) => !second.includes(metadata.name));
     if (replaced === undefined) throw new Error('no machine was replaced');
     const { namespace, temporal, control } = millwright;
-    const failure = await until('it has failed', async () => {
-      const { items } = await control.list(events, { namespace });
+    const failure = await until('it has failed', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(
         ({ regarding, reason }) => regarding.uid === replaced.metadata.uid && reason === 'CreationTimeout',
       );

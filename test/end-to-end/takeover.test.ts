@@ -280,8 +280,8 @@ describe('a fleet that MCM leaves', () => {
       const names = (await millwright.machines()).map(({ metadata }) => metadata.name);
       return names.some((name) => name.startsWith('takeover-frozen-5f8b7-'));
     });
-    await until('neither says that it is frozen', async () => {
-      const set = await control.get(machineSets, { namespace, name: 'takeover-frozen-5f8b7' });
+    await until('neither says that it is frozen', async (see) => {
+      const set = see(await control.get(machineSets, { namespace, name: 'takeover-frozen-5f8b7' }));
       const deployment = await control.get(machineDeployments, { namespace, name: 'takeover-frozen' });
       const conditions = [...(set.status?.machineSetCondition ?? []), ...(deployment.status?.conditions ?? [])];
       const isLabelled = [set, deployment].some(({ metadata }) => metadata.labels?.['freeze'] !== undefined);
@@ -398,8 +398,8 @@ describe('a fleet that MCM leaves', () => {
     await millwright.start();
     await millwright.handleOf(refOf(await machineOf('new-with-vm'))).signal('retryNow');
     await Promise.all(['late', 'new-with-vm'].map(untilGone));
-    await until('the workflow of the deleted Machine has ended', async () => {
-      const { status } = await millwright.handleOf(gone).describe();
+    await until('the workflow of the deleted Machine has ended', async (see) => {
+      const { status } = see(await millwright.handleOf(gone).describe());
       return status.name === 'COMPLETED';
     });
     expect(phaseOf(await machineOf('made-meanwhile'))).toBe('Running');
@@ -410,7 +410,7 @@ describe('a fleet that MCM leaves', () => {
     const { control, namespace } = millwright;
     await until(
       `${name} is gone`,
-      async () => (await control.find(machines, { namespace, name: `takeover-${name}` })) === undefined,
+      async (see) => see(await control.find(machines, { namespace, name: `takeover-${name}` })) === undefined,
       { describe: () => millwright.story() },
     );
   }

@@ -64,8 +64,8 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
   const untilSaying = (ref: ObjectRef, what: string, check: (description: { doing: string }) => boolean) =>
     until(
       `${ref.name} is ${what}`,
-      async () => {
-        const description = await millwright.describe(ref).catch(() => undefined);
+      async (see) => {
+        const description = see(await millwright.describe(ref).catch(() => undefined));
         return description && check(description) ? description : undefined;
       },
       { timeoutMs },
@@ -76,7 +76,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       timeoutMs,
     });
   const untilGone = (ref: ObjectRef) =>
-    until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
+    until(`${ref.name} is gone`, async (see) => see(await millwright.control.find(machines, ref)) === undefined, {
       describe: () => millwright.story(),
       timeoutMs,
     });
@@ -89,8 +89,8 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     await millwright.handleOf(ref, kind).terminate('by hand');
     await until(
       `the workflow of ${ref.name} is started again`,
-      async () => {
-        const now = await millwright.handleOf(ref, kind).describe();
+      async (see) => {
+        const now = see(await millwright.handleOf(ref, kind).describe());
         return now.runId === runId ? undefined : true;
       },
       { timeoutMs },
@@ -122,13 +122,13 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     },
     async 'while a create call hangs that has made a VM'() {
       const ref = await create('hanging', 'hanging');
-      await until('the VM is there', async () => (await vmsOf(ref)).length > 0);
+      await until('the VM is there', async (see) => see(await vmsOf(ref)).length > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'while a create call lasts, in a cloud without tokens, that makes the VM at its end'() {
       const ref = await create('late', 'late');
-      await until('the call is made', async () => (await createsOf(ref)) > 0);
+      await until('the call is made', async (see) => see(await createsOf(ref)) > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
@@ -175,8 +175,8 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       const ref = await create('refusing', 'refusing');
       await untilPhase(ref, 'Running');
       await millwright.control.delete(machines, ref);
-      await until('it says so', async () => {
-        const { status } = await millwright.control.get(machines, ref);
+      await until('it says so', async (see) => {
+        const { status } = see(await millwright.control.get(machines, ref));
         return status?.lastOperation?.state === 'Failed';
       });
       await terminate(ref);
@@ -223,12 +223,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       for (const { metadata } of found) uids.add(metadata.uid);
       return found;
     };
-    await until('some machines are made', async () => (await count()).length > 0);
+    await until('some machines are made', async (see) => see(await count()).length > 0);
     expect((await count()).length).toBeLessThan(replicas);
     await terminate(owner, kind);
     await until(
       `${replicas} machines run`,
-      async () => (await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas,
+      async (see) => see(await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas,
       { timeoutMs, describe: () => millwright.story() },
     );
     expect(uids.size).toBe(replicas);

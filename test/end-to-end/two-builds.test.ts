@@ -94,8 +94,8 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     );
     // Last, for the provider gives a call up after 15 s and finds the VM: the machine would be past its creation.
     refs.creating = await create('creating', 'hanging');
-    await until('the VM of the creation is made', async () =>
-      (await cloud.vms()).some(({ name }) => name.startsWith('creating')),
+    await until('the VM of the creation is made', async (see) =>
+      see(await cloud.vms()).some(({ name }) => name.startsWith('creating')),
     );
     for (const [name, ref] of Object.entries(refs)) await note(name, idOf(ref));
     await note('sweep', `${namespace}/orphan-sweep/now`);
@@ -123,7 +123,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
   async function untilFailed(name: string): Promise<void> {
     const { id, runId } = underWay[name] ?? { id: '', runId: '' };
     const handle = millwright.temporal.workflow.getHandle(id, runId);
-    await until(`the run of ${name} has failed`, async () => (await handle.describe()).status.name === 'FAILED', {
+    await until(`the run of ${name} has failed`, async (see) => see(await handle.describe()).status.name === 'FAILED', {
       timeoutMs,
       describe: async () => second.logs().slice(-3_000),
     });
@@ -133,8 +133,8 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
 
   async function untilTold(name: string): Promise<void> {
     const { namespace, control } = millwright;
-    await until(`an Event names ${name}`, async () => {
-      const { items } = await control.list(events, { namespace });
+    await until(`an Event names ${name}`, async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(
         ({ reason, type, regarding, note: text }) =>
           reason === 'RunFailed' &&
@@ -190,14 +190,14 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     async () => {
       await untilFailed('draining');
       await untilTold('draining');
-      await until('it drains again', async () => {
-        const { blockedOn } = await millwright.describe(refs.draining!);
+      await until('it drains again', async (see) => {
+        const { blockedOn } = see(await millwright.describe(refs.draining!));
         return blockedOn === 'PodDisruptionBudget';
       });
       await release();
       await until(
         'the machine is gone',
-        async () => (await millwright.control.find(machines, refs.draining!)) === undefined,
+        async (see) => see(await millwright.control.find(machines, refs.draining!)) === undefined,
         { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
       const vms = await millwright.vmsOf(refs.draining!);

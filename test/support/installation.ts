@@ -169,15 +169,17 @@ export async function startInstallation(options: InstallationOptions = {}) {
     /** Nodes of this installation's machines: their names are those of their VMs. */
     async nodes(): Promise<Node[]> {
       const names = new Set((await cloud.vms({ all: true })).map((vm) => vm.name));
-      return (await target.list(nodes)).items.filter(({ metadata }) => names.has(metadata.name));
+      return findNodes(target, [...names].toSorted());
     },
 
-    /** Nodes of these Machines, by their provider IDs: of any cloud. */
+    /** Nodes of these Machines, of any cloud. */
     async nodesOf(owners: readonly Machine[]): Promise<Node[]> {
       const providerIDs = new Set(owners.map(({ spec }) => spec?.providerID));
-      return (await target.list(nodes)).items.filter(
-        ({ spec }) => spec?.providerID && providerIDs.has(spec.providerID),
+      const found = await findNodes(
+        target,
+        owners.map(({ metadata }) => metadata.labels?.[labels.node] ?? ''),
       );
+      return found.filter(({ spec }) => providerIDs.has(spec?.providerID));
     },
 
     /** Waits until so many machines exist and all of them are in this phase. */
@@ -239,7 +241,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
     /** Waits until the Machine does not exist any more. */
     async untilGone(ref: ObjectRef, timeoutMs?: number): Promise<void> {
-      await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
+      await until(`${ref.name} is gone`, async (see) => see(await control.find(machines, ref)) === undefined, {
         ...(timeoutMs !== undefined && { timeoutMs }),
         describe: () => installation.story(),
       });
@@ -261,7 +263,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
       // Without a cache the SDK forgets the local activities of a task that comes with a question, and fails it: while
       // somebody asks again and again the workflow stands still.
       const isBusy = async () => !isCached && Boolean((await handle.describe()).raw.pendingWorkflowTask);
-      await until('no task is under way', async () => !(await isBusy()));
+      await until('no task is under way', async (see) => !see(await isBusy()));
       return handle.query('describe');
     },
 
@@ -311,6 +313,12 @@ export async function startInstallation(options: InstallationOptions = {}) {
   if (!isShared) await start();
   else hosted.push(await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags }));
   return installation;
+}
+
+/** Those that exist, by their names: a cluster has the Nodes of other tests, too. */
+async function findNodes(target: KubeClient, names: readonly string[]): Promise<Node[]> {
+  const found = await Promise.all(names.map((name) => target.find(nodes, { name })));
+  return found.flatMap((node) => node ?? []);
 }
 
 function ignoreMissing(error: unknown): void {

@@ -117,7 +117,7 @@ describe('ensureSweepSchedule', () => {
   async function startScheduled(): Promise<string> {
     await ensure(900);
     await schedule.trigger();
-    const { action } = await until('a sweep runs', async () => (await schedule.describe()).info.recentActions[0]);
+    const { action } = await until('a sweep runs', async (see) => see(await schedule.describe()).info.recentActions[0]);
     return action.workflow.workflowId;
   }
 
@@ -136,7 +136,7 @@ describe('ensureSweepSchedule', () => {
     const running = worker.run();
     await until(
       'its task has failed',
-      async () => ((await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1,
+      async (see) => (see(await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1,
     );
     return {
       sweep,
@@ -159,8 +159,8 @@ describe('ensureSweepSchedule', () => {
 
       await ensure(900);
 
-      const signal = await until('it has a signal', async () => {
-        const { events } = await sweep.fetchHistory(); // which has it once the try under way is over
+      const signal = await until('it has a signal', async (see) => {
+        const { events } = see(await sweep.fetchHistory()); // which has it once the try under way is over
         return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
           ?.workflowExecutionSignaledEventAttributes?.signalName;
       });

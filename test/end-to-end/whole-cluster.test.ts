@@ -1,15 +1,25 @@
-/** Nodes that no Machine has. */
+/** What looks at all Nodes of a cluster, in one that has no Nodes of other tests. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
-import { machines } from '../../api/gardener/resources.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
-import { type Node, nodes } from '../../kube/core.ts';
+import { events, type Node, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { startControllersHere } from '../support/controllers.ts';
-import { type Installation, startInstallation } from '../support/installation.ts';
-import { testKubeconfig } from '../support/kube.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { reportCondition } from '../support/node-conditions.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
+import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
+
+let own: OwnClusters;
+let kubeconfig: string;
+beforeAll(async () => {
+  own = await startOwnClusters('whole');
+  kubeconfig = own.clusters[0]!.kubeconfig;
+}, 120_000);
+afterAll(() => own?.stop());
 
 describe('a Node without a Machine', () => {
   let millwright: Installation;
@@ -19,11 +29,11 @@ describe('a Node without a Machine', () => {
   async function start(): Promise<void> {
     await millwright.start('worker');
     const creationSeconds = 5;
-    stopControllers = startControllersHere(millwright, loadKubeconfig(testKubeconfig()), 1_000, creationSeconds);
+    stopControllers = startControllersHere(millwright, loadKubeconfig(kubeconfig), 1_000, creationSeconds);
   }
 
   beforeAll(async () => {
-    millwright = await startInstallation({ isStopped: true });
+    millwright = await startInstallation({ kubeconfig, isStopped: true });
     await start();
   }, 120_000);
   afterAll(async () => {
@@ -105,5 +115,65 @@ describe('a Node without a Machine', () => {
     const managed = await untilNode(name, 'is managed again', (node) => isOurs(node) && !isMarked(node));
     expect(managed.metadata.uid).toBe(before.metadata.uid);
     expect((await millwright.cloud.stats()).vmsEver).toBe(1);
+  }, 180_000);
+});
+
+describe('a machine that is unhealthy for longer than its health timeout', () => {
+  let millwright: Installation;
+  beforeAll(async () => {
+    // The kubelets report once and no more, so that what a test writes into a Node stays.
+    millwright = await startInstallation({ kubeconfig, cloud: { statusUpdateMs: 2 ** 31 - 1 } });
+  }, 120_000);
+  afterAll(async () => {
+    await millwright?.stop();
+  });
+
+  it('is not replaced while most Nodes of its zone are unhealthy; then only what is still unhealthy', async () => {
+    const { control, target, namespace } = millwright;
+    const template = {
+      metadata: { labels: { [labels.name]: 'pool' } },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout: '1s' },
+    };
+    await millwright.createDeployment('pool', 4, { template });
+    const all = await millwright.untilMachines(4, 'Running');
+    const zone = `zone-${namespace}`;
+    const inZone = mergePatch({ metadata: { labels: { 'topology.kubernetes.io/zone': zone } } });
+    for (const { metadata } of all) await target.patch(nodes, { name: metadata.name }, inZone);
+    const report = (name: string, status: string) => reportCondition(target, name, 'Ready', status);
+    const lost = all.slice(0, 3).map(({ metadata }) => metadata.name);
+    await Promise.all(lost.map((name) => report(name, 'Unknown')));
+
+    const deployment = refOf(await control.get(machineDeployments, { namespace, name: 'pool' }));
+    const handle = millwright.handleOf(deployment, 'MachineDeployment');
+    await until(
+      'the deployment says so',
+      async () => {
+        const { outage } = await handle.query<{ outage?: string }>('describe').catch(() => ({ outage: '' }));
+        return outage === `3 of 4 Nodes in zone ${zone} are unhealthy`;
+      },
+      { describe: () => millwright.story() },
+    );
+    await until('with an Event', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
+      return items.some(({ regarding, reason }) => regarding.name === 'pool' && reason === 'ReplacementHeld');
+    });
+    const uidsOf = (found: typeof all) => found.map(({ metadata }) => metadata.uid).sort();
+    expect(uidsOf(await millwright.machines())).toEqual(uidsOf(all));
+
+    for (const name of lost.slice(1)) await report(name, 'True');
+    const after = await until(
+      'the one that is left was replaced',
+      async () => {
+        const found = await millwright.machines();
+        const isReplaced = found.length === 4 && found.every(({ metadata }) => metadata.name !== lost[0]);
+        return isReplaced && found.every((each) => phaseOf(each) === 'Running') && found;
+      },
+      {
+        timeoutMs: 90_000,
+        describe: async () => `${await millwright.story()}\n${JSON.stringify(await handle.query('describe'))}`,
+      },
+    );
+    expect(after.filter(({ metadata }) => uidsOf(all).includes(metadata.uid))).toHaveLength(3);
+    expect((await millwright.cloud.stats()).vmsEver).toBe(5);
   }, 180_000);
 });
