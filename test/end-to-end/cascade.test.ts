@@ -6,7 +6,6 @@ import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { isActive } from '../support/machine-facts.ts';
-import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 
 describe('an owner of three machines that is deleted', () => {
@@ -29,15 +28,6 @@ describe('an owner of three machines that is deleted', () => {
   const uids = (found: readonly Machine[]) => found.map(({ metadata }) => metadata.uid).toSorted();
   const controllersOf = (found: readonly (Machine | MachineSet)[]) =>
     found.flatMap(({ metadata }) => metadata.ownerReferences ?? []);
-  const command = async (...args: string[]) => {
-    const { exited, logs } = startProcess([
-      ...args,
-      ...['-n', millwright.namespace, '--temporal-address', stack.temporalAddress],
-      ...['--target-kubeconfig', stack.kubeconfig],
-    ]);
-    await exited;
-    return logs();
-  };
 
   /** A set of three machines without a deployment. */
   async function createLoneSet(): Promise<void> {
@@ -65,7 +55,7 @@ describe('an owner of three machines that is deleted', () => {
       `${kind} pool waits`,
       async () => {
         expect((await millwright.machines()).filter(isActive)).toHaveLength(3);
-        said = await command('describe', kind, 'pool');
+        said = (await millwright.command('describe', kind, 'pool')).output;
         return said.includes('waiting for the Kubernetes garbage collector, since') ? said : undefined;
       },
       { describe: async () => said },
@@ -89,7 +79,7 @@ describe('an owner of three machines that is deleted', () => {
       expect(await untilItWaits('machinedeployment')).toMatch(
         /the Kubernetes garbage collector has to release what it owns, after a deletion with --cascade=or/,
       );
-      expect(await command('rollout', 'status', 'pool')).toMatch(
+      expect((await millwright.command('rollout', 'status', 'pool')).output).toMatch(
         /is being deleted with --cascade=orphan since .*: wait until the Kubernetes garbage collector has released/,
       );
       await expectThreeRunning(before);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
-import { events, nodes, secrets } from '../../kube/core.ts';
+import { nodes, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { guardNode } from '../support/guarded-node.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
@@ -74,11 +74,6 @@ describe('a Secret of a class', () => {
     for (const name of names) expect(await millwright.target.find(nodes, { name })).toBeUndefined();
   }, 120_000);
 
-  async function eventsOf(name: string): Promise<string[]> {
-    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-    return items.filter(({ regarding }) => regarding.name === name).map(({ reason }) => reason);
-  }
-
   it('goes with its class although the cloud refuses to be listed by then: all its machines are gone', async () => {
     const { control } = millwright;
     await createClass('three', 'three');
@@ -91,7 +86,7 @@ describe('a Secret of a class', () => {
     await Promise.all([control.delete(machineClasses, keyOf('three')), control.delete(secrets, keyOf('three'))]);
     await untilGone('the class', () => control.find(machineClasses, keyOf('three')));
     await untilGone('the Secret', () => findSecret('three'));
-    await until('it is said', async (see) => see(await eventsOf('three')).includes('SourceNotSwept'));
+    await millwright.untilEvent('three', 'SourceNotSwept');
   }, 120_000);
 
   it('stays with its class, when the cloud refuses to be listed and a machine was removed without its VM', async () => {
@@ -110,9 +105,7 @@ describe('a Secret of a class', () => {
     });
 
     await control.delete(machineClasses, keyOf('four'));
-    await until('it is said', async (see) => see(await eventsOf('four')).includes('SourceNotReleased'), {
-      describe: () => millwright.story(),
-    });
+    await millwright.untilEvent('four', 'SourceNotReleased');
     expect(await control.find(machineClasses, keyOf('four'))).toBeDefined();
     expect(await findSecret('four')).toBeDefined();
     await release();

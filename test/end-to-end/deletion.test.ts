@@ -26,7 +26,7 @@ describe('a Machine', () => {
     await millwright?.stop();
   });
 
-  const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
+  const presentVmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
   /** VMs, disks, NICs and addresses of the Machine that are in the cloud. */
   const leftoversOf = async ({ uid }: ObjectRef) =>
     (await millwright.cloud.resources()).filter(({ tags }) => tags[names.machineUid] === uid);
@@ -92,7 +92,7 @@ describe('a Machine', () => {
     expect(phaseOf(deleting)).toBe('Terminating');
     expect((await millwright.target.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
     expect(await millwright.target.find(pods, { namespace, name: 'web' })).toBeUndefined();
-    expect(await vmsOf(ref)).toHaveLength(1);
+    expect(await presentVmsOf(ref)).toHaveLength(1);
 
     // A process that dies here goes on at the same step.
     await millwright.processes.at(-1)?.kill('SIGKILL');
@@ -145,7 +145,7 @@ describe('a Machine', () => {
     await millwright.untilPhase(ref, 'Terminating');
 
     expect((await millwright.target.get(nodes, { name: 'by-node' })).metadata.deletionTimestamp).toBeDefined();
-    expect(await vmsOf(ref)).toHaveLength(1);
+    expect(await presentVmsOf(ref)).toHaveLength(1);
     await millwright.cloud.setFaults();
     await millwright.untilGone(ref);
     expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
@@ -204,7 +204,7 @@ describe('a Machine', () => {
     const ref = await millwright.createMachine('never-heard');
     await until('its node has registered', () => target.find(nodes, { name: ref.name }));
     await millwright.control.delete(machines, ref);
-    await until('the cloud deletes the VM', async (see) => see(await vmsOf(ref)).length === 0, {
+    await until('the cloud deletes the VM', async (see) => see(await presentVmsOf(ref)).length === 0, {
       describe: () => millwright.story(),
     });
 

@@ -4,7 +4,6 @@ import { labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
-import { events } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
@@ -35,25 +34,15 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
         spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout },
       },
     });
-    return until(`${name} runs`, () => allRunning(name, replicas), { describe: () => millwright.story() });
+    return millwright.untilRunning(name, replicas);
   }
 
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
   const isDeleting = ({ metadata }: Machine) => metadata.deletionTimestamp !== undefined;
-
-  async function allRunning(name: string, count: number): Promise<Machine[] | undefined> {
-    const all = await machinesOf(name);
-    const isDone = all.length === count && all.every((each) => phaseOf(each) === 'Running' && !isDeleting(each));
-    return isDone ? all : undefined;
-  }
 
   const report = (name: string, status: string) => reportCondition(millwright.target, name, 'Ready', status);
 
-  async function eventsOf(name: string, reason: string): Promise<string[]> {
-    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-    return items.filter((each) => each.regarding.name === name && each.reason === reason).map(({ note }) => note);
-  }
+  const notesOf = async (name: string, reason: string) =>
+    (await millwright.eventsOf(name, reason)).map(({ note }) => note);
 
   /** Each change of the machines of a deployment, until it is stopped. */
   async function watchPool(name: string, onChange: (all: readonly Machine[]) => void) {
@@ -90,12 +79,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
       await report(lasting.name, 'Unknown');
       await millwright.untilPhase(lasting, 'Unknown');
       await report(name, 'Unknown');
-      const after = await until(
-        'it was replaced',
-        async (see) =>
-          see(await machinesOf('pool')).some((each) => each.metadata.name === name) ? undefined : allRunning('pool', 2),
-        { timeoutMs: 60_000, describe: () => millwright.story() },
-      );
+      const after = await millwright.untilRunning('pool', 2, { without: [bad.metadata] });
       expect(after.map(({ metadata }) => metadata.uid)).toContain(good.metadata.uid);
       const [made] = after.filter(({ metadata }) => metadata.uid !== good.metadata.uid);
       expect(made?.metadata.annotations?.[names.replaces]).toBe(name);
@@ -115,8 +99,8 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
       state: 'Failed',
       description: `node ${name} (Ready is Unknown) is unhealthy for more than 3 s`,
     });
-    expect(await eventsOf(name, 'HealthTimeout')).toEqual([failed?.status?.lastOperation?.description]);
-    expect(await eventsOf('pool', 'ReplacingMachine')).toEqual([expect.stringContaining(name)]);
+    expect(await notesOf(name, 'HealthTimeout')).toEqual([failed?.status?.lastOperation?.description]);
+    expect(await notesOf('pool', 'ReplacingMachine')).toEqual([expect.stringContaining(name)]);
 
     // It was unhealthy before the other one, with a shorter timeout, and waits for no time to come.
     expect(phaseOf(await control.get(machines, lasting))).toBe('Unknown');
@@ -170,12 +154,8 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
       });
       try {
         await Promise.all(before.map(({ metadata }) => report(metadata.name, 'Unknown')));
-        const old = new Set(before.map(({ metadata }) => metadata.uid));
-        await until(
-          'all of them were replaced',
-          async (see) => see(await allRunning('pool', 4))?.every(({ metadata }) => !old.has(metadata.uid)),
-          { timeoutMs: 120_000, describe: () => millwright.story() },
-        );
+        const without = before.map(({ metadata }) => metadata);
+        await millwright.untilRunning('pool', 4, { without });
       } finally {
         await watch.stop();
       }

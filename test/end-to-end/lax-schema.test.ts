@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
-import { customResourceDefinitions, events } from '../../kube/core.ts';
+import { customResourceDefinitions } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
@@ -89,13 +89,6 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     );
   }
 
-  async function untilEvent(reason: string, uid: string, says: string): Promise<void> {
-    await until(`an Event says: ${says}`, async (see) => {
-      const { items } = see(await millwright.control.list(events, { namespace: millwright.namespace }));
-      return items.some((each) => each.reason === reason && each.regarding.uid === uid && each.note.includes(says));
-    });
-  }
-
   it('as a MachineDeployment, in whatever way it is wrong, and others get their machines', async () => {
     const { control, namespace } = millwright;
     for (const [name, { spec }] of Object.entries(wrong)) {
@@ -109,7 +102,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
         expect.objectContaining({ type: 'Progressing', status: 'False', message: expect.stringContaining(says) }),
       );
       expect(status?.observedGeneration).toBe(metadata.generation);
-      await untilEvent('InvalidSpec', metadata.uid, says);
+      await millwright.untilEvent(name, 'InvalidSpec', says);
     }
     const [machine] = await millwright.untilMachines(1, 'Running');
     expect(machine?.metadata.name).toMatch(/^right-/);
@@ -152,11 +145,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       type: 'ReplicaFailure',
       message: expect.stringContaining('spec.selector is missing'),
     });
-    await untilEvent(
-      'InvalidSpec',
-      (await control.get(machineSets, metadata)).metadata.uid,
-      'spec.selector is missing',
-    );
+    await millwright.untilEvent(metadata.name, 'InvalidSpec', 'spec.selector is missing');
     expect(await millwright.machines()).toEqual([]);
 
     await control.patch(machineSets, metadata, mergePatch({ spec: { selector } }));
@@ -176,7 +165,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       );
       const { status } = await millwright.untilPhase(ref, 'CrashLoopBackOff');
       expect(status?.lastOperation?.description).toContain(says);
-      await untilEvent('FailedCreate', ref.uid, says);
+      await millwright.untilEvent(ref.name, 'FailedCreate', says);
       expect(await millwright.vmsOf(ref)).toEqual([]);
 
       await millwright.control.patch(machines, ref, mergePatch({ spec: { [field]: null } }));

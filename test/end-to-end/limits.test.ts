@@ -14,11 +14,10 @@ import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import type { LimitsDescription } from '../../workflows/limits/messages.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
 import type { OwnerDescription } from '../../workflows/rollout/messages.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { isLong } from '../support/long.ts';
 import { isActive } from '../support/machine-facts.ts';
-import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
@@ -284,24 +283,13 @@ describe('an owner that takes part in a limit of its namespace', () => {
       keyOf(name),
       mergePatch({ metadata: { annotations: { [names.maxProvisioning]: limit } } }),
     );
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
   const untilRunning = (name: string, count: number) =>
     until(
       `${count} machines of ${name} are Running`,
-      async (see) => see(await machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
+      async (see) =>
+        see(await millwright.machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
       { timeoutMs, describe: () => millwright.story() },
     );
-
-  async function command(...args: string[]): Promise<string> {
-    const { exited, logs } = startProcess([
-      ...args,
-      ...['-n', millwright.namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
-      ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
-    ]);
-    await exited;
-    return logs();
-  }
 
   it(
     'may be a MachineSet without a deployment',
@@ -351,7 +339,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
           ({ regarding, note, reason }) => regarding?.name === 'bad' && note === problem && reason === 'InvalidSpec',
         );
       });
-      expect(await machinesOf('bad')).toEqual([]);
+      expect(await millwright.machinesOf('bad')).toEqual([]);
 
       await setLimit('bad', '5');
       await untilRunning('bad', 1);
@@ -364,7 +352,9 @@ describe('an owner that takes part in a limit of its namespace', () => {
     'waits behind machines that cannot be created, says so, is not late meanwhile, and continues when the limit is raised',
     async () => {
       await create('stuck', '2', specOf('stuck', 2, 'full'));
-      await until('the machines exist', async (see) => see(await machinesOf('stuck')).length === 2, { timeoutMs });
+      await until('the machines exist', async (see) => see(await millwright.machinesOf('stuck')).length === 2, {
+        timeoutMs,
+      });
       const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 10 });
       const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
       const deadlineOf = async () => {
@@ -377,10 +367,13 @@ describe('an owner that takes part in a limit of its namespace', () => {
       await until('its deadline has moved on', async (see) => (see(await deadlineOf()) ?? 0) > first, { timeoutMs });
 
       const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
-      expect(await command('describe', 'machinedeployment', 'pool')).toContain(text);
-      expect(await command('rollout', 'status', 'pool', '--watch', 'false')).toContain(text);
+      expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toContain(text);
+      expect((await millwright.command('rollout', 'status', 'pool', '--watch', 'false')).output).toContain(text);
       const failed = `WorkflowId STARTS_WITH '${millwright.namespace}/rollout/${millwright.namespace}/pool/' AND ExecutionStatus = 'Failed'`;
-      expect([(await millwright.temporal.workflow.count(failed)).count, await machinesOf('pool')]).toEqual([0, []]);
+      expect([(await millwright.temporal.workflow.count(failed)).count, await millwright.machinesOf('pool')]).toEqual([
+        0,
+        [],
+      ]);
 
       for (const name of ['bad', 'stuck', 'pool']) await setLimit(name, '3');
       await untilRunning('pool', 1);

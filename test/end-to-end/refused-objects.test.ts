@@ -1,6 +1,5 @@
 /** What the API server refuses to an owner of machines, here by policies as administrators write them. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { KubeObject, NewObject, Resource } from '../../api/objects.ts';
 import { events } from '../../kube/core.ts';
@@ -62,15 +61,6 @@ describe('what the API server refuses to create', () => {
   const keyOf = () => ({ namespace: millwright.namespace, name: 'pool' });
   const conditionsOf = async () => (await millwright.control.get(machineDeployments, keyOf())).status?.conditions ?? [];
   const conditionOf = async (type: string) => (await conditionsOf()).find((each) => each.type === type);
-  const ownSets = async () =>
-    (
-      await millwright.control.list(machineSets, {
-        namespace: millwright.namespace,
-        labelSelector: `${labels.name}=pool`,
-      })
-    ).items;
-  const ownMachines = async () =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === 'pool');
   async function notesOf(reason: string): Promise<string[]> {
     const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
     return items.filter((each) => each.reason === reason).map(({ note }) => note);
@@ -89,7 +79,7 @@ describe('what the API server refuses to create', () => {
       status: 'False',
       message: expect.stringMatching(/^Failed to create new machine set "pool-.*": .*no more machinesets today/s),
     });
-    expect(await ownSets()).toEqual([]);
+    expect(await millwright.setsOf('pool')).toEqual([]);
     await until('an Event says it', async (see) =>
       see(await notesOf('MachineSetCreateError')).includes(ofSet.message ?? ''),
     );
@@ -102,7 +92,7 @@ describe('what the API server refuses to create', () => {
       describe: () => millwright.story(),
     });
     expect(told).toMatchObject({ ...failure, message });
-    const [set, ...others] = await ownSets();
+    const [set, ...others] = await millwright.setsOf('pool');
     expect(others).toEqual([]);
     expect(set?.status?.machineSetCondition).toMatchObject([{ ...failure, message }]);
     expect(await conditionOf('Progressing')).not.toMatchObject({ reason: 'MachineSetCreateError' });
@@ -114,8 +104,8 @@ describe('what the API server refuses to create', () => {
     await until(
       'both machines run, and nothing is said of a failure any more',
       async () => {
-        const all = await ownMachines();
-        const [own] = await ownSets();
+        const all = await millwright.machinesOf('pool');
+        const [own] = await millwright.setsOf('pool');
         const said = (await conditionsOf()).map(({ type, reason }) => `${type} ${reason}`).toSorted();
         const isSaid = String(said) === 'Available MinimumReplicasAvailable,Progressing NewMachineSetAvailable';
         const areRunning = all.length === 2 && all.every((each) => phaseOf(each) === 'Running');
@@ -132,7 +122,7 @@ describe('what the API server refuses to create', () => {
       'it says so again',
       async (see) => see(await conditionOf('Progressing'))?.reason === 'MachineSetCreateError',
     );
-    expect((await ownMachines()).filter(({ metadata }) => metadata.deletionTimestamp)).toEqual([]);
+    expect((await millwright.machinesOf('pool')).filter(({ metadata }) => metadata.deletionTimestamp)).toEqual([]);
     await allow('machinesets');
     await until(
       'it is complete',

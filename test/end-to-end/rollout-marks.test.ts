@@ -1,6 +1,6 @@
 /** What a rollout puts on Nodes, and takes off again. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { annotations, labels, taints } from '../../api/gardener/names.ts';
+import { annotations, taints } from '../../api/gardener/names.ts';
 import { machineDeployments } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
@@ -49,7 +49,7 @@ describe('Nodes of a deployment that rolls out', () => {
     until(
       what,
       async () => {
-        const all = (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === 'pool');
+        const all = await millwright.machinesOf('pool');
         if (!all.every((machine) => phaseOf(machine) === 'Running')) return undefined;
         const found = await Promise.all(
           all.map(({ metadata }) => millwright.target.find(nodes, { name: metadata.name })),

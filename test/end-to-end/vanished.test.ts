@@ -35,9 +35,7 @@ describe('what nobody sees happen', () => {
   async function makeVanish(ref: ObjectRef): Promise<void> {
     await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
     await millwright.control.delete(machines, ref);
-    await until('it is gone', async () => {
-      return (await millwright.control.find(machines, ref)) === undefined;
-    });
+    await millwright.untilGone(ref);
   }
 
   const untilClosed = (ref: ObjectRef) =>

@@ -45,16 +45,6 @@ describe('a Node without a Machine', () => {
     await millwright?.stop();
   });
 
-  async function untilNode(name: string, what: string, check: (node: Node) => boolean): Promise<Node> {
-    return until(
-      `node ${name} ${what}`,
-      async () => {
-        const node = await millwright.target.get(nodes, { name });
-        return check(node) ? node : undefined;
-      },
-      { timeoutMs: 60_000, describe: () => millwright.story() },
-    );
-  }
   async function makeNode(name: string, metadata: object): Promise<string> {
     const node = { metadata: { name: `${name}-${millwright.namespace}`, ...metadata } };
     made.push(node.metadata.name);
@@ -70,7 +60,7 @@ describe('a Node without a Machine', () => {
     const ref = await millwright.createMachine(name);
     await millwright.untilPhase(ref, 'Running');
     const machine = await control.get(machines, ref);
-    const before = await untilNode(name, 'is managed', isOurs);
+    const before = await millwright.untilNode({ name: name }, 'is managed', isOurs);
     expect(before.metadata.annotations?.[names.machine]).toBe(`${namespace}/${name}`);
 
     // The Machine is lost, and nobody deletes its VM.
@@ -92,10 +82,10 @@ describe('a Node without a Machine', () => {
     const ofMcm = await makeNode('mcm', { labels: { [labels.machineName]: 'm' }, finalizers: [finalizers.node] });
     await start();
 
-    const marked = await untilNode(name, 'is marked', isMarked);
+    const marked = await millwright.untilNode({ name: name }, 'is marked', isMarked);
     expect(isOurs(marked)).toBe(false);
     for (const node of [plain, lost]) {
-      const old = await untilNode(node, 'is marked when it is old', isMarked);
+      const old = await millwright.untilNode({ name: node }, 'is marked when it is old', isMarked);
       expect(Date.now()).toBeGreaterThan(createdMs + 4_000);
       expect(old.metadata.finalizers).toEqual(['example.com/other']);
     }
@@ -112,7 +102,11 @@ describe('a Node without a Machine', () => {
     await control.patch(machines, again.metadata, mergePatch({ status: { currentStatus, conditions } }), {
       subresource: 'status',
     });
-    const managed = await untilNode(name, 'is managed again', (node) => isOurs(node) && !isMarked(node));
+    const managed = await millwright.untilNode(
+      { name: name },
+      'is managed again',
+      (node) => isOurs(node) && !isMarked(node),
+    );
     expect(managed.metadata.uid).toBe(before.metadata.uid);
     expect((await millwright.cloud.stats()).vmsEver).toBe(1);
   }, 180_000);

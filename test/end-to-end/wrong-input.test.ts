@@ -119,7 +119,7 @@ describe('wrong input reaches no cloud and is visible', () => {
     await untilRefused(ref, /metadata\.name has 64 characters/);
 
     await millwright.control.delete(machines, ref);
-    await until('it is gone', async (see) => see(await millwright.control.find(machines, ref)) === undefined);
+    await millwright.untilGone(ref);
   });
 
   it('a class that is missing, until it is made', async () => {
