@@ -1,7 +1,7 @@
 /** Running jest as `npm test`, `npm run test:long` and `npm run record` do. */
 import { once } from 'node:events';
 import { mkdir, readFile, rm } from 'node:fs/promises';
-import { relative, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { spawnGuarded } from '../deploy/local/process.ts';
 import type { Outcome } from './steps.ts';
@@ -14,20 +14,12 @@ const JestResults = z.object({
   numTodoTests: z.int(),
   /** Files that could not even be loaded. */
   numRuntimeErrorTestSuites: z.int(),
-  testResults: z.array(z.object({ name: z.string(), status: z.string(), startTime: z.number(), endTime: z.number() })),
+  testResults: z.array(z.object({ name: z.string(), status: z.string() })),
 });
 
 export interface JestOutcome extends Outcome {
   /** Absolute paths of the test files in which nothing failed. */
   readonly passedFiles: readonly string[];
-  /** Every test file that ran, with its wall time. */
-  readonly times: readonly FileTime[];
-}
-
-interface FileTime {
-  /** Relative to the checkout. */
-  readonly file: string;
-  readonly seconds: number;
 }
 
 /**
@@ -61,7 +53,7 @@ export async function runJest(
   const text = await readFile(resultsFile, 'utf8').catch(() => undefined);
   if (text === undefined) {
     console.error(`jest has ended (${code}) without results`);
-    return { passed: 0, failed: 1, skipped: 0, passedFiles: [], times: [] };
+    return { passed: 0, failed: 1, skipped: 0, passedFiles: [] };
   }
   const results = JestResults.parse(JSON.parse(text));
   const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
@@ -71,19 +63,7 @@ export async function runJest(
     failed: failed === 0 && code !== 0 ? 1 : failed,
     skipped: results.numPendingTests + results.numTodoTests,
     passedFiles: results.testResults.filter(({ status }) => status === 'passed').map(({ name }) => name),
-    times: results.testResults.map(({ name, startTime, endTime }) => ({
-      file: relative('.', name),
-      seconds: (endTime - startTime) / 1000,
-    })),
   };
-}
-
-/** Prints the ten slowest test files of a run: whoever makes one of them slower sees it. */
-export function printSlowest({ times }: JestOutcome): void {
-  console.log('\nThe slowest test files, s:');
-  for (const { file, seconds } of times.toSorted((a, b) => b.seconds - a.seconds).slice(0, 10)) {
-    console.log(`${seconds.toFixed(0).padStart(5)}  ${file}`);
-  }
 }
 
 /** Prints the line with which every run ends, and has the process fail when something did or nothing was tested. */
