@@ -1,4 +1,5 @@
 /** Running jest as `npm test`, `npm run test:long` and `npm run record` do. */
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -23,10 +24,28 @@ export interface JestOutcome extends Outcome {
 }
 
 /**
- * Compiled code of the processes that tests start, and of jest itself: a third of what the start of one costs. Node keeps
- * it by the path and the content of a file.
+ * Starts jest in a checkout; `env` is added to the environment. Node keeps the compiled code of jest and of the processes
+ * that tests start by the path and the content of a file: a third of what their start costs.
  */
-const compileCache = resolve('.cache/compiled');
+export function spawnJest(
+  checkout: string,
+  args: readonly string[],
+  output: 'inherit' | 'pipe',
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
+  return spawnGuarded('TERM', process.execPath, ['node_modules/jest/bin/jest.js', ...args], {
+    cwd: checkout,
+    stdio: ['ignore', output, output],
+    env: {
+      ...process.env,
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
+      NODE_COMPILE_CACHE: resolve(checkout, '.cache/compiled'),
+      // Settings of the user for other servers must not affect tests. There is no such file.
+      TEMPORAL_CONFIG_FILE: resolve(checkout, '.cache/temporal.toml'),
+      ...env,
+    },
+  });
+}
 
 /** Runs jest with these arguments and shows what it says; `env` is added to the environment. */
 export async function runJest(
@@ -36,18 +55,7 @@ export async function runJest(
 ): Promise<JestOutcome> {
   await mkdir('.cache', { recursive: true });
   await rm(resultsFile, { force: true });
-  const command = ['node_modules/jest/bin/jest.js', '--json', '--outputFile', resultsFile, ...args];
-  const child = spawnGuarded('TERM', process.execPath, command, {
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: {
-      ...process.env,
-      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
-      NODE_COMPILE_CACHE: compileCache,
-      // Settings of the user for other servers must not affect tests. There is no such file.
-      TEMPORAL_CONFIG_FILE: resolve('.cache/temporal.toml'),
-      ...env,
-    },
-  });
+  const child = spawnJest('.', ['--json', '--outputFile', resultsFile, ...args], 'inherit', env);
   const [exitCode, signal] = await once(child, 'exit');
   const code = exitCode ?? signal;
   const text = await readFile(resultsFile, 'utf8').catch(() => undefined);
