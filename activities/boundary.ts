@@ -16,7 +16,7 @@ const progress = new WeakMap<Context, unknown>();
  * Activity interceptor (`interceptors.activity` of a worker). Any error leaves as ApplicationFailure whose `type` is a
  * code of api/failures.ts; cancellations and failures that an activity made by itself pass as they are.
  */
-export function boundary(context: Context): ActivityInterceptors {
+export function boundary(context: Context) {
   return {
     inbound: {
       async execute(input, next) {
@@ -32,7 +32,7 @@ export function boundary(context: Context): ActivityInterceptors {
         }
       },
     },
-  };
+  } satisfies ActivityInterceptors;
 }
 
 /** The call context of the activity that runs here. */

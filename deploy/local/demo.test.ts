@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { eventually } from '../../test/support/kube.ts';
-import { clouds } from './demo/clouds.ts';
+import { until } from '../../test/support/until.ts';
 
-// The tour with the simulated cloud is a step of its own of `npm test`: `npm run demo -- --exit`.
+// `npm test` runs the whole tour with the simulated cloud, as a step: `npm run demo -- --exit`. With each other cloud it
+// runs the short tour (the demo.test.ts in the folder of the cloud), and demo.long.test.ts the whole one.
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
 
@@ -29,7 +29,7 @@ describe('npm run demo', () => {
   async function startedDemo() {
     const demo = startDemo();
     started.push(demo.child);
-    await eventually(() => demo.output().includes('$ kubectl apply'), 90_000);
+    await until('everything is up', () => demo.output().includes('$ kubectl apply'), { timeoutMs: 90_000 });
     const dir = /\S+millwright-demo-\w+/.exec(demo.output())?.[0] ?? '';
     expect(existsSync(dir)).toBe(true);
     expect(await processesOf(dir)).not.toEqual([]);
@@ -52,7 +52,7 @@ describe('npm run demo', () => {
 
     child.kill('SIGKILL');
 
-    await eventually(async () => (await processesOf(dir)).length === 0 && !existsSync(dir));
+    await until('nothing is left', async () => (await processesOf(dir)).length === 0 && !existsSync(dir));
   }, 120_000);
 
   it('refuses a cloud that it does not have, names those that it has, and starts nothing', async () => {
@@ -75,21 +75,6 @@ describe('npm run demo', () => {
       output: expect.stringMatching(/^error: unknown option '--exti'\n\(Did you mean --exit\?\)\n$/),
     });
   });
-
-  it.each(['aws', 'azure', 'openstack'] as const)(
-    'runs the tour with --cloud %s and ends with 0',
-    async (name) => {
-      const { child, output } = startDemo('--cloud', name, '--exit');
-      started.push(child);
-      const [code] = await once(child, 'close');
-
-      expect(output()).toMatch(
-        new RegExp(`✓ ${clouds[name].title} [^]*${name}:///[^]*✓ Delete the deployment: no Machine, .* is left`),
-      );
-      expect(code).toBe(0);
-    },
-    600_000, // where the packages of OpenStack have to be unpacked
-  );
 });
 
 /** Command lines with the folder: those of all its servers have it. */

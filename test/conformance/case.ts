@@ -15,6 +15,8 @@ export interface Case {
   /** Heading in docs/providers.md. */
   readonly section: string;
   readonly needs: readonly Need[];
+  /** Kills the worker, or reads its log. */
+  readonly usesWorker?: true;
   /** Throws Breach when the provider breaks the promise, and NotRun when nothing can be said. */
   run(world: World): Promise<void>;
 }

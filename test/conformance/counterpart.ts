@@ -5,12 +5,12 @@
  * tokens mean nothing, unless the cloud promises that they do.
  */
 export type CloudFault =
-  /** The next create call is executed and its answer is lost; the VM is listed late. */
-  | { readonly kind: 'lostAnswer' }
+  /** The next create call is executed and its answer is lost; the VM is listed after `ms`. */
+  | { readonly kind: 'lostAnswer'; readonly ms: number }
   /** A create call is executed at once and answered after `ms`. */
   | { readonly kind: 'slowAnswer'; readonly ms: number }
-  /** A new VM is listed as late as `settleSeconds` of the provider allows. */
-  | { readonly kind: 'listedLate' }
+  /** A new VM is listed after `ms`. */
+  | { readonly kind: 'listedLate'; readonly ms: number }
   | { readonly kind: 'noCapacity' }
   /** A create call makes a disk, NIC or address and is then refused for want of capacity. */
   | { readonly kind: 'halfWay' }
@@ -40,14 +40,16 @@ export interface Counterpart {
   readonly providerSpec: object;
   /** Keys of a Secret that the cloud accepts. */
   readonly credentials: Readonly<Record<string, string>>;
-  /** What a worker needs in its environment to reach the cloud. */
-  readonly workerEnv?: Readonly<Record<string, string>>;
+  /** What the process of a provider needs in its environment to reach the cloud. */
+  readonly env?: Readonly<Record<string, string>>;
   /** What the cloud cannot show, and why: faults, and a second VM that a provider finds when it looks for that of a Machine. */
   readonly lacks: { readonly [K in FaultKind | 'severalVms']?: string };
   /** Replaces the fault that is on. Without one the cloud does as it is asked, and answers what it has held back. */
   setFault(fault?: CloudFault): Promise<void>;
   /** All that exists, whatever its tags, listed or not. */
   things(): Promise<CloudThing[]>;
+  /** So many VMs are more than a page of a list has. */
+  readonly manyVms: number;
   /** Number of calls to the cloud so far. */
   calls(): Promise<number>;
   /** Makes VMs without the provider, with a Machine UID if one is given. Answers their provider IDs. */

@@ -32,7 +32,7 @@ process.exit(await main());
 async function main(): Promise<number> {
   const program = new Command('npm run conformance --')
     .description(
-      'Checks that a provider does what docs/providers.md promises. It calls the provider through Temporal alone, and deletes what it has made. It makes up to two VMs at a time. Exits with 1 if a case has failed, and with 2 for unusable flags.',
+      'Checks that a provider does what docs/providers.md promises. It calls the provider through Temporal alone, but with --all those in TypeScript also in its own process, and deletes what it has made. It makes up to two VMs at a time. Exits with 1 if a case has failed, and with 2 for unusable flags.',
     )
     .option('--provider <name>', 'provider that is checked, as in `provider` of a MachineClass')
     .option('--class <path>', 'file with a MachineClass, and with its Secrets unless they exist')

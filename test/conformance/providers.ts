@@ -1,10 +1,11 @@
 /** The providers of this repository: what `--all` runs, each against its counterpart. */
 import { fileURLToPath } from 'node:url';
+import type { Cloud, Tags } from '../../activities/providers/kit/cloud.ts';
+import { createProvider } from '../../activities/providers/kit/provider.ts';
+import type { Provider, ProviderDeps } from '../../activities/providers/provider.ts';
+import { hurried } from '../support/hurried.ts';
 import { preparePythonProvider } from '../support/python-provider.ts';
 import type { Counterpart } from './counterpart.ts';
-import { startAwsCounterpart } from './counterparts/aws.ts';
-import { startAzureCounterpart } from './counterparts/azure.ts';
-import { startOpenstackCounterpart } from './counterparts/openstack.ts';
 import { startSimulatedCounterpart } from './counterparts/simulated.ts';
 import type { WorkerCommand } from './worker-process.ts';
 
@@ -17,26 +18,43 @@ export interface Servers {
 /** A provider, with a cloud and a worker of the suite's own. */
 export interface ProviderEntry {
   readonly name: string;
-  /** Clouds with a worker each that share the cases, because these wait for long. Default: 1. */
-  readonly clouds?: number;
+  /** How late its cloud lists a VM where that is the fault, ms: a little less than `settleSeconds` of the provider. */
+  readonly lateMs: number;
+  /** Makes it in this process, with waits that are shorter by `hurry`. Left out: it is in another language. */
+  readonly make?: (deps: ProviderDeps) => Promise<Provider>;
   startCounterpart(): Promise<Counterpart>;
   /** How its worker is started for an installation, which has the name of its namespace. `remove` what that needs later. */
   prepareWorker(servers: Servers, installation: string): Promise<WorkerCommand & { remove?(): Promise<void> }>;
 }
 
-/** One entry for each provider. */
+/** How much faster time passes for a provider in this process, and for the late lists of its cloud. */
+export const hurry = 5;
+
+/** One entry for each provider. One that is not checked loads nothing. */
 export const providers: readonly ProviderEntry[] = [
-  { name: 'simulated', startCounterpart: startSimulatedCounterpart, prepareWorker: ownWorker('simulated') },
-  { name: 'aws', clouds: 2, startCounterpart: startAwsCounterpart, prepareWorker: ownWorker('aws') },
-  { name: 'azure', clouds: 2, startCounterpart: startAzureCounterpart, prepareWorker: ownWorker('azure') },
   {
-    name: 'openstack',
-    clouds: 3,
-    startCounterpart: startOpenstackCounterpart,
-    prepareWorker: ownWorker('openstack'),
+    ...ofKit('simulated', async () => (await import('../../activities/providers/simulated/index.ts')).simulatedCloud),
+    lateMs: 1_500,
+    startCounterpart: startSimulatedCounterpart,
+  },
+  {
+    ...ofKit('aws', async () => (await import('../../activities/providers/aws/index.ts')).awsCloud),
+    lateMs: 9_000,
+    startCounterpart: async () => (await import('./counterparts/aws.ts')).startAwsCounterpart(),
+  },
+  {
+    ...ofKit('azure', async () => (await import('../../activities/providers/azure/index.ts')).azureCloud),
+    lateMs: 9_000,
+    startCounterpart: async () => (await import('./counterparts/azure.ts')).startAzureCounterpart(),
+  },
+  {
+    ...ofKit('openstack', async () => (await import('../../activities/providers/openstack/index.ts')).openstackCloud),
+    lateMs: 9_000,
+    startCounterpart: async () => (await import('./counterparts/openstack.ts')).startOpenstackCounterpart(),
   },
   {
     name: 'python',
+    lateMs: 1_500,
     startCounterpart: startSimulatedCounterpart,
     prepareWorker: ({ kubeconfig, temporalAddress }, installation) =>
       preparePythonProvider(kubeconfig, temporalAddress, installation),
@@ -46,13 +64,22 @@ export const providers: readonly ProviderEntry[] = [
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 
 /** A provider that ships with Millwright. */
-function ownWorker(name: string): ProviderEntry['prepareWorker'] {
-  return async ({ kubeconfig, temporalAddress }, installation) => ({
-    program: process.execPath,
-    args: [
-      ...[main, 'worker', '--providers', name, '--namespace', installation, '--target-kubeconfig', kubeconfig],
-      ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', '0', '--log-format', 'json'],
-    ],
-    env: { NODE_OPTIONS: '' },
-  });
+function ofKit<Spec extends { tags: Tags }, Reach, Credentials, Client>(
+  name: string,
+  load: () => Promise<Cloud<Spec, Reach, Credentials, Client>>,
+): Pick<ProviderEntry, 'name' | 'make' | 'prepareWorker'> {
+  return {
+    name,
+    async make(deps) {
+      return createProvider(hurried(await load(), hurry), deps);
+    },
+    prepareWorker: async ({ kubeconfig, temporalAddress }, installation) => ({
+      program: process.execPath,
+      args: [
+        ...[main, 'worker', '--providers', name, '--namespace', installation, '--target-kubeconfig', kubeconfig],
+        ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', '0', '--log-format', 'json'],
+      ],
+      env: { NODE_OPTIONS: '' },
+    }),
+  };
 }

@@ -1,16 +1,21 @@
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Client } from '@temporalio/client';
+import { createVmActivities } from '../../activities/providers/serve.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import { createKubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
 import { connectClient } from '../../temporal/connection.ts';
-import { createCalls } from './calls.ts';
 import type { Case } from './case.ts';
 import { withEnds } from './ends.ts';
-import type { ProviderEntry, Servers } from './providers.ts';
+import { createLocalCalls } from './local-calls.ts';
+import { hurry, type ProviderEntry, type Servers } from './providers.ts';
+import type { ProviderResults } from './report.ts';
 import { type CaseResult, runCases } from './run-cases.ts';
 import { createSubject } from './subject.ts';
+import { createTemporalCalls } from './temporal-calls.ts';
 import { createWorkerProcess, withLog } from './worker-process.ts';
 import { createWorld } from './world.ts';
 
@@ -23,32 +28,20 @@ export interface RunAllOptions {
   onResult(provider: string, result: CaseResult): void;
 }
 
-/** Runs the cases for several providers, side by side: they wait most of the time. */
-export async function runAll(options: RunAllOptions) {
-  return allEnded(options.providers.map((entry) => runOne(options, entry)));
-}
-
-/** Waits for the others, too, when one has failed: they clean up. */
-async function allEnded<T>(runs: readonly Promise<T>[]): Promise<T[]> {
-  const ended = await Promise.allSettled(runs);
+/** Runs the cases for several providers, side by side: they wait most of the time. When one has failed, the others still end. */
+export async function runAll({ providers, ...options }: RunAllOptions): Promise<ProviderResults[]> {
+  const ended = await Promise.allSettled(providers.map((entry) => runOne(options, entry)));
   return ended.map((run) => {
     if (run.status === 'rejected') throw run.reason;
     return run.value;
   });
 }
 
-async function runOne({ cases, ...options }: RunAllOptions, entry: ProviderEntry) {
-  const left = cases.values();
-  const runs = Array.from({ length: entry.clouds ?? 1 }, () => runInCloud({ ...options, cases: left }, entry));
-  return { provider: entry.name, results: (await allEnded(runs)).flat() };
-}
-
-type CloudRunOptions = Omit<RunAllOptions, 'cases' | 'providers'> & { readonly cases: Iterable<Case> };
-
-/** Runs the cases that other clouds leave. */
-async function runInCloud({ servers, cases, signal, onResult }: CloudRunOptions, entry: ProviderEntry) {
-  const { name } = entry;
+/** Runs the cases in this process where they and the provider allow it, and then the others through a worker. */
+async function runOne({ servers, cases, signal, onResult }: Omit<RunAllOptions, 'providers'>, entry: ProviderEntry) {
+  const { name, lateMs, make } = entry;
   const installation = `conformance-${name}-${randomBytes(3).toString('hex')}`;
+  const options = { signal, onResult: (result: CaseResult) => onResult(name, result) };
   return withEnds(async (atEnd) => {
     const control = createKubeClient({
       access: loadKubeconfig(servers.kubeconfig),
@@ -59,8 +52,6 @@ async function runInCloud({ servers, cases, signal, onResult }: CloudRunOptions,
     atEnd(() => control.close());
     await control.create(namespaces, { metadata: { name: installation } });
     atEnd(() => control.delete(namespaces, { name: installation }));
-    const connection = await connectClient({ address: servers.temporalAddress, namespace: 'default', tls: false });
-    atEnd(() => connection.close());
 
     const cloud = await entry.startCounterpart();
     atEnd(() => cloud.stop());
@@ -74,14 +65,40 @@ async function runInCloud({ servers, cases, signal, onResult }: CloudRunOptions,
       secrets,
     });
     atEnd(() => subject.remove());
+
+    const ofWorker = make === undefined ? cases : cases.filter(({ usesWorker }) => usesWorker);
+    const results: CaseResult[] = [];
+    if (make !== undefined) {
+      setEnvironment(cloud.env);
+      const calls = createLocalCalls(createVmActivities(await make({ readSecret: subject.readSecret })));
+      const world = createWorld({ subject, calls, cloud, lateMs: lateMs / hurry });
+      results.push(
+        ...(await runCases(
+          world,
+          cases.filter((each) => !ofWorker.includes(each)),
+          options,
+        )),
+      );
+    }
+    if (ofWorker.length === 0) return { provider: name, results };
+
+    const connection = await connectClient({ address: servers.temporalAddress, namespace: 'default', tls: false });
+    atEnd(() => connection.close());
     const command = await entry.prepareWorker(servers, installation);
     atEnd(async () => command.remove?.());
-    const worker = await createWorkerProcess({ ...command, env: { ...command.env, ...cloud.workerEnv } });
+    const worker = await createWorkerProcess({ ...command, env: { ...command.env, ...cloud.env } });
     atEnd(() => worker.stop());
     await worker.start();
-
-    const calls = createCalls(new Client({ connection }), providerTaskQueue(installation, name));
-    const world = createWorld({ subject, calls, cloud, worker });
-    return withLog(worker, () => runCases(world, cases, { signal, onResult: (result) => onResult(name, result) }));
+    const calls = createTemporalCalls(new Client({ connection }), providerTaskQueue(installation, name));
+    const world = createWorld({ subject, calls, cloud, lateMs, worker });
+    results.push(...(await withLog(worker, () => runCases(world, ofWorker, options))));
+    return { provider: name, results };
   });
+}
+
+/** Sets variables of this process, which has read that of the certificates already. */
+function setEnvironment(env: Readonly<Record<string, string>> = {}): void {
+  Object.assign(process.env, env);
+  const { NODE_EXTRA_CA_CERTS: file } = env;
+  if (file !== undefined) setDefaultCACertificates([...getCACertificates(), readFileSync(file, 'utf8')]);
 }

@@ -2,12 +2,12 @@ import { Client } from '@temporalio/client';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { connectClient, type TemporalServer } from '../../temporal/connection.ts';
-import { createCalls } from './calls.ts';
 import type { Case } from './case.ts';
 import type { ClassFile } from './class-file.ts';
 import { withEnds } from './ends.ts';
 import { type CaseResult, runCases } from './run-cases.ts';
 import { createSubject } from './subject.ts';
+import { createTemporalCalls } from './temporal-calls.ts';
 import { createWorkerProcess, withLog } from './worker-process.ts';
 import { createWorld } from './world.ts';
 
@@ -39,7 +39,7 @@ export async function runOne({ provider, temporal, control, ...options }: RunOne
     await worker?.start();
 
     const client = new Client({ connection, namespace: temporal.namespace });
-    const calls = createCalls(client, providerTaskQueue(options.installation, provider));
+    const calls = createTemporalCalls(client, providerTaskQueue(options.installation, provider));
     const world = createWorld({ subject, calls, worker });
     const { cases, signal, onResult } = options;
     const results = await withLog(worker, () =>

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { ProviderDeps } from '../../activities/providers/provider.ts';
 import type { EnsureVmRequest, SecretRef } from '../../api/provider.ts';
 import { secrets } from '../../api/secret.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -13,6 +14,8 @@ export interface Subject {
   readonly userData: EnsureVmRequest['userData'];
   /** Texts that no payload and no log may have. */
   readonly canaries: ReadonlySet<string>;
+  /** Reads those that were made, for a provider in this process. */
+  readonly readSecret: ProviderDeps['readSecret'];
   /** Makes a Secret with credentials that the cloud refuses; undefined where the class has no credentials. */
   makeWrongCredentials(): Promise<SecretRef | undefined>;
   /** Deletes the Secrets that were made. */
@@ -33,13 +36,14 @@ export async function createSubject(control: KubeClient, file: ClassFile): Promi
   const { namespace, providerSpec } = file;
   const run = `conformance-${randomUUID().slice(0, 8)}`;
   const canaries = new Set<string>();
-  const made: SecretRef[] = [];
+  /** Their contents, by name. */
+  const made = new Map<string, Readonly<Record<string, string>>>();
   const keys: Record<string, string> = {};
 
   async function make(name: string, data: Readonly<Record<string, string>>): Promise<SecretRef> {
     const ref = { namespace, name: `${run}-${name}` };
     await control.create(secrets, { metadata: ref, stringData: { ...data } });
-    made.push(ref);
+    made.set(ref.name, data);
     watch(data);
     return ref;
   }
@@ -69,13 +73,14 @@ export async function createSubject(control: KubeClient, file: ClassFile): Promi
     credentials,
     userData: { ...(await make('user-data', { [userDataKey]: userData })), key: userDataKey },
     canaries,
+    readSecret: async ({ name }) => made.get(name),
     async makeWrongCredentials() {
       const wrong = Object.entries(keys).filter(([key]) => key !== userDataKey);
       if (wrong.length === 0) return undefined;
-      return make(`wrong-${made.length}`, Object.fromEntries(wrong.map(([key, value]) => [key, altered(value)])));
+      return make(`wrong-${made.size}`, Object.fromEntries(wrong.map(([key, value]) => [key, altered(value)])));
     },
     async remove() {
-      await Promise.all(made.map((ref) => control.delete(secrets, ref)));
+      await Promise.all([...made.keys()].map((name) => control.delete(secrets, { namespace, name })));
     },
   };
 }

@@ -22,6 +22,8 @@ export interface WorldOptions {
   readonly subject: Subject;
   readonly calls: Calls;
   readonly cloud?: Counterpart | undefined;
+  /** How late the cloud lists a VM where that is the fault, ms: less than `settleSeconds` of the provider. */
+  readonly lateMs?: number;
   readonly worker?: WorkerProcess | undefined;
 }
 
@@ -38,7 +40,7 @@ const Details = z.looseObject({
   retryAfterMs: z.number().min(0).optional(),
 });
 
-export function createWorld({ subject, calls, cloud, worker }: WorldOptions) {
+export function createWorld({ subject, calls, cloud, lateMs = 0, worker }: WorldOptions) {
   const { providerSpec, credentials, userData, namespace } = subject;
   const scope = { providerSpec, credentials: [...credentials] };
   /** Those of this case that may have something in the cloud. */
@@ -118,6 +120,7 @@ export function createWorld({ subject, calls, cloud, worker }: WorldOptions) {
     calls,
     worker,
     cloud,
+    lateMs,
     newMachine,
     creation,
     deletion,

@@ -33,7 +33,7 @@ describe('machines in EC2', () => {
     cloud = await startAwsCloud({ dir, kubeconfig, bootMs: 100, joinMs: 100, deleteMs: 200 });
     process.env.AWS_ENDPOINT_URL_STS = cloud.url; // of the process that is started
     millwright = await startInstallation({
-      alone: 'it serves another provider, and is killed',
+      alone: 'it serves another provider',
       flags: ['--providers', 'aws,simulated', '--interruption-check-period', '1s', ...quickSweeps],
     });
     await millwright.putSecret('ec2', {
@@ -80,18 +80,18 @@ describe('machines in EC2', () => {
     ];
   }
 
-  it('[mcm 104 partly] are 20, are all replaced by a rollout, are 3 and are none, and leave nothing', async () => {
+  it('[mcm 104 partly] are 5, are all replaced by a rollout, are 2 and are none, and leave nothing', async () => {
     const { control, namespace } = millwright;
     const template = {
       metadata: { labels: { name: 'pool' } },
       spec: { class: { kind: 'MachineClass', name: 'ec2' } },
     };
-    const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 10, maxUnavailable: 0 } };
-    await millwright.createDeployment('pool', 20, { template, strategy });
-    const first = await millwright.untilMachines(20, 'Running', 180_000);
+    const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 3, maxUnavailable: 0 } };
+    await millwright.createDeployment('pool', 5, { template, strategy });
+    const first = await millwright.untilMachines(5, 'Running', 180_000);
 
     const made = await cloud.instances();
-    expect(made).toHaveLength(20);
+    expect(made).toHaveLength(5);
     for (const machine of first) {
       const { uid, name, labels } = machine.metadata;
       const instance = made.find((each) => tagOf(each, machineUid) === uid);
@@ -105,14 +105,14 @@ describe('machines in EC2', () => {
     await control.patch(machineDeployments, key, rolled);
     const second = await millwright.untilReplaced(first, 240_000);
     const afterwards = await cloud.instances();
-    expect(afterwards.filter(isAlive)).toHaveLength(20);
+    expect(afterwards.filter(isAlive)).toHaveLength(5);
     // A new instance may get the name of a Node that is still there: then its Machine is replaced, too.
     const owners = afterwards.map((each) => tagOf(each, machineUid));
     expect(new Set(owners).size).toBe(owners.length);
 
-    await millwright.scale('pool', 3);
-    await millwright.untilMachines(3, 'Running', 120_000);
-    expect((await cloud.instances()).filter(isAlive)).toHaveLength(3);
+    await millwright.scale('pool', 2);
+    await millwright.untilMachines(2, 'Running', 120_000);
+    expect((await cloud.instances()).filter(isAlive)).toHaveLength(2);
 
     await control.delete(machineDeployments, key);
     await millwright.untilMachines(0, '', 120_000);
@@ -212,21 +212,6 @@ describe('machines in EC2', () => {
     });
     for (const ref of refs) await millwright.remove(ref);
   }, 120_000);
-
-  it('[invariant 1] have one instance when the process is killed between the request and its answer', async () => {
-    await cloud.setFaults({ kind: 'hang', actions: ['RunInstances'], effect: 'done', times: 1 });
-    const ref = await createMachine('killed-instance');
-    await until('the instance is made', async () => (await instancesOf(ref)).length === 1);
-
-    await millwright.processes.at(-1)?.kill('SIGKILL');
-    await cloud.setFaults();
-    await millwright.start();
-    await millwright.untilPhase(ref, 'Running', 120_000);
-
-    expect(await instancesOf(ref)).toHaveLength(1);
-    await millwright.remove(ref);
-    expect((await instancesOf(ref)).filter(isAlive)).toEqual([]);
-  }, 240_000);
 
   it('[mcm 105 partly] are Running once their source/destination check is off, and say before why it is not', async () => {
     await createClass('router', { srcAndDstChecksEnabled: false });

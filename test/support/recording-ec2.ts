@@ -41,7 +41,8 @@ export async function startRecordingEc2() {
       isOfSts ? `<ErrorResponse>${error}</ErrorResponse>` : `<Response><Errors>${error}</Errors></Response>`,
     );
   }
-  const server = createServer((request, response) => {
+  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
+  const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     serve(request, response).catch((error: unknown) => response.destroy(error as Error));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -20,7 +20,7 @@ describe('loadWorkflowBundle', () => {
 
     expect(first.code === second.code).toBe(true);
     // Another process may be at a build of its own, and one that was killed has left its file.
-    const isFinished = (file: string) => before.includes(file) || /^[0-9a-f]{32}\.js$/.test(file);
+    const isFinished = (file: string) => before.includes(file) || /^(workflows|replay)-[0-9a-f]{32}\.js$/.test(file);
     await until('no unfinished bundle is left', (see) => see(readdirSync(folder)).every(isFinished));
   });
 

@@ -127,8 +127,8 @@ describe('ensureSweepSchedule', () => {
   async function startBroken(begin: () => Promise<string>, signals: number) {
     const sweep = client.workflow.getHandle(await begin());
     for (let i = 0; i < signals; i++) await sweep.signal('retryNow');
-    const broken = await bundleChanged((source) =>
-      source.replace("show(sweep, { doing: 'reading the sources' });", "throw new Error('broken');"),
+    const broken = await bundleChanged((code) =>
+      code.replace(/\b\w+\(sweep, \{\s+doing: 'reading the sources'\s+\}\);/, "throw new Error('broken');"),
     );
     const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
     const taskQueue = installation.name;

@@ -16,10 +16,12 @@ import {
   tagSet,
   uid,
 } from '../../../test/support/aws.ts';
+import { hurried } from '../../../test/support/hurried.ts';
 import { type RecordingEc2, startRecordingEc2 } from '../../../test/support/recording-ec2.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider, ProviderDeps } from '../provider.ts';
-import { createAwsProvider } from './index.ts';
+import { awsCloud } from './index.ts';
 
 const own = { ...ownershipTags, Name: 'workers-1', 'millwright.dev/machine-uid': uid };
 const { 'millwright.dev/machine-uid': _, ...ofMcm } = own;
@@ -38,7 +40,7 @@ beforeEach(() => {
 });
 
 function makeProvider(deps: Partial<ProviderDeps> = {}): Provider {
-  return createAwsProvider({ readSecret: async ({ name }) => secrets[name], ...deps });
+  return createProvider(hurried(awsCloud, 100), { readSecret: async ({ name }) => secrets[name], ...deps });
 }
 
 function call(overrides: Partial<CallContext> = {}): CallContext {
@@ -291,7 +293,7 @@ describe('deleteVm', () => {
     });
     expect(ec2.requests('TerminateInstances').map(({ params }) => params['InstanceId.1'])).toEqual(['i-1']);
     expect(deleted).toEqual(new Set(['vol-1', 'eni-1']));
-  }, 20_000);
+  });
 
   it('asks as often as docs/providers/aws.md says', async () => {
     let isTerminated = false;
@@ -313,7 +315,7 @@ describe('deleteVm', () => {
       'DescribeVolumes',
       'DescribeNetworkInterfaces',
     ]);
-  }, 20_000);
+  });
 
   it('deletes an instance of machine-controller-manager by its provider ID', async () => {
     let isTerminated = false;
@@ -331,7 +333,7 @@ describe('deleteVm', () => {
     await provider.deleteVm(deletion({ providerID: 'aws:///eu-west-1/i-mcm' }), call());
 
     expect(ec2.requests('TerminateInstances').map(({ params }) => params['InstanceId.1'])).toEqual(['i-mcm']);
-  }, 20_000);
+  });
 
   it('deletes nothing by its name', async () => {
     ec2.answer({
@@ -393,7 +395,7 @@ describe('deleteVm', () => {
     });
 
     expect(await provider.deleteVm(deletion(), call())).toMatchObject({ state: 'gone' });
-  }, 20_000);
+  });
 });
 
 it('a deletion that EC2 refuses for now is Aborted, and tried again', async () => {
@@ -586,7 +588,7 @@ describe('a refusal of EC2', () => {
 
     expect(await failing).toMatchObject({ code: 'Unavailable', cloudCode: 'RequestLimitExceeded' });
     expect(ec2.requests('DescribeInstances').length).toBeGreaterThan(1);
-  }, 60_000);
+  });
 
   const encoded = 'Encoded authorization failure message: aBc-_123';
 

@@ -37,7 +37,8 @@ const EbsVolume = z.union([
   z.object({ awsElasticBlockStore: z.object({ volumeID: z.string() }) }),
 ]);
 
-const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
+/** The cloud as the kit sees it. */
+export const awsCloud: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   scheme: 'aws',
   settleSeconds: 10,
   deletionPollMs: 2_000,
@@ -183,7 +184,7 @@ const aws: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
 
 /** Makes the provider. */
 export function createAwsProvider(deps: ProviderDeps): Provider {
-  return createProvider(aws, deps);
+  return createProvider(awsCloud, deps);
 }
 
 /** Status of a spot request whose instance is terminated in two minutes. */

@@ -13,6 +13,7 @@ import {
   uid,
   uidTag,
 } from '../../../test/support/azure.ts';
+import { hurried } from '../../../test/support/hurried.ts';
 import {
   type ArmAnswer,
   type ArmAnswers,
@@ -20,8 +21,9 @@ import {
   startRecordingArm,
 } from '../../../test/support/recording-arm.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider, ProviderDeps } from '../provider.ts';
-import { createAzureProvider } from './index.ts';
+import { azureCloud } from './index.ts';
 
 const tags = { ...ownershipTags, ...uidTag };
 const group = '/subscriptions/sub-1/resourceGroups/machines/providers';
@@ -46,7 +48,7 @@ beforeEach(() => {
 });
 
 function makeProvider(deps: Partial<ProviderDeps> = {}): Provider {
-  return createAzureProvider({ readSecret: async ({ name }) => secrets[name], ...deps });
+  return createProvider(hurried(azureCloud, 100), { readSecret: async ({ name }) => secrets[name], ...deps });
 }
 
 function call(overrides: Partial<CallContext> = {}): CallContext {
@@ -226,7 +228,7 @@ describe('ensureVm', () => {
     arm.answer({ 'GET networkInterfaces/workers-1-nic': { body: nic({ own: ownershipTags }) } });
     expect(await ensure()).toMatchObject({ state: 'creating' });
     expect(arm.requests('PUT networkInterfaces').map(({ body }) => body)).toMatchObject([{ tags }]);
-  }, 30_000);
+  });
 
   it('waits for the NIC to be made, and does not go on where that fails', async () => {
     const states = ['Updating', 'Succeeded'];
@@ -286,22 +288,18 @@ describe('ensureVm', () => {
       ['ZonalAllocationFailed', 'sold out', 'ResourceExhausted'],
       ['OperationNotAllowed', 'exceeding approved Total Regional Cores quota', 'ResourceExhausted'],
       ['ImageNotFound', 'no', 'Internal'],
-    ])(
-      '[mcm 109 partly] keeps the code %s of its operation, and deletes it',
-      async (cloudCode, message, code) => {
-        arm.answer({
-          ...failed(cloudCode, message),
-          ...withDeletions({
-            'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '' }),
-            'GET networkInterfaces': list(nic()),
-          }),
-        });
+    ])('[mcm 109 partly] keeps the code %s of its operation, and deletes it', async (cloudCode, message, code) => {
+      arm.answer({
+        ...failed(cloudCode, message),
+        ...withDeletions({
+          'GET virtualMachines/workers-1': vm({ state: 'Failed', power: '' }),
+          'GET networkInterfaces': list(nic()),
+        }),
+      });
 
-        expect(await refusal(ensure(known()))).toMatchObject({ code, message: expect.stringContaining(cloudCode) });
-        expect(deleted()).toEqual(['virtualMachines/workers-1', 'networkInterfaces/workers-1-nic']);
-      },
-      20_000,
-    );
+      expect(await refusal(ensure(known()))).toMatchObject({ code, message: expect.stringContaining(cloudCode) });
+      expect(deleted()).toEqual(['virtualMachines/workers-1', 'networkInterfaces/workers-1-nic']);
+    });
 
     it('has failed where its operation has for a reason that another VM need not meet', async () => {
       arm.answer({
@@ -381,7 +379,7 @@ describe('deleteVm', () => {
       'networkInterfaces/workers-1-nic',
       'publicIPAddresses/workers-1-ip',
     ]);
-  }, 30_000);
+  });
 
   it('deletes a VM of another name with the UID tag, and no VM without it that uses a disk', async () => {
     const users = `${group}/Microsoft.Compute/virtualMachines`;
@@ -397,7 +395,7 @@ describe('deleteVm', () => {
     await provider.deleteVm(deletion(), call());
 
     expect(deleted()).toEqual(['virtualMachines/copy', 'networkInterfaces/copy-nic', 'disks/workers-1-0-data-disk']);
-  }, 30_000);
+  });
 
   it('asks as often as docs/providers/azure.md says', async () => {
     arm.answer(withDeletions({ 'GET virtualMachines/workers-1': vm({ power: '', state: 'Updating' }) }));
@@ -412,7 +410,7 @@ describe('deleteVm', () => {
       'GET virtualMachines/workers-1',
     ]);
     expect(names.slice(4).toSorted()).toEqual(['GET disks', 'GET networkInterfaces', 'GET publicIPAddresses']);
-  }, 30_000);
+  });
 
   it.each(['NicInUse', 'NicReservedForAnotherVm', 'OperationNotAllowed'])(
     'is tried again where a part is still in use: %s',
@@ -459,7 +457,7 @@ describe('deleteVm', () => {
       ...['disks/workers-1-data-0-data-disk', 'disks/workers-1-os-disk'],
       ...['networkInterfaces/workers-1-nic', 'virtualMachines/workers-1'],
     ]);
-  }, 30_000);
+  });
 
   it('leaves what another Machine of the same name makes after the VM is gone', async () => {
     const others = { ...ownershipTags, 'millwright.dev-machine-uid': 'other' };
@@ -612,15 +610,11 @@ describe('a refusal of Azure', () => {
     ],
     ["The zone(s) '2' is not supported for resource type.", 'properties.zone is 2'],
     ['Resource workers-1-nic is in another region than its subnet.', 'location is "westeurope"'],
-  ])(
-    'names the field of the class that it complains of: %s',
-    async (message, field) => {
-      arm.answer({ 'PUT virtualMachines/workers-1': { status: 400, code: 'InvalidParameter', message } });
+  ])('names the field of the class that it complains of: %s', async (message, field) => {
+    arm.answer({ 'PUT virtualMachines/workers-1': { status: 400, code: 'InvalidParameter', message } });
 
-      expect((await refusal(provider.ensureVm(azureCreation(), call()))).message).toContain(`(providerSpec.${field})`);
-    },
-    30_000,
-  );
+    expect((await refusal(provider.ensureVm(azureCreation(), call()))).message).toContain(`(providerSpec.${field})`);
+  });
 
   it('[mcm 109 partly] for want of room says of what and where, though the NIC is kept for the VM', async () => {
     arm.answer({
@@ -636,7 +630,7 @@ describe('a refusal of Azure', () => {
       nothingMade: false,
     });
     expect(deleted()).toEqual(['networkInterfaces/workers-1-nic']);
-  }, 30_000);
+  });
 
   /** The rate of a provider that lists VMs, which are answered so. */
   async function rateAfter(answers: ArmAnswers) {

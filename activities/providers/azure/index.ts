@@ -40,7 +40,8 @@ const AzureVolume = z.union([
 const userDataLimit = 65_535;
 const nameLimit = 64;
 
-const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
+/** The cloud as the kit sees it. */
+export const azureCloud: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
   scheme: 'azure',
   settleSeconds: 10,
   deletionPollMs: 2_000,
@@ -190,7 +191,7 @@ const azure: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> = {
 
 /** Makes the provider. */
 export function createAzureProvider(deps: ProviderDeps): Provider {
-  return createProvider(azure, deps);
+  return createProvider(azureCloud, deps);
 }
 
 type Kind = (typeof kinds)[number];

@@ -1,6 +1,7 @@
 /** What the provider asks of OpenStack, and what the answers become. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { DeleteVmRequest } from '../../../api/provider.ts';
+import { hurried } from '../../../test/support/hurried.ts';
 import {
   openstackCreation,
   openstackScope,
@@ -13,8 +14,9 @@ import {
 } from '../../../test/support/openstack.ts';
 import { type RecordingOpenstack, startRecordingOpenstack } from '../../../test/support/recording-openstack.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider } from '../provider.ts';
-import { createOpenstackProvider } from './index.ts';
+import { openstackCloud } from './index.ts';
 
 let cloud: RecordingOpenstack;
 let provider: Provider;
@@ -27,7 +29,7 @@ afterAll(() => cloud?.stop());
 beforeEach(() => {
   userData = '#!/bin/sh';
   const keys = { authURL: cloud.authUrl, applicationCredentialID: 'ac', applicationCredentialSecret: 'canary' };
-  provider = createOpenstackProvider({
+  provider = createProvider(hurried(openstackCloud, 100), {
     readSecret: async ({ name }) => (name === 'cloud' ? keys : { userData }),
   });
 });
@@ -211,7 +213,7 @@ describe('ensureVm', () => {
     });
     expect(whats()).toContain('DELETE volumev3/volumes/volume-1');
     expect(whats()).not.toContain('POST compute/servers');
-  }, 30_000);
+  });
 
   it('[invariant 1] uses the port and the volume of an earlier attempt again', async () => {
     cloud.answer({
@@ -226,7 +228,7 @@ describe('ensureVm', () => {
     expect(sent('POST network/ports')).toEqual([]);
     expect(sent('POST volumev3/volumes')).toEqual([]);
     expect(sent('POST compute/servers')).toMatchObject([{ server: { networks: [{ port: 'port-7' }] } }]);
-  }, 30_000);
+  });
 
   it('[invariant 1] answers the server that has the port already', async () => {
     let isListed = false;
@@ -311,7 +313,7 @@ describe('ensureVm', () => {
     cloud.answer({ ...empty, 'GET image/images': { images: [{ id: 'image-10', name: 'debian' }] } });
     await provider.ensureVm(creation, call());
     expect(sent('POST compute/servers')).toMatchObject([{ server: { imageRef: 'image-10' } }]);
-  }, 60_000);
+  });
 
   it.each([
     ['imageName', 'GET image/images', 'images'],
@@ -356,7 +358,7 @@ describe('a refusal of OpenStack', () => {
       code: 'ResourceExhausted',
       message: `the cloud answered 409: QuotaExceeded: network: ${message} (asked for small in a)`,
     });
-  }, 30_000);
+  });
 
   it('[mcm 109 partly] is ResourceExhausted for a flavor that is missing', async () => {
     expect(await answers('GET compute/flavors', { flavors: [] })).toMatchObject({
@@ -429,7 +431,7 @@ describe('a refusal of OpenStack', () => {
         message: `the cloud had accepted the VM and could not make it: NoValidHost: ${message} (asked for small in a)`,
       });
       expect([...left]).toEqual([]);
-    }, 30_000);
+    });
 
     it.each([
       ['Binding failed for port port-1, please check neutron logs for more information.', 'PortBindingFailed'],
@@ -479,7 +481,7 @@ describe('deleteVm', () => {
       'DELETE network/ports/port-1',
       'DELETE volumev3/volumes/volume-1',
     ]);
-  }, 30_000);
+  });
 
   it('asks as often as docs/providers/openstack.md says', async () => {
     let isDeleted = false;
@@ -505,7 +507,7 @@ describe('deleteVm', () => {
       'GET volumev3/volumes/detail',
       'GET network/ports',
     ]);
-  }, 20_000);
+  });
 
   it.each([
     ['does not show it any more', refused(404, 'itemNotFound', 'gone')],
@@ -575,7 +577,6 @@ describe('deleteVm', () => {
       expect([...left]).toEqual([]);
       expect(whats().filter((what) => what.startsWith('DELETE'))).toHaveLength(3);
     },
-    30_000,
   );
 
   it.each(['BUILD', 'ERROR'])(
@@ -667,29 +668,25 @@ describe('deleteVm', () => {
   it.each([
     ['deleting', 'gone'],
     ['in-use', 'Aborted'],
-  ])(
-    'of a volume that is %s ends with %s',
-    async (status, expected) => {
-      let looks = 0;
-      cloud.answer({
-        ...empty,
-        'GET volumev3/volumes/detail': () => ({ volumes: looks++ === 0 ? [volume('volume-1', { status })] : [] }),
-        'DELETE volumev3/volumes/volume-1': refused(
-          400,
-          'badRequest',
-          'Invalid volume: Volume status must be available or error',
-        ),
-        'GET volumev3/volumes/volume-1': { volume: volume('volume-1', { status }) },
-      });
+  ])('of a volume that is %s ends with %s', async (status, expected) => {
+    let looks = 0;
+    cloud.answer({
+      ...empty,
+      'GET volumev3/volumes/detail': () => ({ volumes: looks++ === 0 ? [volume('volume-1', { status })] : [] }),
+      'DELETE volumev3/volumes/volume-1': refused(
+        400,
+        'badRequest',
+        'Invalid volume: Volume status must be available or error',
+      ),
+      'GET volumev3/volumes/volume-1': { volume: volume('volume-1', { status }) },
+    });
 
-      const outcome = await provider.deleteVm(deletion(), call()).then(
-        ({ state }) => state,
-        ({ code }) => code,
-      );
-      expect(outcome).toBe(expected);
-    },
-    30_000,
-  );
+    const outcome = await provider.deleteVm(deletion(), call()).then(
+      ({ state }) => state,
+      ({ code }) => code,
+    );
+    expect(outcome).toBe(expected);
+  });
 
   it('needs no cinder', async () => {
     cloud.answer(empty, { types: ['compute', 'network', 'image'] });

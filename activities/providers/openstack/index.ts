@@ -39,7 +39,8 @@ interface VmById extends CloudVm {
   readonly loose: readonly CloudPart[];
 }
 
-const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Connection> = {
+/** The cloud as the kit sees it. */
+export const openstackCloud: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Connection> = {
   scheme: 'openstack',
   settleSeconds: 10,
   deletionPollMs: 2_000,
@@ -135,7 +136,7 @@ const openstack: Cloud<OpenstackProviderSpec, Reach, OpenstackCredentials, Conne
 
 /** Makes the provider. */
 export function createOpenstackProvider(deps: ProviderDeps): Provider {
-  return createProvider(openstack, deps);
+  return createProvider(openstackCloud, deps);
 }
 
 const kinds = ['vm', 'port', 'disk'] as const;

@@ -40,6 +40,8 @@ export interface AwsCloudOptions {
   readonly deleteMs?: number;
   /** How long a terminated instance is still listed. Default: an hour. */
   readonly terminatedMs?: number;
+  /** The most resources in a page of a list. Default 1000. */
+  readonly pageSize?: number;
   /** Default 10 000, as a kubelet. */
   readonly leaseRenewMs?: number;
   /** Default 300 000, as a kubelet. */
@@ -145,6 +147,7 @@ function flagsOf(options: AwsCloudOptions): string[] {
     'join-ms': options.joinMs,
     'delete-ms': options.deleteMs,
     'terminated-ms': options.terminatedMs,
+    'page-size': options.pageSize,
     'lease-renew-ms': options.leaseRenewMs,
     'status-update-ms': options.statusUpdateMs,
     'max-grace-ms': options.maxGraceMs,

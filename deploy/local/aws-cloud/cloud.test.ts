@@ -214,8 +214,8 @@ describe('an instance', () => {
 });
 
 describe('lists', () => {
-  it('of 250 instances, their volumes and interfaces come in pages', async () => {
-    const { Instances = [] } = await ec2.send(new RunInstancesCommand(order({ MinCount: 250, MaxCount: 250 })));
+  it('of instances, their volumes and interfaces come in pages', async () => {
+    const { Instances = [] } = await ec2.send(new RunInstancesCommand(order({ MinCount: 12, MaxCount: 12 })));
     const ids = Instances.map(({ InstanceId }) => InstanceId).toSorted();
     const tag = Instances[0]?.Tags?.find(({ Key }) => Key === 'test')?.Value ?? '';
     const Filters = [{ Name: 'tag:test', Values: [tag] }];
@@ -225,7 +225,7 @@ describe('lists', () => {
       const found: (string | undefined)[][] = [];
       let NextToken: string | undefined;
       do {
-        const page = await send({ Filters, MaxResults: 100, ...(NextToken && { NextToken }) });
+        const page = await send({ Filters, MaxResults: 5, ...(NextToken && { NextToken }) });
         found.push(page.ids);
         NextToken = page.next;
       } while (NextToken);
@@ -247,8 +247,8 @@ describe('lists', () => {
     });
 
     for (const kind of [instances, volumes, interfaces]) {
-      expect(kind.map((page) => page.length)).toEqual([100, 100, 50]);
-      expect(new Set(kind.flat()).size).toBe(250);
+      expect(kind.map((page) => page.length)).toEqual([5, 5, 2]);
+      expect(new Set(kind.flat()).size).toBe(12);
     }
     expect(instances.flat().toSorted()).toEqual(ids);
     await ec2.send(new TerminateInstancesCommand({ InstanceIds: ids as string[] }));

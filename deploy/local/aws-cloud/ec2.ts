@@ -28,16 +28,18 @@ import {
 interface Ec2Deps {
   readonly moto: Moto;
   readonly instances: Instances;
+  /** The most resources in a page of a list. */
+  readonly pageSize: number;
   /** Called for each instance that was created. */
   readonly onCreated: (instance: Instance) => void;
 }
 
 /** Makes the function that answers a request, or throws a Refusal. */
-export function createEc2({ moto, instances, onCreated }: Ec2Deps) {
+export function createEc2({ moto, instances, pageSize, onCreated }: Ec2Deps) {
   const launch = createLaunch({ moto, instances, onCreated });
-  const pageOfInstances = createPages<DescribedReservation>('InstanceId');
-  const pageOfVolumes = createPages<Elements>('VolumeId');
-  const pageOfInterfaces = createPages<Elements>('NetworkInterfaceId');
+  const pageOfInstances = createPages<DescribedReservation>('InstanceId', pageSize);
+  const pageOfVolumes = createPages<Elements>('VolumeId', pageSize);
+  const pageOfInterfaces = createPages<Elements>('NetworkInterfaceId', pageSize);
   const runs = new Map<string, { parameters: Params; ids: Promise<string[]> }>();
 
   const actions: Record<string, (request: Ec2Request) => Promise<Elements>> = {

@@ -18,6 +18,7 @@ const flags = readFlags(
     'boot-ms': count.default(1000),
     'delete-ms': count.default(500),
     'terminated-ms': count.default(3_600_000),
+    'page-size': count.min(1).default(1000),
   },
   ['access-key'],
 );
@@ -30,6 +31,7 @@ const instances = createInstances({ moto, timing, logger });
 const ec2 = createEc2({
   moto,
   instances,
+  pageSize: flags['page-size'],
   onCreated: (instance) => kubelets?.start(hostOf(instance, flags['join-ms'])),
 });
 const port = flags.port || (await freePort());

@@ -10,8 +10,9 @@ interface Page<T> {
 /**
  * Makes the function that cuts a list into pages as EC2 does. A token stands for what was left to show when it was made.
  * @param ids name of the parameter that asks for items by id, which EC2 does not take together with MaxResults
+ * @param pageSize the most that a page has, whatever MaxResults allows
  */
-export function createPages<T>(ids: string) {
+export function createPages<T>(ids: string, pageSize: number) {
   const rests = new Map<string, readonly T[]>();
 
   /** The page that a request asks for. `read` reads the whole list. */
@@ -29,9 +30,10 @@ export function createPages<T>(ids: string) {
     }
     const left = token === undefined ? await read() : rests.get(token);
     if (left === undefined) throw new Refusal(400, 'InvalidNextToken', 'The specified NextToken is not valid.');
-    if (left.length <= count) return { items: left, nextToken: undefined };
+    const size = Math.min(count, pageSize);
+    if (left.length <= size) return { items: left, nextToken: undefined };
     const nextToken = randomUUID();
-    rests.set(nextToken, left.slice(count));
-    return { items: left.slice(0, count), nextToken };
+    rests.set(nextToken, left.slice(size));
+    return { items: left.slice(0, size), nextToken };
   };
 }

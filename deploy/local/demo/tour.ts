@@ -180,7 +180,22 @@ export const tour: readonly Stop[] = [
     command: 'millwright retry --blocked-on PodDisruptionBudget',
     missing: (demo) => missingOf(demo, { machines: 6, vmsEver: 13 }),
   },
+  deletion({ vmsEver: 13 }),
+];
+
+/** The least that every cloud has to do. */
+export const shortTour: readonly Stop[] = [
+  firstStop,
   {
+    title: 'Scale up',
+    command: 'kubectl scale machinedeployment workers --replicas 4',
+    missing: (demo) => missingOf(demo, { machines: 4, vmsEver: 4 }),
+  },
+  deletion({ vmsEver: 4 }),
+];
+
+function deletion({ vmsEver }: { readonly vmsEver: number }): Stop {
+  return {
     title: 'Delete the deployment: no Machine, Node, VM or open workflow is left',
     command: 'kubectl delete machinedeployment workers',
     missing: async (demo) => {
@@ -189,10 +204,10 @@ export const tour: readonly Stop[] = [
         `MillwrightInstallation = '${installation}' AND ExecutionStatus = 'Running'`,
       );
       const left = [...(sets.length ? [`${sets.length} MachineSets`] : []), ...(count ? [`${count} workflows`] : [])];
-      return (await missingOf(demo, { machines: 0, vmsEver: 13 })) ?? (left.length ? `left: ${left}` : undefined);
+      return (await missingOf(demo, { machines: 0, vmsEver })) ?? (left.length ? `left: ${left}` : undefined);
     },
-  },
-];
+  };
+}
 
 /** Missing until `machines` machines are Running, each with a node and a VM, and `vmsEver` VMs were made. */
 async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number }): Promise<string | undefined> {

@@ -71,6 +71,8 @@ export interface SimulatedCloud {
   interruptVm(id: string, afterMs: number): Promise<void>;
   /** Boots the VM again: its kubelet reports again, and registers its Node if that is gone. */
   restartVm(id: string): Promise<void>;
+  /** Takes everything away that exists, at once. */
+  reset(): Promise<void>;
   /** SIGKILL to the process. Its state stays. */
   kill(): Promise<void>;
   /** Starts the process again on the same port and state. */
@@ -109,6 +111,7 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
     killVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/kill`)),
     interruptVm: async (id, afterMs) => void (await callAdmin(url, 'POST', `/vms/${id}/interrupt`, { afterMs })),
     restartVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/restart`)),
+    reset: async () => void (await callAdmin(url, 'POST', '/reset')),
     kill: () => server.kill('SIGKILL'),
     restart: () => server.restart(),
     stop: () => server.kill(),

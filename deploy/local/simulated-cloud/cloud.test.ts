@@ -437,6 +437,20 @@ describe('pods', () => {
   });
 });
 
+describe('a reset', () => {
+  it('takes away what exists, also what is not listed yet or has outlived its VM', async () => {
+    await cloud.setFaults({ kind: 'invisible', ms: 60_000 }, { kind: 'leak', parts: ['disk'], operation: 'delete' });
+    await create();
+    const { id } = await create();
+    await call('DELETE', `/v1/vms/${id}`);
+
+    await cloud.reset();
+
+    expect(await cloud.resources()).toEqual([]);
+    expect((await cloud.stats()).vmsNow).toBe(0);
+  });
+});
+
 describe('the process', () => {
   it('continues after kill -9 with its VMs and their parts, its calls and its faults, and where these were', async () => {
     await untilRenewedTwice(await create());

@@ -42,6 +42,8 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
         return ok({ faults: state.faults() });
       case 'PUT /faults':
         return putFaults(body);
+      case 'POST /reset':
+        return reset();
       default:
         return refuse(404, `there is no ${method} ${url.pathname}`);
     }
@@ -63,6 +65,13 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
     if (error) return refuse(400, z.prettifyError(error));
     state.setFaults(data.faults);
     return ok({ faults: state.faults() });
+  }
+
+  function reset(): CloudAnswer {
+    const now = Date.now();
+    for (const { id } of vms(false)) state.update(id, { vanishesAt: now });
+    for (const part of state.parts(now)) state.updatePart(part, { deletedAt: now });
+    return ok(existing());
   }
 
   function kill(id: string): CloudAnswer {

@@ -104,7 +104,7 @@ export const creationCases: readonly Case[] = [
     section: 'ensureVm',
     needs: ['lostAnswer'],
     async run(world) {
-      await world.cloud?.setFault({ kind: 'lostAnswer' });
+      await world.cloud?.setFault({ kind: 'lostAnswer', ms: world.lateMs });
       const machine = world.newMachine();
       const startMs = performance.now();
       const outcome = await (await world.calls.start('ensureVm', world.creation(machine))).outcome();
@@ -123,7 +123,7 @@ export const creationCases: readonly Case[] = [
     section: 'ensureVm',
     needs: ['lostAnswer'],
     async run(world) {
-      await world.cloud?.setFault({ kind: 'lostAnswer' });
+      await world.cloud?.setFault({ kind: 'lostAnswer', ms: world.lateMs });
       const machine = world.newMachine();
       const outcome = await (await world.calls.start('ensureVm', world.creation(machine), 1)).outcome();
       if (outcome.kind === 'refused') {
@@ -139,13 +139,14 @@ export const creationCases: readonly Case[] = [
     promise: 'When the worker is killed in a create call and started again, there is one VM.',
     section: 'Repeating',
     needs: ['worker'],
+    usesWorker: true,
     async run(world) {
       await makeSlow(world);
       const machine = world.newMachine();
       const call = await world.calls.start('ensureVm', world.creation(machine));
       await untilUnderWay(world, call);
       await world.worker?.kill();
-      await world.cloud?.setFault({ kind: 'listedLate' });
+      await world.cloud?.setFault({ kind: 'listedLate', ms: world.lateMs });
       await world.worker?.start();
 
       const outcome = await call.outcome();

@@ -92,7 +92,7 @@ export const deletionCases: readonly Case[] = [
     section: 'deleteVm',
     needs: ['listedLate'],
     async run(world) {
-      await world.cloud?.setFault({ kind: 'listedLate' });
+      await world.cloud?.setFault({ kind: 'listedLate', ms: world.lateMs });
       const machine = world.newMachine();
       await world.ensure(machine);
 

@@ -79,6 +79,7 @@ export const refusalCases: readonly Case[] = [
     promise: 'No secret is in an input, a result, a failure, the details of a heartbeat or the log of the worker.',
     section: 'Failures',
     needs: [],
+    usesWorker: true,
     async run(world) {
       const { subject, calls, worker } = world;
       const machine = world.newMachine();

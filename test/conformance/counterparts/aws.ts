@@ -19,8 +19,6 @@ import type { CloudFault, CloudThing, Counterpart, FaultKind, Owner } from '../c
 
 type AwsFault = Parameters<AwsCloud['setFaults']>[0];
 
-/** Less than `settleSeconds` of the provider, which is 10, ms. */
-const lateMs = 9_000;
 const parts = ['instance', 'volume', 'network-interface'] as const;
 const ofCreation = { actions: ['RunInstances'] };
 
@@ -33,12 +31,12 @@ const lacks = {
 const faults: {
   readonly [K in Exclude<FaultKind, keyof typeof lacks>]: (fault: Extract<CloudFault, { kind: K }>) => AwsFault[];
 } = {
-  lostAnswer: () => [
+  lostAnswer: ({ ms }) => [
     { kind: 'lostAnswer', effect: 'done', ...ofCreation, times: 1 },
-    { kind: 'invisible', ms: lateMs },
+    { kind: 'invisible', ms },
   ],
   slowAnswer: ({ ms }) => [{ kind: 'hang', effect: 'done', ...ofCreation, ms }],
-  listedLate: () => [{ kind: 'invisible', ms: lateMs }],
+  listedLate: ({ ms }) => [{ kind: 'invisible', ms }],
   noCapacity: () => [{ kind: 'capacity' }],
   missingPermission: () => [{ kind: 'unauthorized' }],
   throttled: ({ times }) => [{ kind: 'throttle', times }],
@@ -48,7 +46,7 @@ const faults: {
 export async function startAwsCounterpart(): Promise<Counterpart> {
   const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-cloud-'));
   const keyId = `canary-key-${randomUUID()}`;
-  const cloud = await startAwsCloud({ dir, accessKeys: [keyId], bootMs: 200, deleteMs: 500 });
+  const cloud = await startAwsCloud({ dir, accessKeys: [keyId], bootMs: 200, deleteMs: 500, pageSize: 10 });
   const providerSpec = cloud.providerSpec();
   const tagsOf: Record<Owner, Record<string, string>> = {
     class: providerSpec.tags,
@@ -76,17 +74,18 @@ export async function startAwsCounterpart(): Promise<Counterpart> {
     providerSpec,
     credentials: { providerAccessKeyId: keyId, providerSecretAccessKey: `canary-secret-${randomUUID()}` },
     // The provider asks STS what a refusal means.
-    workerEnv: { AWS_ENDPOINT_URL_STS: cloud.url },
+    env: { AWS_ENDPOINT_URL_STS: cloud.url },
     lacks,
     async setFault(fault) {
       const show = fault && (faults as Partial<Record<FaultKind, (fault: CloudFault) => AwsFault[]>>)[fault.kind];
       await cloud.setFaults(...(fault && show ? show(fault) : []));
     },
     things,
+    manyVms: 25,
     calls: async () => (await cloud.calls()).length,
     async makeVms(owner, count, uid) {
-      // EC2 tells the age of an instance in whole seconds: those from now on are younger than any other.
-      await sleep(1_000 - (Date.now() % 1_000));
+      // EC2 tells the age of an instance in whole seconds: those of a Machine are younger than its first one.
+      if (uid !== undefined) await sleep(1_000 - (Date.now() % 1_000));
       const tags = { ...tagsOf[owner], ...(uid !== undefined && { [names.machineUid]: uid }) };
       const Tags = Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
       const { ami, subnetId, region } = cloud.seeds;

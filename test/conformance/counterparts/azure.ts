@@ -8,19 +8,17 @@ import type { CloudFault, CloudThing, Counterpart, FaultKind, Owner } from '../c
 
 type AzureFault = Parameters<AzureCloud['setFaults']>[0];
 
-/** Less than `settleSeconds` of the provider, which is 10, ms. */
-const lateMs = 9_000;
 const ofCreation = { actions: ['Microsoft.Compute/virtualMachines/write'] };
 const uidTag = names.machineUid.replaceAll('/', '-');
 
 /** How the Azure cloud shows each fault of the suite. */
 const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K }>) => AzureFault[] } = {
-  lostAnswer: () => [
+  lostAnswer: ({ ms }) => [
     { kind: 'lostAnswer', effect: 'done', ...ofCreation, times: 1 },
-    { kind: 'invisible', ms: lateMs },
+    { kind: 'invisible', ms },
   ],
   slowAnswer: ({ ms }) => [{ kind: 'hang', effect: 'done', ...ofCreation, ms }],
-  listedLate: () => [{ kind: 'invisible', ms: lateMs }],
+  listedLate: ({ ms }) => [{ kind: 'invisible', ms }],
   noCapacity: () => [{ kind: 'capacity' }],
   // The NIC of a VM is made before the VM is asked for.
   halfWay: () => [{ kind: 'quota' }],
@@ -34,7 +32,8 @@ export async function startAzureCounterpart(): Promise<Counterpart> {
   const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-cloud-'));
   const clientSecret = `canary-secret-${randomUUID()}`;
   // Azure keeps the NIC of a VM that it has refused for 180 s, in which no provider can delete it: no case waits so long.
-  const cloud = await startAzureCloud({ dir, clientSecret, bootMs: 200, deleteMs: 500, nicReservationMs: 0 });
+  const timing = { bootMs: 200, deleteMs: 500, nicReservationMs: 0 };
+  const cloud = await startAzureCloud({ dir, clientSecret, ...timing, pageSize: 10 });
   const providerSpec = cloud.providerSpec();
   const tagsOf: Record<Owner, Record<string, string>> = {
     class: providerSpec.tags,
@@ -45,7 +44,7 @@ export async function startAzureCounterpart(): Promise<Counterpart> {
   return {
     providerSpec,
     credentials: cloud.credentials,
-    workerEnv: cloud.env,
+    env: cloud.env,
     lacks: { severalVms: 'a VM has the name of its Machine, and Azure has no two of a name' },
     async setFault(fault) {
       const show = fault && (faults[fault.kind] as (fault: CloudFault) => AzureFault[]);
@@ -59,6 +58,7 @@ export async function startAzureCounterpart(): Promise<Counterpart> {
       });
       return (await Promise.all(lists)).flat();
     },
+    manyVms: 25,
     calls: async () => (await cloud.calls()).length,
     async makeVms(owner, count, uid) {
       const tags = { ...tagsOf[owner], ...(uid !== undefined && { [uidTag]: uid }) };

@@ -14,20 +14,18 @@ import { machineNameOf } from '../world.ts';
 
 type OpenstackFault = Parameters<OpenstackCloud['setFaults']>[0];
 
-/** Less than `settleSeconds` of the provider, which is 10, ms. */
-const lateMs = 9_000;
 const ofCreation = { operations: ['POST /compute/servers'] };
 /** Keys of metadata have no slash. */
 const uidKey = names.machineUid.replace('/', '-');
 
 /** How the OpenStack cloud shows each fault of the suite. A port counts as a token, and always does. */
 const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K }>) => OpenstackFault[] } = {
-  lostAnswer: () => [
+  lostAnswer: ({ ms }) => [
     { kind: 'lostAnswer', effect: 'done', ...ofCreation, times: 1 },
-    { kind: 'invisible', ms: lateMs },
+    { kind: 'invisible', ms },
   ],
   slowAnswer: ({ ms }) => [{ kind: 'hang', effect: 'done', ...ofCreation, ms }],
-  listedLate: () => [{ kind: 'invisible', ms: lateMs }],
+  listedLate: ({ ms }) => [{ kind: 'invisible', ms }],
   noCapacity: () => [{ kind: 'capacity' }],
   // Ports and volumes are made before the server, and this quota refuses only that.
   halfWay: () => [{ kind: 'quota', of: 'instances', limit: 0 }],
@@ -101,10 +99,11 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
         ...volumes.map(({ id, metadata }) => ({ kind: 'disk' as const, id, uid: metadata[uidKey] })),
       ];
     },
+    manyVms: 250,
     calls: async () => (await cloud.calls()).length,
     async makeVms(owner, count, uid) {
-      // Nova tells the age of a server in whole seconds: those from now on are younger than any other.
-      await sleep(1_000 - (Date.now() % 1_000));
+      // Nova tells the age of a server in whole seconds: those of a Machine are younger than its first one.
+      if (uid !== undefined) await sleep(1_000 - (Date.now() % 1_000));
       const id = await makeServer({ ...tagsOf[owner], ...(uid !== undefined && { [uidKey]: uid }) }, uid);
       const more = copyServer(openstack.dir, id, count - 1);
       copies.push(...more);
