@@ -1,6 +1,7 @@
 // Run through `npm test`: jest needs --experimental-vm-modules, otherwise @swc/jest silently compiles to CommonJS.
 export default {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/costs/environment.ts',
+  reporters: ['default', '<rootDir>/test/costs/reporter.ts'],
   testMatch: ['<rootDir>/**/*.test.ts'],
   testPathIgnorePatterns: ['/node_modules/', '\\.long\\.test\\.ts$'],
   modulePathIgnorePatterns: ['<rootDir>/.cache'],

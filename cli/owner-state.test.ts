@@ -33,8 +33,8 @@ it('asks the API server for nothing once it watches, and knows what changes', as
   const { deployments } = await until('all is watched', readWithoutAsking);
   await client.create(machines, { metadata: { namespace, name: 'new' }, spec: spec.template.spec });
   await client.delete(machineDeployments, { namespace, name: 'pool' });
-  const { machines: found } = await until('the changes are seen', async () => {
-    const now = await readWithoutAsking();
+  const { machines: found } = await until('the changes are seen', async (see) => {
+    const now = see(await readWithoutAsking());
     return now?.deployments.length === 1 && now.machines.length === 1 ? now : undefined;
   });
   await owned.stop();

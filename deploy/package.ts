@@ -6,7 +6,7 @@ import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildReplayBundle, builtInBundles, loadWorkflowBundle } from '../temporal/bundle.ts';
+import { builtInBundles, loadReplayBundle, loadWorkflowBundle } from '../temporal/bundle.ts';
 import { version } from '../temporal/version.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -24,7 +24,7 @@ for (const source of sources.filter((file) => !/\.test\.ts$|\.d\.ts$/.test(file)
 }
 cpSync(join(root, 'cli/fleet-page/page'), join(dist, 'cli/fleet-page/page'), { recursive: true });
 write(join('temporal', builtInBundles.workflows), (await loadWorkflowBundle()).code);
-write(join('temporal', builtInBundles.replay), (await buildReplayBundle()).code);
+write(join('temporal', builtInBundles.replay), (await loadReplayBundle()).code);
 write('package.json', `${JSON.stringify({ type: 'module', version })}\n`);
 
 function write(file: string, content: string): void {

@@ -12,6 +12,14 @@ const folder = join(root, '.cache', 'workflows');
 /** Bundles that a package of Millwright has beside this file: it cannot build any. */
 export const builtInBundles = { workflows: 'workflows.bundle.js', replay: 'replay.bundle.js' } as const;
 
+type Bundle = keyof typeof builtInBundles;
+
+/** Files in workflows/ with the interceptors of each bundle. */
+const interceptors: Readonly<Record<Bundle, readonly string[]>> = {
+  workflows: ['interceptors.ts'],
+  replay: ['interceptors.ts', 'replay-interceptors.ts'],
+};
+
 /** Files that the bundle depends on. */
 const sources = [
   'workflows/**/*.ts',
@@ -26,12 +34,21 @@ const sources = [
  * The cache must not be a folder that others may write to: its content is executed.
  */
 export async function loadWorkflowBundle(): Promise<{ code: string }> {
-  const builtIn = await readBuiltIn('workflows');
+  return load('workflows');
+}
+
+/** The bundle that `replayRun` takes: the same code, which also reports what it asks for. Kept as `loadWorkflowBundle` does. */
+export async function loadReplayBundle(): Promise<{ code: string }> {
+  return load('replay');
+}
+
+async function load(bundle: Bundle): Promise<{ code: string }> {
+  const builtIn = await readFile(new URL(builtInBundles[bundle], import.meta.url), 'utf8').catch(() => undefined);
   if (builtIn !== undefined) return { code: builtIn };
-  const file = join(folder, `${await hashSources()}.js`);
+  const file = join(folder, `${bundle}-${await hashSources()}.js`);
   const cached = await readFile(file, 'utf8').catch(() => undefined);
   if (cached !== undefined) return { code: cached };
-  const { code } = await buildWorkflowBundle(join(root, 'workflows'));
+  const { code } = await build(bundle);
   await keep(file, code).catch(() => undefined);
   return { code };
 }
@@ -51,26 +68,11 @@ async function hashSources(): Promise<string> {
   return hash.digest('hex').slice(0, 32);
 }
 
-/** Builds the bundle that `replayRun` takes: the same code, which also reports what it asks for. */
-export async function buildReplayBundle(): Promise<{ code: string }> {
-  const builtIn = await readBuiltIn('replay');
-  if (builtIn !== undefined) return { code: builtIn };
-  return buildWorkflowBundle(join(root, 'workflows'), ['interceptors.ts', 'replay-interceptors.ts']);
-}
-
-/** undefined in a checkout. */
-async function readBuiltIn(bundle: keyof typeof builtInBundles): Promise<string | undefined> {
-  return readFile(new URL(builtInBundles[bundle], import.meta.url), 'utf8').catch(() => undefined);
-}
-
-/** Builds a bundle of the workflows that index.ts of a folder exports, with the interceptors of files in it. */
-export async function buildWorkflowBundle(
-  workflows: string,
-  interceptors: readonly string[] = ['interceptors.ts'],
-): Promise<{ code: string }> {
+async function build(bundle: Bundle): Promise<{ code: string }> {
+  const workflows = join(root, 'workflows');
   return bundleWorkflowCode({
     workflowsPath: join(workflows, 'index.ts'),
-    workflowInterceptorModules: interceptors.map((file) => join(workflows, file)),
+    workflowInterceptorModules: interceptors[bundle].map((file) => join(workflows, file)),
     logger: new DefaultLogger('ERROR'),
     // A fifth faster than a development bundle. Minified, workflow types would lose their names.
     webpackConfigHook: (config) => ({

@@ -4,7 +4,7 @@ import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, type InjectedSinks, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker';
 import type { ProgressSinks } from '../workflows/interceptors.ts';
 import type { Commands, ReplaySinks } from '../workflows/replay-interceptors.ts';
-import { buildReplayBundle } from './bundle.ts';
+import { loadReplayBundle } from './bundle.ts';
 import { countDecisions, type Difference, firstDifference } from './decisions.ts';
 import { attributesOf, type HistoryEvent, isObject, readable, textOf } from './history.ts';
 
@@ -13,14 +13,18 @@ export type { Commands };
 /** What came of a replay: no error when Temporal finds that the workflow does again what it did. */
 export interface Outcome {
   readonly error?: Error;
-  /** The commands of each activation, if the bundle is that of `buildReplayBundle`; else none. */
+  /** The commands of each activation, if the bundle is that of `loadReplayBundle`; else none. */
   readonly asked: readonly Commands[];
 }
 
-/** Replays histories against a bundle of workflow code, one after the other. Throws when one cannot be read. */
+/**
+ * Replays histories against a bundle of workflow code, one after the other. Throws when one cannot be read.
+ * @param worker class of the worker that replays them
+ */
 export async function replayHistories(
   bundle: { readonly code: string },
   histories: readonly HistoryAndWorkflowId[],
+  worker: typeof Worker = Worker,
 ): Promise<Outcome[]> {
   let asked: Commands[] = [];
   const sinks: InjectedSinks<ProgressSinks & ReplaySinks> = {
@@ -28,7 +32,7 @@ export async function replayHistories(
     replay: { asked: { fn: (_, commands) => void asked.push(commands), callDuringReplay: true } },
   };
   const outcomes: Outcome[] = [];
-  for await (const { error } of Worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
+  for await (const { error } of worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
     outcomes.push({ asked, ...(error !== undefined && { error }) });
     asked = [];
   }
@@ -62,7 +66,7 @@ export async function replayRun(text: string, source: string): Promise<ReplayRep
   const workflowType = started?.workflowType.name ?? '';
   const workflowId = textOf(started?.['workflowId']) || source;
   silenceSdk();
-  const [outcome] = await replayHistories(await buildReplayBundle(), [{ workflowId, history }]);
+  const [outcome] = await replayHistories(await loadReplayBundle(), [{ workflowId, history }]);
   const { error, asked = [] } = outcome ?? {};
   if (error !== undefined && /no such function is exported/.test(error.message)) {
     throw new Error(`${source} is of a workflow '${workflowType}', which this version of Millwright does not have`);

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { toCrd } from '../api/crds.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
@@ -13,6 +12,7 @@ import { loadKubeconfig } from '../kube/config.ts';
 import { customResourceDefinitions, namespaces } from '../kube/core.ts';
 import { StatusError } from '../kube/errors.ts';
 import { mergePatch } from '../kube/patch.ts';
+import { until } from './support/until.ts';
 import { validDeploymentSpec, validSetSpec, validTemplate } from './support/valid.ts';
 
 const kubeconfig = process.env.MILLWRIGHT_TEST_KUBECONFIG ?? '';
@@ -225,7 +225,8 @@ describe('a MachineDeployment that was invalid before these CRDs came', () => {
     await client.create(deployments, { metadata, spec: invalid });
     await installCrd(client, crd);
     // The server takes a new schema up some time after it has answered.
-    for (let attempt = 0; await isAccepted(`new-${attempt}`); attempt += 1) await sleep(50);
+    let attempt = 0;
+    await until('the new schema is in force', async (see) => !see(await isAccepted(`new-${++attempt}`)));
   });
 
   afterAll(() => client.delete(customResourceDefinitions, { name: crd.metadata.name }));

@@ -2,8 +2,6 @@
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
  * The last line is always `N passed, N failed, N skipped`.
  */
-import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';
-import { findServers } from '../deploy/local/servers.ts';
 import { conclude, printSlowest, runJest } from './jest.ts';
 import { checks, type Outcome, runStep } from './steps.ts';
 
@@ -17,11 +15,8 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   if (args.length > 0) return [await runJest('.cache/selected-test-results.json', args)];
 
   const checked = await checks();
-  // Before those that need them, so that none waits for the other's build, or longer than it may. They say what is missing.
-  await Promise.allSettled([
-    findServers(['etcd', 'temporal', 'kube-apiserver', 'kube-controller-manager', 'kubectl']),
-    ensureTemplate(),
-  ]);
+  const { prepare, preparations } = await import('./prepare.ts');
+  await prepare(preparations);
   // `npm run acceptance` reads the file of the whole run.
   const [tests, demo] = await Promise.all([
     runJest('.cache/test-results.json', []),
@@ -33,6 +28,11 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
 
 /** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */
 async function runLong(args: readonly string[]): Promise<readonly Outcome[]> {
+  if (args.length === 0) {
+    const { longPreparations, prepare, preparations } = await import('./prepare.ts');
+    await prepare(preparations);
+    await prepare(longPreparations);
+  }
   // Each of them keeps the cores busy.
   const long = await runJest('.cache/long-test-results.json', [...args, '--maxWorkers=2', ...longTests]);
   if (args.length > 0) return [long];

@@ -1,5 +1,4 @@
 /** Owners of machines from what is read of them to what becomes of them: plans are made and carried out, one after another. */
-import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import { annotations, finalizers } from '../../api/gardener/names.ts';
@@ -11,9 +10,11 @@ import { names } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { templateHash } from '../../api/owner/template.ts';
+import { configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
 import { refOf } from '../../test/support/refs.ts';
+import { until } from '../../test/support/until.ts';
 import { isEmpty } from '../../workflows/rollout/plan.ts';
 
 const { client, activities, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } = setUpOwners();
@@ -35,6 +36,15 @@ async function plansOf(ref: ObjectRef): Promise<OwnerPlan[]> {
     await activities.actOnOwner(ref, 'MachineDeployment', plan);
   }
   return plans;
+}
+
+/** Waits until what is created is younger than the machine: the API server keeps seconds. */
+async function untilYounger({ metadata: { namespace = '', creationTimestamp } }: Machine): Promise<void> {
+  const probe = { metadata: { namespace, generateName: 'time-' } };
+  await until('the API server is in another second', async (see) => {
+    const { metadata } = see(await client.create(configMaps, probe, { dryRun: 'All' }));
+    return metadata.creationTimestamp !== creationTimestamp;
+  });
 }
 
 async function finish({ metadata }: Machine): Promise<void> {
@@ -99,14 +109,14 @@ describe('a deployment from beginning to end', () => {
       ...{ replicas: 1, strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: '100%' } } },
     });
     await settle(ref);
-    const [oldest] = await own();
-    await setTimeout(1_100); // the API server keeps seconds
+    const [oldest] = (await own()) as [Machine];
+    await untilYounger(oldest);
     await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 5 } }));
     await settle(ref);
     const [first, marked, unknown, youngest] = (await own()).filter(
-      ({ metadata }) => metadata.uid !== oldest?.metadata.uid,
+      ({ metadata }) => metadata.uid !== oldest.metadata.uid,
     );
-    if (!oldest || !first || !marked || !unknown || !youngest) throw new Error('there are not five machines');
+    if (!first || !marked || !unknown || !youngest) throw new Error('there are not five machines');
     for (const machine of await own()) await setPhase(await manage(machine), 'Running');
     await setPhase(unknown, 'Unknown');
     await annotate(first, { [annotations.priority]: '1' });

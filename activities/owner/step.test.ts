@@ -8,9 +8,9 @@ import type { Candidate } from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { eventually } from '../../test/support/kube.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
 import { isActive } from '../../test/support/machine-facts.ts';
+import { until } from '../../test/support/until.ts';
 
 const { client, activities, activitiesOf, newDeployment, sets, own, setPhase, planFor, settle } = setUpOwners();
 
@@ -271,7 +271,7 @@ describe('actOnOwner', () => {
       },
     };
     const underWay = activitiesOf(held).actOnOwner(ref, 'MachineDeployment', lost);
-    await eventually(async () => (await own()).length === 5);
+    await until('five machines were made', async (see) => see(await own()).length === 5);
 
     // Another run takes over, which knows nothing but what it reads.
     const next = await planFor(ref);

@@ -13,7 +13,7 @@ import {
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities } from '../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
-import { eventually } from '../../test/support/until.ts';
+import { until } from '../../test/support/until.ts';
 import { boundary } from '../boundary.ts';
 import { createVmActivities } from './serve.ts';
 import { createSimulatedProvider } from './simulated/index.ts';
@@ -145,7 +145,10 @@ describe('cloud activities on a Temporal server', () => {
 
     const handle = await start('ensureVm', creation({ credentials: [{ namespace: 'garden', name: 'slow1' }] }));
 
-    await eventually(async () => (await handle.describe()).nextAttemptScheduleTime !== undefined);
+    await until(
+      'it waits for the next attempt',
+      async () => (await handle.describe()).nextAttemptScheduleTime !== undefined,
+    );
     expect((await handle.describe()).currentRetryIntervalMs).toBe(8_000);
     await handle.terminate('seen');
   });
@@ -182,7 +185,7 @@ describe('cloud activities on a Temporal server', () => {
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
     const request = creation();
     const handle = await start('ensureVm', request, '1s');
-    await eventually(async () => (await vmsOf(request)).length === 1);
+    await until('the VM exists', async (see) => see(await vmsOf(request)).length === 1);
 
     await handle.cancel('the Machine is to go');
 
@@ -205,7 +208,7 @@ describe('cloud activities on a Temporal server', () => {
 
     const handle = await start('deleteVm', deletion, '1s');
 
-    await eventually(async () => (await handle.describe()).hasHeartbeatDetails);
+    await until('there is a heartbeat', async () => (await handle.describe()).hasHeartbeatDetails);
     expect(await (await handle.describe()).getHeartbeatDetails()).toEqual({ vmsLeft: 1, partsLeft: 3 });
     await handle.cancel('seen');
     await expect(handle.result()).rejects.toThrow();

@@ -30,12 +30,12 @@ it('shows what waits, what is handled and since when, under the names of the kin
   queue.add('a');
   await until(
     'a is handled',
-    async () => (await metric('queue_duration_seconds_count'))['name="machinedeployment"'] === 1,
+    async (see) => see(await metric('queue_duration_seconds_count'))['name="machinedeployment"'] === 1,
   );
   for (const key of ['b', 'c', 'b']) queue.add(key);
-  await until('b and c wait', async () => (await metric('depth'))['name="machineset"'] === 2);
-  await until('the time of a is shown', async () => {
-    const longest = await metric('longest_running_processor_seconds');
+  await until('b and c wait', async (see) => see(await metric('depth'))['name="machineset"'] === 2);
+  await until('the time of a is shown', async (see) => {
+    const longest = see(await metric('longest_running_processor_seconds'));
     return (longest['name="machinedeployment"'] ?? 0) >= 0.02;
   });
 

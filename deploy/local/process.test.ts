@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { eventually } from '../../test/support/kube.ts';
+import { until } from '../../test/support/until.ts';
 import { startServer } from './process.ts';
 
 describe('startServer', () => {
@@ -70,7 +70,7 @@ describe('bootstrap.js', () => {
 
     child.kill('SIGKILL');
 
-    await eventually(() => existsSync(stopped));
+    await until('the child has noticed it', () => existsSync(stopped));
     await rm(folder, { recursive: true });
   });
 

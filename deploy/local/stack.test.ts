@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { eventually } from '../../test/support/kube.ts';
+import { until } from '../../test/support/until.ts';
 import { findServer } from './servers.ts';
 import { type Stack, startStack } from './stack.ts';
 
@@ -70,7 +70,7 @@ describe('a stack whose process is killed', () => {
 
       child.kill('SIGKILL');
 
-      await eventually(() => !pids.some(isAlive) && !existsSync(dir));
+      await until('its servers and its folder are gone', () => !pids.some(isAlive) && !existsSync(dir));
     } finally {
       child.kill('SIGKILL');
     }

@@ -1,14 +1,16 @@
 /** Creations and drains alone, and beside drains that a PodDisruptionBudget blocks. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { machines } from '../../api/gardener/resources.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { until } from '../support/until.ts';
 import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';
 
 const creations = 100;
 const drains = 50;
+/** For any number of machines. */
+const timeoutMs = 3_600_000;
 
 const namesOf = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
@@ -17,21 +19,21 @@ function machinesIn({ control, temporal, namespaces, classes }: World) {
   const [namespace = ''] = namespaces;
   const nameOf = (name: string) => `${namespace}-${name}`;
 
-  async function until(isDone: () => Promise<boolean>): Promise<void> {
-    while (!(await isDone())) await sleep(200);
-  }
-
   return {
     async create(names: readonly string[]): Promise<void> {
       const spec = { class: { kind: 'MachineClass', name: classes[0] } };
       const create = (name: string) => control.create(machines, { metadata: { namespace, name: nameOf(name) }, spec });
       await Promise.all(names.map(create));
-      await until(async () => {
-        const { items } = await control.list(machines, { namespace });
-        const running = items.filter(({ status }) => status?.currentStatus?.phase === 'Running');
-        const found = new Set(running.map(({ metadata }) => metadata.name));
-        return names.every((name) => found.has(nameOf(name)));
-      });
+      await until(
+        'they run',
+        async () => {
+          const { items } = await control.list(machines, { namespace });
+          const running = items.filter(({ status }) => status?.currentStatus?.phase === 'Running');
+          const found = new Set(running.map(({ metadata }) => metadata.name));
+          return names.every((name) => found.has(nameOf(name)));
+        },
+        { timeoutMs },
+      );
     },
 
     /** Runs a pod on the Node of each. */
@@ -46,13 +48,17 @@ function machinesIn({ control, temporal, namespaces, classes }: World) {
           },
         });
       await Promise.all(names.map(run));
-      await until(async () => {
-        const { items } = await control.list(pods, { namespace });
-        const found = new Set(
-          items.filter(({ status }) => status?.phase === 'Running').map((pod) => pod.metadata.name),
-        );
-        return names.every((name) => found.has(name));
-      });
+      await until(
+        'their pods run',
+        async () => {
+          const { items } = await control.list(pods, { namespace });
+          const found = new Set(
+            items.filter(({ status }) => status?.phase === 'Running').map((pod) => pod.metadata.name),
+          );
+          return names.every((name) => found.has(name));
+        },
+        { timeoutMs },
+      );
     },
 
     /** Lets no pod with these labels be evicted. */
@@ -73,16 +79,21 @@ function machinesIn({ control, temporal, namespaces, classes }: World) {
     },
 
     async untilGone(names: readonly string[]): Promise<void> {
-      await until(async () => {
-        const { items } = await control.list(machines, { namespace });
-        const left = new Set(items.map(({ metadata }) => metadata.name));
-        return !names.some((name) => left.has(nameOf(name)));
-      });
+      await until(
+        'they are gone',
+        async () => {
+          const { items } = await control.list(machines, { namespace });
+          const left = new Set(items.map(({ metadata }) => metadata.name));
+          return !names.some((name) => left.has(nameOf(name)));
+        },
+        { timeoutMs },
+      );
     },
 
     async untilBlocked(count: number): Promise<void> {
       const query = `${searchAttributes.installation} = '${namespace}' AND ${searchAttributes.blockedOn} = 'PodDisruptionBudget'`;
-      await until(async () => ((await temporal?.workflow.count(query))?.count ?? count) >= count);
+      const isDone = async () => ((await temporal?.workflow.count(query))?.count ?? count) >= count;
+      await until(`${count} are blocked`, isDone, { timeoutMs });
     },
   };
 }

@@ -87,15 +87,15 @@ describe('a document', () => {
     });
     for (let revision = 1; revision <= 2; revision += 1) {
       if (revision > 1) await control.patch(machineDeployments, key, mergePatch(template(revision)));
-      await until(`the deployment is at revision ${revision}`, async () => {
-        const { metadata, spec, status } = await control.get(machineDeployments, key);
+      await until(`the deployment is at revision ${revision}`, async (see) => {
+        const { metadata, spec, status } = see(await control.get(machineDeployments, key));
         return (
           metadata.annotations?.[annotations.revision] === `${revision}` && status?.updatedReplicas === spec?.replicas
         );
       });
     }
-    const node = await until('only a machine of the last template is left', async () => {
-      const [only, ...others] = await millwright.untilMachines(1, 'Running');
+    const node = await until('only a machine of the last template is left', async (see) => {
+      const [only, ...others] = see(await millwright.untilMachines(1, 'Running'));
       return others.length === 0 && only?.metadata.annotations?.version === '2' && only.metadata.labels?.node;
     });
     await run('kubectl create deployment machine-controller-manager --image=machine-controller-manager');

@@ -65,8 +65,8 @@ describe('an outage of the API server of the Nodes', () => {
     });
     try {
       await reportAll('Unknown', [sick.metadata.name]);
-      await until('one machine is Unknown', async () =>
-        (await millwright.machines()).some((each) => phaseOf(each) === 'Unknown'),
+      await until('one machine is Unknown', async (see) =>
+        see(await millwright.machines()).some((each) => phaseOf(each) === 'Unknown'),
       );
       await proxy.goDown();
       const overdueMs = Date.now() + healthMs + 2_000;
@@ -83,7 +83,8 @@ describe('an outage of the API server of the Nodes', () => {
       await reportAll('True', nodeNames.slice(1));
       await until(
         'all others are healthy again',
-        async () => (await millwright.machines()).filter((each) => phaseOf(each) === 'Running').length >= pools - 1,
+        async (see) =>
+          see(await millwright.machines()).filter((each) => phaseOf(each) === 'Running').length >= pools - 1,
         { timeoutMs: 60_000, describe: () => millwright.story() },
       );
       expect(failures.filter(({ metadata }) => metadata.uid !== sick.metadata.uid)).toEqual([]);

@@ -168,7 +168,7 @@ describe('machines that an autoscaler marks', () => {
     await millwright.control.delete(machineDeployments, key());
     await until(
       'nothing is left',
-      async () => (await millwright.control.find(machineDeployments, key())) === undefined,
+      async (see) => see(await millwright.control.find(machineDeployments, key())) === undefined,
     );
   }
 
@@ -190,8 +190,8 @@ describe('machines that an autoscaler marks', () => {
       fc.asyncProperty(listOf(...scaling, fc.constant({ kind: 'template' as const })), async (events) => {
         await play([{ kind: 'template' }, ...events]);
         const isLast = ({ metadata }: Machine) => metadata.annotations?.['template'] === String(templates);
-        const found = await until('all machines are those of the last template', async () => {
-          const present = await millwright.machines();
+        const found = await until('all machines are those of the last template', async (see) => {
+          const present = see(await millwright.machines());
           const isDone = present.every((one) => isLast(one) && phaseOf(one) === 'Running' && isActive(one));
           return isDone && present.length === replicas ? present : undefined;
         });
@@ -201,8 +201,8 @@ describe('machines that an autoscaler marks', () => {
         // A surge of one at each time that the replicas became fewer.
         const times = events.filter(({ kind }) => kind === 'mark').length + 1;
         expect(lost.filter(({ metadata }) => !marked.has(metadata.uid)).length).toBeLessThanOrEqual(times);
-        await until('the list is gone', async () => {
-          const { metadata } = await millwright.control.get(machineDeployments, key());
+        await until('the list is gone', async (see) => {
+          const { metadata } = see(await millwright.control.get(machineDeployments, key()));
           return metadata.annotations?.[triggerDeletion] === undefined;
         });
         await finish();

@@ -237,7 +237,7 @@ describe('machines in Azure', () => {
       { kind: 'slowOperation', ms: 8_000 },
       { kind: 'failedOperation', code: 'AllocationFailed', message: 'no room any more' },
     );
-    const ref = await createMachine('killed');
+    const ref = await createMachine('killed-vm');
     await until('Azure has accepted it', async () => {
       const { status } = await millwright.control.get(machines, ref);
       return status?.lastKnownState?.includes('/operations/');
@@ -248,7 +248,7 @@ describe('machines in Azure', () => {
     await millwright.start();
 
     expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('AllocationFailed: no room any more');
-    expect(await creationsOf('killed')).toHaveLength(1);
+    expect(await creationsOf('killed-vm')).toHaveLength(1);
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running', 120_000);
     expect(await vmsOf(ref)).toHaveLength(1);
@@ -296,7 +296,7 @@ describe('machines in Azure', () => {
     const { control, namespace } = millwright;
     const { tags } = cloud.providerSpec();
     await createClass('tagged', { tags: { ...tags, team: 'a', old: '1' } });
-    const ref = await createMachine('tagged', 'tagged');
+    const ref = await createMachine('tagged-vm', 'tagged');
     await millwright.untilPhase(ref, 'Running');
     const found = async () =>
       [...(await cloud.vms()), ...(await cloud.interfaces()), ...(await cloud.disks())]

@@ -43,8 +43,8 @@ async function loseMachines({ control, machines: list, namespace }: Installation
   for (const { metadata } of await list()) {
     const key = { namespace, name: metadata.name };
     // The workflow puts the finalizer back: a Machine that has it again would be deleted with its VM.
-    await until('it is deleted without its finalizer', async () => {
-      const { metadata } = await control.patch(machines, key, mergePatch({ metadata: { finalizers: null } }));
+    await until('it is deleted without its finalizer', async (see) => {
+      const { metadata } = see(await control.patch(machines, key, mergePatch({ metadata: { finalizers: null } })));
       const { uid, resourceVersion } = metadata;
       await control.delete(machines, key, { preconditions: { uid, resourceVersion } });
       return true;
@@ -71,10 +71,10 @@ describe('many orphans', () => {
     for (const id of ids) expect(output).toContain(`vm ${id}`);
     expect(output).toContain(`to approve: millwright sweep approve <id>... -n ${namespace}`);
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
-    await until('Temporal lists it', async () => (await temporal.workflow.count(query)).count === 1);
+    await until('Temporal lists it', async (see) => see(await temporal.workflow.count(query)).count === 1);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
-    const [reported, ...more] = await until('an Event says so', async () => {
-      const { items } = await control.list(events, { namespace });
+    const [reported, ...more] = await until('an Event says so', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       const found = items.filter(({ reason }) => reason === 'OrphansHeld');
       return found.length > 0 ? found : undefined;
     });
@@ -173,7 +173,7 @@ describe('Machines that are missing', () => {
     for (const ref of refs.slice(1)) await control.delete(machines, ref);
     await millwright.untilMachines(1, 'Running');
     const ended = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND MillwrightPhase = 'Terminating'`;
-    await until('their workflows have ended', async () => (await temporal.workflow.count(ended)).count === 3);
+    await until('their workflows have ended', async (see) => see(await temporal.workflow.count(ended)).count === 3);
     const orphan = await makeVm(millwright, 'orphan');
     await untilOld(millwright);
 

@@ -6,7 +6,6 @@ import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { isActive } from '../support/machine-facts.ts';
-import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 
 describe('an owner of three machines that is deleted', () => {
@@ -29,15 +28,6 @@ describe('an owner of three machines that is deleted', () => {
   const uids = (found: readonly Machine[]) => found.map(({ metadata }) => metadata.uid).toSorted();
   const controllersOf = (found: readonly (Machine | MachineSet)[]) =>
     found.flatMap(({ metadata }) => metadata.ownerReferences ?? []);
-  const command = async (...args: string[]) => {
-    const { exited, logs } = startProcess([
-      ...args,
-      ...['-n', millwright.namespace, '--temporal-address', stack.temporalAddress],
-      ...['--target-kubeconfig', stack.kubeconfig],
-    ]);
-    await exited;
-    return logs();
-  };
 
   /** A set of three machines without a deployment. */
   async function createLoneSet(): Promise<void> {
@@ -65,7 +55,7 @@ describe('an owner of three machines that is deleted', () => {
       `${kind} pool waits`,
       async () => {
         expect((await millwright.machines()).filter(isActive)).toHaveLength(3);
-        said = await command('describe', kind, 'pool');
+        said = (await millwright.command('describe', kind, 'pool')).output;
         return said.includes('waiting for the Kubernetes garbage collector, since') ? said : undefined;
       },
       { describe: async () => said },
@@ -89,20 +79,20 @@ describe('an owner of three machines that is deleted', () => {
       expect(await untilItWaits('machinedeployment')).toMatch(
         /the Kubernetes garbage collector has to release what it owns, after a deletion with --cascade=or/,
       );
-      expect(await command('rollout', 'status', 'pool')).toMatch(
+      expect((await millwright.command('rollout', 'status', 'pool')).output).toMatch(
         /is being deleted with --cascade=orphan since .*: wait until the Kubernetes garbage collector has released/,
       );
       await expectThreeRunning(before);
     });
-    await until('the deployment is gone', async () => (await deployment()) === undefined);
+    await until('the deployment is gone', async (see) => see(await deployment()) === undefined);
     expect(controllersOf(await sets())).toEqual([]);
     await expectThreeRunning(before);
 
     // The set looks after itself now.
     const [first, ...others] = before;
     await control.delete(machines, { namespace: millwright.namespace, name: first?.metadata.name ?? '' });
-    const next = await until('another machine is there in place of one that was deleted', async () => {
-      const found = await millwright.machines();
+    const next = await until('another machine is there in place of one that was deleted', async (see) => {
+      const found = see(await millwright.machines());
       return found.some(({ metadata }) => metadata.uid === first?.metadata.uid) ? undefined : found;
     });
     expect(uids(next)).toEqual(expect.arrayContaining(uids(others)));
@@ -132,7 +122,7 @@ describe('an owner of three machines that is deleted', () => {
       expect(await untilItWaits('machineset')).toMatch(/has to release what it owns/);
       await expectThreeRunning(before);
     });
-    await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
+    await until('the set is gone', async (see) => see(await control.find(machineSets, key())) === undefined);
     expect(controllersOf(await millwright.machines())).toEqual([]);
     await expectThreeRunning(before);
   }, 300_000);
@@ -145,8 +135,8 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineSets, first!.metadata, { propagationPolicy: 'Orphan' });
 
-    const next = await until('another set has the machines', async () => {
-      const [set] = await sets();
+    const next = await until('another set has the machines', async (see) => {
+      const [set] = see(await sets());
       const owners = controllersOf(await millwright.machines());
       const isNext = set !== undefined && set.metadata.uid !== first?.metadata.uid;
       return isNext && owners.length === 3 && owners.every(({ uid }) => uid === set.metadata.uid) && set;
@@ -167,7 +157,7 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineDeployments, key(), { propagationPolicy: 'Foreground' });
 
-    await until('the deployment is gone', async () => (await deployment()) === undefined);
+    await until('the deployment is gone', async (see) => see(await deployment()) === undefined);
     expect([await millwright.machines(), await sets()]).toEqual([[], []]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
   }, 300_000);
@@ -179,7 +169,7 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineSets, key(), { propagationPolicy: 'Foreground' });
 
-    await until('the set is gone', async () => (await control.find(machineSets, key())) === undefined);
+    await until('the set is gone', async (see) => see(await control.find(machineSets, key())) === undefined);
     expect(await millwright.machines()).toEqual([]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
   }, 300_000);
@@ -192,8 +182,8 @@ describe('an owner of three machines that is deleted', () => {
 
     await control.delete(machineSets, first!.metadata, { propagationPolicy: 'Foreground' });
 
-    await until('the set is gone', async () => {
-      const found = await sets();
+    await until('the set is gone', async (see) => {
+      const found = see(await sets());
       return found.every(({ metadata }) => metadata.uid !== first?.metadata.uid);
     });
     const left = uids(await millwright.machines()).filter((uid) => uids(before).includes(uid));

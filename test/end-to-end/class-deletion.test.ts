@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
-import { events, nodes, secrets } from '../../kube/core.ts';
+import { nodes, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { guardNode } from '../support/guarded-node.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
@@ -33,7 +33,9 @@ describe('a Secret of a class', () => {
   }
 
   async function untilGone(what: string, find: () => Promise<unknown>): Promise<void> {
-    await until(`${what} is gone`, async () => (await find()) === undefined, { describe: () => millwright.story() });
+    await until(`${what} is gone`, async (see) => see(await find()) === undefined, {
+      describe: () => millwright.story(),
+    });
   }
 
   it('[mcm 9] stays while the class refers to it, and machines can be made and deleted; then it goes', async () => {
@@ -72,11 +74,6 @@ describe('a Secret of a class', () => {
     for (const name of names) expect(await millwright.target.find(nodes, { name })).toBeUndefined();
   }, 120_000);
 
-  async function eventsOf(name: string): Promise<string[]> {
-    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-    return items.filter(({ regarding }) => regarding.name === name).map(({ reason }) => reason);
-  }
-
   it('goes with its class although the cloud refuses to be listed by then: all its machines are gone', async () => {
     const { control } = millwright;
     await createClass('three', 'three');
@@ -89,7 +86,7 @@ describe('a Secret of a class', () => {
     await Promise.all([control.delete(machineClasses, keyOf('three')), control.delete(secrets, keyOf('three'))]);
     await untilGone('the class', () => control.find(machineClasses, keyOf('three')));
     await untilGone('the Secret', () => findSecret('three'));
-    await until('it is said', async () => (await eventsOf('three')).includes('SourceNotSwept'));
+    await millwright.untilEvent('three', 'SourceNotSwept');
   }, 120_000);
 
   it('stays with its class, when the cloud refuses to be listed and a machine was removed without its VM', async () => {
@@ -99,18 +96,16 @@ describe('a Secret of a class', () => {
     await millwright.untilPhase(ref, 'Running');
     const release = await guardNode(target, namespace, 'four');
     await control.delete(machines, ref);
-    await until('it drains', async () => (await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget');
+    await until('it drains', async (see) => see(await millwright.describe(ref)).blockedOn === 'PodDisruptionBudget');
     await millwright.putSecret('four', { token: 'wrong' });
     await control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
-    await until('the loss is noted', async () => {
-      const { metadata } = await control.get(machineClasses, keyOf('four'));
+    await until('the loss is noted', async (see) => {
+      const { metadata } = see(await control.get(machineClasses, keyOf('four')));
       return metadata.annotations?.[names.lostMachine];
     });
 
     await control.delete(machineClasses, keyOf('four'));
-    await until('it is said', async () => (await eventsOf('four')).includes('SourceNotReleased'), {
-      describe: () => millwright.story(),
-    });
+    await millwright.untilEvent('four', 'SourceNotReleased');
     expect(await control.find(machineClasses, keyOf('four'))).toBeDefined();
     expect(await findSecret('four')).toBeDefined();
     await release();

@@ -2,17 +2,15 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'undici';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
-import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names, searchAttributes } from '../../api/names.ts';
-import { workflowId } from '../../api/workflow-id.ts';
 import { describeCommand } from '../../cli/commands/describe/command.ts';
 import { describe as runDescribe } from '../../cli/commands/describe/run.ts';
 import { parseOptions } from '../../cli/options.ts';
-import { type Event, events, nodes } from '../../kube/core.ts';
+import { nodes } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { creations, deletions, type Fault, type Refusal, selfHealing } from '../support/cloud-faults.ts';
-import { fromSetup, type Installation, phaseOf, plainSecret, startInstallation } from '../support/installation.ts';
+import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
 describe('[mcm 113] a cloud that misbehaves', () => {
@@ -43,25 +41,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     refs.set(name, await millwright.createMachine(name, { class: { kind: 'MachineClass', name } }));
 
   const get = (name: string) => millwright.control.get(machines, refOf(name));
-  const untilMachine = (name: string, what: string, check: (machine: Machine) => boolean) =>
-    until(
-      `${name} ${what}`,
-      async () => {
-        const machine = await get(name);
-        return check(machine) ? machine : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
-  const untilPhase = (name: string, phase: string) =>
-    untilMachine(name, `is ${phase}`, (machine) => phaseOf(machine) === phase);
-  const untilGone = (name: string) =>
-    until(`${name} is gone`, async () => (await millwright.control.find(machines, refOf(name))) === undefined, {
-      describe: () => millwright.story(),
-    });
-  const vmsOf = async (name: string) =>
-    (await millwright.cloud.vms({ all: true })).filter((vm) => vm.tags[names.machineUid] === refOf(name).uid);
   const callsOf = async (name: string, operation: string) => {
-    const ids = (await vmsOf(name)).map(({ id }) => id);
+    const ids = (await millwright.vmsOf(refOf(name))).map(({ id }) => id);
     return (await millwright.cloud.calls()).filter(
       (call) =>
         call.operation === operation &&
@@ -76,22 +57,12 @@ describe('[mcm 113] a cloud that misbehaves', () => {
       .map((at, i) => at - (times[i] ?? 0))
       .filter((ms) => ms < 120_000);
   };
-  const handleOf = (name: string) =>
-    millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', refOf(name)));
-  const retryNow = (name: string) => handleOf(name).signal('retryNow');
+  const retryNow = (name: string) => millwright.handleOf(refOf(name)).signal('retryNow');
 
-  async function eventsOf(name: string): Promise<Event[]> {
-    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-    return items.filter(({ regarding }) => regarding.uid === refOf(name).uid);
-  }
-  const untilEvent = (name: string, reason: string) =>
-    until(`${name} has an Event ${reason}`, async () =>
-      (await eventsOf(name)).find((event) => event.reason === reason),
-    );
   /** The reasons of all Events of a machine, oldest first and without repeats, once the last of them is there. */
   async function eventReasonsOf(name: string, last: string): Promise<string[]> {
-    await untilEvent(name, last);
-    const all = (await eventsOf(name)).toSorted((a, b) => (a.eventTime ?? '').localeCompare(b.eventTime ?? ''));
+    await millwright.untilEvent(refOf(name), last);
+    const all = await millwright.eventsOf(refOf(name));
     return all.map(({ reason }) => reason).filter((reason, i, reasons) => reason !== reasons[i - 1]);
   }
 
@@ -107,13 +78,13 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   }
   /** The Machine's status is written first, what the workflow shows of itself with its next step. */
   const untilBlockedOn = (name: string, blocker: string | undefined) =>
-    until(`${name} is blocked on ${blocker ?? 'nothing'}`, async () => {
-      const { searchAttributes: shown } = await handleOf(name).describe();
+    until(`${name} is blocked on ${blocker ?? 'nothing'}`, async (see) => {
+      const { searchAttributes: shown } = see(await millwright.handleOf(refOf(name)).describe());
       return (shown[searchAttributes.blockedOn]?.[0] ?? undefined) === blocker;
     });
   const describedWith = (name: string, what: string, check: (answer: Described) => boolean) =>
-    until(`describe of ${name} says ${what}`, async () => {
-      const answer = await millwright.describe(refOf(name)).catch(() => undefined);
+    until(`describe of ${name} says ${what}`, async (see) => {
+      const answer = see(await millwright.describe(refOf(name)).catch(() => undefined));
       return answer !== undefined && check(answer) ? answer : undefined;
     });
   type Described = Awaited<ReturnType<Installation['describe']>>;
@@ -122,8 +93,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   async function expectShown(name: string, refusal: Refusal, isDeletion: boolean): Promise<void> {
     const { code, words, remedy } = refusal;
     const phase = isDeletion ? 'Terminating' : 'CrashLoopBackOff';
-    const machine = await untilMachine(
-      name,
+    const machine = await millwright.untilMachine(
+      refOf(name),
       `says ${code}`,
       ({ status }) => status?.lastOperation?.state === 'Failed' && words.test(status.lastOperation.description ?? ''),
     );
@@ -134,7 +105,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     const beginning = isDeletion ? 'Initiate VM deletion: ' : 'Cloud provider message - ';
     expect(lastOperation?.description).toMatch(`${beginning}machine codes error: code = [${code}] message = [`);
 
-    const event = await untilEvent(name, isDeletion ? 'FailedDelete' : 'FailedCreate');
+    const event = await millwright.untilEvent(refOf(name), isDeletion ? 'FailedDelete' : 'FailedCreate');
     expect(event).toMatchObject({ type: 'Warning', note: expect.stringMatching(words) });
     expect(event.note).toMatch(new RegExp(`^${code}: .*${remedy.source}`));
 
@@ -163,16 +134,16 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   }
 
   async function expectCreated(name: string): Promise<void> {
-    await untilPhase(name, 'Running');
-    expect(await vmsOf(name)).toHaveLength(1);
+    await millwright.untilPhase(refOf(name), 'Running');
+    expect(await millwright.vmsOf(refOf(name))).toHaveLength(1);
     expect(await eventReasonsOf(name, 'NodeJoined')).toEqual(['FailedCreate', 'VmCreated', 'NodeJoined']);
     await untilBlockedOn(name, undefined);
     expect(await millwright.describe(refOf(name))).not.toHaveProperty('lastError');
   }
 
   async function expectDeleted(name: string): Promise<void> {
-    await untilGone(name);
-    expect((await vmsOf(name)).map(({ state }) => state)).toEqual(['terminated']);
+    await millwright.untilGone(refOf(name));
+    expect((await millwright.vmsOf(refOf(name))).map(({ state }) => state)).toEqual(['terminated']);
     const reasons = ['VmCreated', 'NodeJoined', 'Deleting', 'FailedDelete', 'Deleted'];
     expect(await eventReasonsOf(name, 'Deleted')).toEqual(reasons);
   }
@@ -214,10 +185,10 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     const early = Object.keys(creations).filter((name) => !hanging.includes(name));
     await Promise.all(['never', ...early, ...leaving, ...healthy].map(createMachine));
     const machineUid = { [names.machineUid]: refOf('never').uid };
-    await untilPhase('never', 'Pending');
+    await millwright.untilPhase(refOf('never'), 'Pending');
     faults.set('never', [{ kind: 'outage', how: 'unavailable', operation: 'list', tags: machineUid }]);
     faults.set('leaving-full', [{ kind: 'capacity', machineType: 'small', tags: { class: 'leaving-full' } }]);
-    await Promise.all(leaving.map((name) => untilPhase(name, 'Running')));
+    await Promise.all(leaving.map((name) => millwright.untilPhase(refOf(name), 'Running')));
     await applyFaults();
     await millwright.putSecret('leaving-refused', { token: 'wrong' });
     for (const name of leaving) await control.delete(machines, refOf(name));
@@ -265,18 +236,18 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
     const { lastError: second } = await describedWith('full', 'twice', ({ lastError }) => lastError?.times === 2);
     expect(second?.since).toBe(first?.at);
-    await until('the Event counts', async () =>
-      (await eventsOf('full')).some(({ series }) => (series?.count ?? 1) > 1),
+    await until('the Event counts', async (see) =>
+      see(await millwright.eventsOf(refOf('full'))).some(({ series }) => (series?.count ?? 1) > 1),
     );
-    expect(await eventsOf('full')).toHaveLength(1);
+    expect(await millwright.eventsOf(refOf('full'))).toHaveLength(1);
     expect((await get('full')).metadata.resourceVersion).toBe(resourceVersion);
     expect((await describeRows('full'))['Last error']).toContain(` (2 times since ${first?.at}): `);
   }, 120_000);
 
   it.each(Object.keys(selfHealing))('costs no VM and no word where the next call makes it good (%s)', async (name) => {
-    await untilPhase(name, 'Running');
+    await millwright.untilPhase(refOf(name), 'Running');
 
-    expect(await vmsOf(name)).toHaveLength(1);
+    expect(await millwright.vmsOf(refOf(name))).toHaveLength(1);
     expect(await eventReasonsOf(name, 'NodeJoined')).toEqual(['VmCreated', 'NodeJoined']);
     const [first, second] = (await callsOf(name, 'create')).map(({ at }) => Date.parse(at));
     if (name === 'brief') expect((second ?? 0) - (first ?? 0)).toBeGreaterThanOrEqual(2_000);
@@ -284,12 +255,12 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
   it('[mcm 31 partly] lets a VM die: the machine is Unknown, and runs again when the VM does', async () => {
     const { cloud } = millwright;
-    const running = await untilPhase('dying', 'Running');
-    const [vm] = await vmsOf('dying');
+    const running = await millwright.untilPhase(refOf('dying'), 'Running');
+    const [vm] = await millwright.vmsOf(refOf('dying'));
     await cloud.killVm(vm?.id ?? '');
     await declareSilent('dying');
 
-    await untilPhase('dying', 'Unknown');
+    await millwright.untilPhase(refOf('dying'), 'Unknown');
 
     const about = new RegExp(`VM ${running.spec?.providerID} is there and runs`);
     expect(await describedWith('dying', 'what is wrong', (answer) => answer.blockedOn !== undefined)).toMatchObject({
@@ -304,37 +275,39 @@ describe('[mcm 113] a cloud that misbehaves', () => {
       'Waiting for': expect.stringMatching(/^node dying \(Ready is Unknown\) to become healthy, until 2/),
       'To unblock': expect.stringMatching(about),
     });
-    expect((await untilEvent('dying', 'NodeUnhealthy')).note).toBe('Node dying (Ready is Unknown) is not healthy');
+    expect((await millwright.untilEvent(refOf('dying'), 'NodeUnhealthy')).note).toBe(
+      'Node dying (Ready is Unknown) is not healthy',
+    );
 
     await cloud.restartVm(vm?.id ?? '');
-    await untilPhase('dying', 'Running');
+    await millwright.untilPhase(refOf('dying'), 'Running');
     expect(await eventReasonsOf('dying', 'NodeHealthy')).toEqual([
       'VmCreated',
       'NodeJoined',
       'NodeUnhealthy',
       'NodeHealthy',
     ]);
-    expect(await vmsOf('dying')).toHaveLength(1);
+    expect(await millwright.vmsOf(refOf('dying'))).toHaveLength(1);
   }, 120_000);
 
   it('loses a VM that has not joined: the machine has failed', async () => {
-    const { status } = await untilPhase('stillborn', 'Failed');
+    const { status } = await millwright.untilPhase(refOf('stillborn'), 'Failed');
 
     expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Failed', errorCode: 'Internal' });
     const about = /the VM simulated:\S+ failed: .*was deleted in the cloud/;
     expect(status?.lastOperation?.description).toMatch(about);
-    expect((await untilEvent('stillborn', 'VmFailed')).note).toMatch(about);
+    expect((await millwright.untilEvent(refOf('stillborn'), 'VmFailed')).note).toMatch(about);
     expect(await describeRows('stillborn')).toMatchObject({
       Phase: 'Failed',
       'Last error': expect.stringMatching(about),
     });
     await millwright.control.delete(machines, refOf('stillborn'));
-    await untilGone('stillborn');
+    await millwright.untilGone(refOf('stillborn'));
     expect(await eventReasonsOf('stillborn', 'Deleted')).toEqual(['VmFailed', 'Deleting', 'Deleted']);
   }, 120_000);
 
   it('is full, which keeps no machine from going', async () => {
-    await untilGone('leaving-full');
+    await millwright.untilGone(refOf('leaving-full'));
 
     expect(await eventReasonsOf('leaving-full', 'Deleted')).toEqual(['VmCreated', 'NodeJoined', 'Deleting', 'Deleted']);
   });
@@ -342,9 +315,11 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   it('[mcm 27 partly] hangs: the call is given up, and the VM that it has made all the same is found', async () => {
     await expectShown('hanging', creations.hanging, false);
     await expectShown('leaving-hanging', deletions['leaving-hanging'], true);
-    await untilPhase('hang-done', 'Running');
-    expect(await vmsOf('hang-done')).toHaveLength(1);
-    expect((await untilEvent('hang-done', 'FailedCreate')).note).toMatch(/^DeadlineExceeded: .*did not answer in time/);
+    await millwright.untilPhase(refOf('hang-done'), 'Running');
+    expect(await millwright.vmsOf(refOf('hang-done'))).toHaveLength(1);
+    expect((await millwright.untilEvent(refOf('hang-done'), 'FailedCreate')).note).toMatch(
+      /^DeadlineExceeded: .*did not answer in time/,
+    );
 
     await mend('hanging');
     await mend('leaving-hanging');
@@ -374,18 +349,18 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
   describe('[mcm 57] when a Machine is deleted', () => {
     it('loses a VM: the machine is Unknown, and its deletion finds that there is nothing to delete', async () => {
-      await untilPhase('vanishing', 'Running');
-      const [vm] = await vmsOf('vanishing');
+      await millwright.untilPhase(refOf('vanishing'), 'Running');
+      const [vm] = await millwright.vmsOf(refOf('vanishing'));
       await deleteBehindOurBack(vm?.id ?? '');
       await declareSilent('vanishing');
-      await untilPhase('vanishing', 'Unknown');
+      await millwright.untilPhase(refOf('vanishing'), 'Unknown');
       expect((await describeRows('vanishing'))['To unblock']).toMatch(
         /See in the cloud whether VM .* Delete the Machine/,
       );
 
       await millwright.control.delete(machines, refOf('vanishing'));
 
-      await untilGone('vanishing');
+      await millwright.untilGone(refOf('vanishing'));
       const reasons = ['VmCreated', 'NodeJoined', 'NodeUnhealthy', 'Deleting', 'Deleted'];
       expect(await eventReasonsOf('vanishing', 'Deleted')).toEqual(reasons);
       expect(await millwright.target.find(nodes, { name: 'vanishing' })).toBeUndefined();
@@ -428,8 +403,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
   }, 120_000);
 
   it('does not say how a VM is that does not join', async () => {
-    await until('it was asked in vain', async () => (await eventsOf('never')).length > 1);
-    const event = await untilEvent('never', 'FailedLookup');
+    await until('it was asked in vain', async (see) => see(await millwright.eventsOf(refOf('never'))).length > 1);
+    const event = await millwright.untilEvent(refOf('never'), 'FailedLookup');
     expect(event.note).toMatch(/^Unavailable: .*503: ServiceUnavailable/);
     const described = await describedWith('never', 'what it waits for', ({ until: end }) => end !== undefined);
     expect(described).toMatchObject({
@@ -447,7 +422,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
 
     await mend('never');
     await millwright.control.delete(machines, refOf('never'));
-    await untilGone('never');
+    await millwright.untilGone(refOf('never'));
     expect(await eventReasonsOf('never', 'Deleted')).toEqual(['VmCreated', 'FailedLookup', 'Deleting', 'Deleted']);
   }, 120_000);
 

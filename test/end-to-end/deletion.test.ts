@@ -26,7 +26,7 @@ describe('a Machine', () => {
     await millwright?.stop();
   });
 
-  const vmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
+  const presentVmsOf = async (ref: ObjectRef) => (await millwright.cloud.vms()).filter(({ name }) => name === ref.name);
   /** VMs, disks, NICs and addresses of the Machine that are in the cloud. */
   const leftoversOf = async ({ uid }: ObjectRef) =>
     (await millwright.cloud.resources()).filter(({ tags }) => tags[names.machineUid] === uid);
@@ -77,14 +77,14 @@ describe('a Machine', () => {
     await millwright.target.create(pods, pod);
     await until(
       'the pod runs',
-      async () => (await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running',
+      async (see) => see(await millwright.target.get(pods, { namespace, name: 'web' })).status?.phase === 'Running',
     );
     // While the cloud refuses to delete, everything before that step is done and nothing after it.
     await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.control.delete(machines, ref);
 
-    const deleting = await until('the VM is being deleted', async () => {
-      const found = await millwright.control.get(machines, ref);
+    const deleting = await until('the VM is being deleted', async (see) => {
+      const found = see(await millwright.control.get(machines, ref));
       return found.status?.lastOperation?.description?.includes('Initiate VM deletion') ? found : undefined;
     });
 
@@ -92,7 +92,7 @@ describe('a Machine', () => {
     expect(phaseOf(deleting)).toBe('Terminating');
     expect((await millwright.target.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
     expect(await millwright.target.find(pods, { namespace, name: 'web' })).toBeUndefined();
-    expect(await vmsOf(ref)).toHaveLength(1);
+    expect(await presentVmsOf(ref)).toHaveLength(1);
 
     // A process that dies here goes on at the same step.
     await millwright.processes.at(-1)?.kill('SIGKILL');
@@ -145,7 +145,7 @@ describe('a Machine', () => {
     await millwright.untilPhase(ref, 'Terminating');
 
     expect((await millwright.target.get(nodes, { name: 'by-node' })).metadata.deletionTimestamp).toBeDefined();
-    expect(await vmsOf(ref)).toHaveLength(1);
+    expect(await presentVmsOf(ref)).toHaveLength(1);
     await millwright.cloud.setFaults();
     await millwright.untilGone(ref);
     expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
@@ -179,8 +179,8 @@ describe('a Machine', () => {
       const { cloud, control } = millwright;
       await cloud.setFaults({ kind: 'hang', operation: 'create', effect });
       const ref = await millwright.createMachine(`hanging-${effect}`);
-      await until('the create call hangs', async () => {
-        const [hang] = await cloud.faults();
+      await until('the create call hangs', async (see) => {
+        const [hang] = see(await cloud.faults());
         return hang !== undefined && hang.shown > 0;
       });
       // The VM of a call that is never answered becomes a node all the same.
@@ -204,7 +204,7 @@ describe('a Machine', () => {
     const ref = await millwright.createMachine('never-heard');
     await until('its node has registered', () => target.find(nodes, { name: ref.name }));
     await millwright.control.delete(machines, ref);
-    await until('the cloud deletes the VM', async () => (await vmsOf(ref)).length === 0, {
+    await until('the cloud deletes the VM', async (see) => see(await presentVmsOf(ref)).length === 0, {
       describe: () => millwright.story(),
     });
 

@@ -43,7 +43,7 @@ describe('millwright doctor', () => {
   }
 
   it('finds no problem in an installation that works, and warns that histories are kept for a day only', async () => {
-    await until('its processes are known', async () => (await doctor()).code === 0);
+    await until('its processes are known', async (see) => see(await doctor()).code === 0);
 
     const { output } = await doctor();
 
@@ -72,7 +72,7 @@ describe('millwright doctor', () => {
     await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
     await until(
       'the namespace exists',
-      async () => (await findings({ '--temporal-namespace': namespace })).found.length > 8,
+      async (see) => see(await findings({ '--temporal-namespace': namespace })).found.length > 8,
     );
     await connection.close();
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { defineResource, type KubeObject } from '../../api/objects.ts';
-import { pods, volumeAttachments } from '../../kube/core.ts';
+import { pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -101,8 +101,7 @@ describe.each([
       const ends = all.map((pod) => at(`${pod} is gone`)).sort((a, b) => a - b);
       for (const [index, end] of ends.slice(0, -1).entries()) expect(leaves[index + 1]).toBeGreaterThan(end);
     }
-    const { items } = await target.list(volumeAttachments);
-    const left = items.filter(({ spec }) => spec?.nodeName === ref.name);
+    const left = (await volumes.attachments()).filter(({ spec }) => spec?.nodeName === ref.name);
     expect(left.map(({ spec }) => spec?.attacher)).toEqual(['nfs.example.com']); // nobody detaches it here
     await target.delete(priorityClasses, { name: high });
   }, 120_000);

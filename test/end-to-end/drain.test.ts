@@ -46,7 +46,7 @@ describe('a drain', () => {
     });
     await until(
       `${name} runs`,
-      async () => (await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running',
+      async (see) => see(await millwright.target.get(pods, { namespace, name })).status?.phase === 'Running',
     );
     return name;
   }
@@ -110,8 +110,8 @@ describe('a drain', () => {
     await control.delete(machines, ref);
 
     await untilBlocked(ref, `${namespace}/${guarded}`);
-    await until('the others have left', async () => {
-      const states = await Promise.all(leaving.map(stateOf));
+    await until('the others have left', async (see) => {
+      const states = see(await Promise.all(leaving.map(stateOf)));
       return states.every((state) => state === 'gone');
     });
     expect(await terminating(ref)).toEqual({ unschedulable: true, status: 'True', reason: 'ScaleDown' });
@@ -120,7 +120,7 @@ describe('a drain', () => {
     const query =
       `${searchAttributes.installation} = '${namespace}' AND ` +
       `${searchAttributes.blockedOn} = 'PodDisruptionBudget' AND ExecutionStatus = 'Running'`;
-    await until('it is found', async () => (await temporal.workflow.count(query)).count === 1);
+    await until('it is found', async (see) => see(await temporal.workflow.count(query)).count === 1);
     // And whoever opens the workflow sees which pod it is.
     const { waitingFor } = await millwright.describe(ref);
     expect(waitingFor).toBe(
@@ -170,7 +170,7 @@ describe('a drain', () => {
 
     await until(
       'the cloud refuses',
-      async () => (await millwright.describe(ref)).lastError?.code === 'PermissionDenied',
+      async (see) => see(await millwright.describe(ref)).lastError?.code === 'PermissionDenied',
     );
     const found = await Promise.all(attachments.map(({ metadata }) => target.find(volumeAttachments, metadata)));
     expect(found).toEqual([undefined, others]);
@@ -252,8 +252,8 @@ describe('a drain', () => {
         `PodDisruptionBudget ${namespace}/${budget}: it requires zero voluntary evictions`,
       ),
     });
-    await until('there is an Event', async () => {
-      const { items } = await control.list(events, { namespace });
+    await until('there is an Event', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.some(
         ({ regarding, reason, note }) =>
           regarding.name === ref.name && reason === 'FailedDrain' && note.includes(budget),
@@ -282,7 +282,7 @@ describe('a drain', () => {
     });
 
     // Both take the pause of 20 s between two evictions once: the limit of the flag is one more attempt.
-    await until('the pod is deleted', async () => (await stateOf(refused)) !== 'running');
+    await until('the pod is deleted', async (see) => see(await stateOf(refused)) !== 'running');
     expect(Date.now() - deletedMs).toBeGreaterThanOrEqual(20_000);
     for (const ref of [patient, hasty]) await millwright.untilGone(ref);
     expect(await Promise.all([allowed, refused].map(stateOf))).toEqual(['gone', 'gone']);
@@ -296,13 +296,13 @@ describe('a drain', () => {
     const ref = await running('drain-elsewhere');
     const held = await runPod(ref, 'held', { finalizers: ['test/held'] });
     await control.delete(machines, ref);
-    await until('the pod is ending', async () => (await stateOf(held)) === 'leaving');
+    await until('the pod is ending', async (see) => see(await stateOf(held)) === 'leaving');
     const busy = await until('somebody is at it', () => drainerOf(ref));
 
     await processes.find(({ pid }) => pid === busy)?.kill('SIGKILL');
 
-    const next = await until('another is at it', async () => {
-      const pid = await drainerOf(ref);
+    const next = await until('another is at it', async (see) => {
+      const pid = see(await drainerOf(ref));
       return pid === busy ? undefined : pid;
     });
     expect(processes.map(({ pid }) => pid)).toContain(next);

@@ -7,8 +7,7 @@ import type { MachineDeployment } from '../../api/gardener/schema/machine-deploy
 import { names, searchAttributes } from '../../api/names.ts';
 import { events as kubeEvents } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
-import { startProcess } from '../support/millwright.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
 const replicas = 2;
@@ -28,56 +27,26 @@ describe('a rollout that cannot move on', () => {
       },
     });
     await millwright.createDeployment('pool', replicas);
-    await untilComplete();
+    await millwright.untilComplete('pool');
   }, 200_000);
   afterAll(() => millwright?.stop());
 
   const key = () => ({ namespace: millwright.namespace, name: 'pool' });
-  const read = () => millwright.control.get(machineDeployments, key());
   const reasonOf = ({ status }: MachineDeployment) =>
     status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
-
-  async function change(spec: object): Promise<void> {
-    await millwright.control.patch(machineDeployments, key(), mergePatch({ spec }));
-  }
 
   async function untilReason(reason: string): Promise<MachineDeployment> {
     return until(
       `Progressing has the reason ${reason}`,
       async () => {
-        const now = await read();
+        const now = await millwright.deployment('pool');
         return reasonOf(now) === reason ? now : undefined;
       },
       { timeoutMs: 120_000, describe: () => millwright.story() },
     );
   }
 
-  async function untilComplete(className = 'small'): Promise<MachineDeployment> {
-    return until(
-      `all machines are of ${className}`,
-      async () => {
-        const now = await read();
-        const found = await millwright.machines();
-        const isDone = found.length === replicas && found.every(({ spec }) => spec?.class?.name === className);
-        const isSeen = now.status?.observedGeneration === now.metadata.generation;
-        const isCounted = now.status?.availableReplicas === replicas && now.status.updatedReplicas === replicas;
-        return isDone && isSeen && isCounted && reasonOf(now) === 'NewMachineSetAvailable' ? now : undefined;
-      },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
-    );
-  }
-
-  /** `millwright rollout …` or `describe`, to its end. */
-  async function command(...args: string[]): Promise<{ code: number | null; output: string }> {
-    const { exited, logs } = startProcess([
-      ...args,
-      ...['-n', millwright.namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
-      ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
-    ]);
-    const { code } = await exited;
-    return { code, output: logs() };
-  }
-  const rollout = (action: string, ...flags: string[]) => command('rollout', action, 'pool', ...flags);
+  const rollout = (action: string, ...flags: string[]) => millwright.command('rollout', action, 'pool', ...flags);
 
   async function failedRuns(): Promise<WorkflowExecutionInfo[]> {
     const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Failed'`;
@@ -88,9 +57,9 @@ describe('a rollout that cannot move on', () => {
 
   it('[mcm 80] is a red run that names the machines and why, and completes by itself after a retry', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'large' });
-    await change({ template: { spec: { class: { name: 'sold-out' } } } });
-    await until('the machine was refused', async () => {
-      const found = await millwright.machines();
+    await millwright.changeDeployment('pool', { spec: { template: { spec: { class: { name: 'sold-out' } } } } });
+    await until('the machine was refused', async (see) => {
+      const found = see(await millwright.machines());
       return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted');
     });
     // Before any deadline it says what it waits for, and each machine once.
@@ -102,8 +71,8 @@ describe('a rollout that cannot move on', () => {
       /no old machine may be deleted: 2 are available, and at least 2 have to be\n +pool-\S+: CrashLoopBackOff, R/,
     );
     // The refusal itself may still have to be counted in the status.
-    const waiting = await until('nothing else is to do', async () => {
-      const described = await command('describe', 'mcd', 'pool');
+    const waiting = await until('nothing else is to do', async (see) => {
+      const described = see(await millwright.command('describe', 'mcd', 'pool'));
       return /^To do +complete the rollout$/m.test(described.output) ? described : undefined;
     });
     expect(waiting.output).toMatch(/^Machines +2 desired, 3 existing, 3 active, 2 available, 2 old$/m);
@@ -111,7 +80,7 @@ describe('a rollout that cannot move on', () => {
     expect(waiting.output.match(/ResourceExhausted/g)).toHaveLength(1);
     expect(waiting.output).not.toMatch(/^Failed/m);
 
-    await change({ progressDeadlineSeconds: 5 });
+    await millwright.changeDeployment('pool', { spec: { progressDeadlineSeconds: 5 } });
     const late = await untilReason('ProgressDeadlineExceeded');
     const condition = late.status?.conditions?.find(({ type }) => type === 'Progressing');
     expect(condition).toMatchObject({
@@ -119,8 +88,8 @@ describe('a rollout that cannot move on', () => {
       message: expect.stringMatching(/^MachineSet ".*" has timed out/),
     });
 
-    const [run] = await until('the failed run is listed', async () => {
-      const runs = await failedRuns();
+    const [run] = await until('the failed run is listed', async (see) => {
+      const runs = see(await failedRuns());
       return runs.length > 0 ? runs : undefined;
     });
     if (run === undefined) throw new Error('no run');
@@ -132,15 +101,15 @@ describe('a rollout that cannot move on', () => {
     expect(message).toContain(`${stuck[0]?.metadata.name}: CrashLoopBackOff, ResourceExhausted`);
 
     const { workflow } = millwright.temporal;
-    await until('the next run is blocked, too', async () => {
-      const { searchAttributes: shown } = await workflow.getHandle(run.workflowId).describe();
+    await until('the next run is blocked, too', async (see) => {
+      const { searchAttributes: shown } = see(await workflow.getHandle(run.workflowId).describe());
       return shown[searchAttributes.blockedOn]?.[0] === 'CloudCapacity';
     });
-    const { output } = await command('describe', 'machinedeployment', 'pool');
+    const { output } = await millwright.command('describe', 'machinedeployment', 'pool');
     expect(output).toMatch(/Blocked by/);
     expect(output).toMatch(/Blocked on +CloudCapacity/);
-    const event = await until('the Event is there', async () => {
-      const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+    const event = await until('the Event is there', async (see) => {
+      const { items } = see(await millwright.control.list(kubeEvents, { namespace: millwright.namespace }));
       return items.find(({ reason, regarding }) => reason === 'ProgressDeadlineExceeded' && regarding.name === 'pool');
     });
     expect(event).toMatchObject({
@@ -159,14 +128,14 @@ describe('a rollout that cannot move on', () => {
     );
 
     // From a retry on it has as long as its deadline before it is late again, though nothing has moved yet.
-    await change({ progressDeadlineSeconds: 600 });
+    await millwright.changeDeployment('pool', { spec: { progressDeadlineSeconds: 600 } });
     const retried = await rollout('retry');
     expect(retried).toMatchObject({
       code: 0,
       output: expect.stringMatching(/signalled the rollout and 1 machine to retry now/),
     });
-    const trying = await until('the deadline is seen', async () => {
-      const answer = await rollout('status', '--watch', 'false');
+    const trying = await until('the deadline is seen', async (see) => {
+      const answer = see(await rollout('status', '--watch', 'false'));
       return answer.output.includes('to be observed') ? undefined : answer;
     });
     expect([trying.code, trying.output]).toEqual([
@@ -180,7 +149,7 @@ describe('a rollout that cannot move on', () => {
     await rollout('retry');
     const done = await rollout('status');
     expect([done.code, done.output]).toEqual([0, expect.stringMatching(/complete, 2 of 2/)]);
-    await untilComplete('sold-out');
+    await millwright.untilComplete('pool', 'sold-out');
     expect((await failedRuns()).length).toBe(1);
   }, 400_000);
 
@@ -199,7 +168,7 @@ describe('a rollout that cannot move on', () => {
     ]);
 
     expect((await rollout('undo')).output).toMatch(/rolled back to the template of revision 1/);
-    const { metadata, spec } = await untilComplete('small');
+    const { metadata, spec } = await millwright.untilComplete('pool', 'small');
     expect(metadata.annotations?.[annotations.revision]).toBe('3');
     expect(spec?.template?.metadata?.labels).toEqual({ name: 'pool' });
     expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 \(current\) +pool-\S+ +2 +small/);
@@ -217,14 +186,16 @@ describe('a rollout that cannot move on', () => {
       1,
       expect.stringMatching(/is paused: resume it first with .* rollout resume pool/),
     ]);
-    await change({ template: { metadata: { annotations: { note: 'while paused' } } } });
-    await until('the change is seen', async () => {
-      const { status, metadata } = await read();
+    await millwright.changeDeployment('pool', {
+      spec: { template: { metadata: { annotations: { note: 'while paused' } } } },
+    });
+    await until('the change is seen', async (see) => {
+      const { status, metadata } = see(await millwright.deployment('pool'));
       return status?.observedGeneration === metadata.generation;
     });
     expect((await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted()).toEqual(before);
-    const { output: described } = await until('it is at rest', async () => {
-      const answer = await command('describe', 'mcd', 'pool');
+    const { output: described } = await until('it is at rest', async (see) => {
+      const answer = see(await millwright.command('describe', 'mcd', 'pool'));
       return /not open/.test(answer.output) ? answer : undefined;
     });
     expect(described).toMatch(/^Workflow .*, not open: there is nothing to do while it is paused$/m);
@@ -239,7 +210,7 @@ describe('a rollout that cannot move on', () => {
     expect((await rollout('resume')).code).toBe(0);
     const { code, output } = await rollout('status');
     expect([code, output]).toEqual([0, expect.stringMatching(/complete/)]);
-    await untilComplete('small');
+    await millwright.untilComplete('pool', 'small');
     const after = (await millwright.machines()).map(({ metadata }) => metadata.uid);
     expect(after.filter((uid) => before.includes(uid))).toEqual([]);
   }, 300_000);
@@ -251,7 +222,7 @@ describe('a rollout that cannot move on', () => {
     });
     await millwright.createClass('wrong', classOf('huge'));
     await millwright.createClass('right', classOf('medium'));
-    await change({ template: { spec: { class: { name: 'wrong' } } } });
+    await millwright.changeDeployment('pool', { spec: { template: { spec: { class: { name: 'wrong' } } } } });
     await until(
       'a machine is refused',
       async () => {
@@ -263,9 +234,9 @@ describe('a rollout that cannot move on', () => {
 
     const nowhere = mergePatch({ providerSpec: { endpoint: null } });
     await control.patch(machineClasses, { namespace, name: 'wrong' }, nowhere);
-    await change({ template: { spec: { class: { name: 'right' } } } });
+    await millwright.changeDeployment('pool', { spec: { template: { spec: { class: { name: 'right' } } } } });
 
-    await untilComplete('right');
+    await millwright.untilComplete('pool', 'right');
   }, 200_000);
 
   it('replaces all machines when it is restarted', async () => {
@@ -279,25 +250,27 @@ describe('a rollout that cannot move on', () => {
       },
       { timeoutMs: 120_000, describe: () => millwright.story() },
     );
-    await untilComplete('right');
-    expect((await read()).spec?.template?.metadata?.annotations).toHaveProperty([names.restartedAt]);
+    await millwright.untilComplete('pool', 'right');
+    expect((await millwright.deployment('pool')).spec?.template?.metadata?.annotations).toHaveProperty([
+      names.restartedAt,
+    ]);
   }, 200_000);
 
   it('says what a scale-up waits for, though nothing rolls', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'medium' });
-    await change({ replicas: replicas + 1 });
-    await until('the machine was refused', async () => {
-      const found = await millwright.machines();
+    await millwright.changeDeployment('pool', { spec: { replicas: replicas + 1 } });
+    await until('the machine was refused', async (see) => {
+      const found = see(await millwright.machines());
       return found.some(({ status }) => status?.lastOperation?.errorCode === 'ResourceExhausted');
     });
 
     const [status, described] = await Promise.all([
       rollout('status', '--watch', 'false'),
-      command('describe', 'mcd', 'pool'),
+      millwright.command('describe', 'mcd', 'pool'),
     ]);
     await millwright.cloud.setFaults();
-    await change({ replicas });
-    await untilComplete('right');
+    await millwright.changeDeployment('pool', { spec: { replicas } });
+    await millwright.untilComplete('pool', 'right');
 
     for (const { output } of [status, described]) {
       expect(output).toMatch(/1 new machine is not running yet/);
@@ -307,13 +280,19 @@ describe('a rollout that cannot move on', () => {
 
   it('is refused for a deployment that is being deleted, or that does not exist', async () => {
     const held = 'example.com/held';
-    const { finalizers = [] } = (await read()).metadata;
+    const { finalizers = [] } = (await millwright.deployment('pool')).metadata;
     const hold = (all: readonly string[]) =>
       millwright.control.patch(machineDeployments, key(), mergePatch({ metadata: { finalizers: all } }));
     await hold([...finalizers, held]);
     await millwright.control.delete(machineDeployments, key());
-    const outcomes = await Promise.all([rollout('undo'), rollout('status'), command('rollout', 'pause', 'poool')]);
-    await hold(((await read()).metadata.finalizers ?? []).filter((finalizer) => finalizer !== held));
+    const outcomes = await Promise.all([
+      rollout('undo'),
+      rollout('status'),
+      millwright.command('rollout', 'pause', 'poool'),
+    ]);
+    await hold(
+      ((await millwright.deployment('pool')).metadata.finalizers ?? []).filter((finalizer) => finalizer !== held),
+    );
 
     const gone = expect.stringMatching(/pool is being deleted since .*: create a deployment with another name/);
     expect(outcomes).toEqual([

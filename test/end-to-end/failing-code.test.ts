@@ -43,8 +43,8 @@ it('is found by one query, understood on one page and named by `millwright stuck
     },
     { timeoutMs: 90_000 },
   );
-  const metrics = await until('its metrics say so', async () => {
-    const text = await (await fetch(`${mistaken.url}/metrics`)).text();
+  const metrics = await until('its metrics say so', async (see) => {
+    const text = see(await (await fetch(`${mistaken.url}/metrics`)).text());
     return text.includes('cause="WorkflowTask"') ? text : undefined;
   });
   const found = await listBlocked({ client: millwright.temporal, name: namespace });

@@ -42,7 +42,9 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     const page = await browser.newPage();
     await page.setViewport({ width: 1120, height: 560 });
     await page.goto(urlOf(shop));
-    await until('both causes are shown', async () => (await page.$$('#stuck p')).length === 2, { timeoutMs: 90_000 });
+    await until('both causes are shown', async (see) => see(await page.$$('#stuck p')).length === 2, {
+      timeoutMs: 90_000,
+    });
     await takePicture(page, 'fleet-page');
     await page.close();
   } finally {
@@ -84,7 +86,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     await millwright.createDeployment('spare', 1, inZone('spare', 'zone-b'));
     const ofPool = '[data-name=pool] [data-name=zone-a] .cell[data-phase=Running]';
     const ofSpare = '[data-name=spare] [data-name=zone-b] .cell[data-phase=Running]';
-    await until('all run', async () => (await cells(ofPool)).length === 3 && (await cells(ofSpare)).length === 1);
+    await until('all run', async (see) => see(await cells(ofPool)).length === 3 && (await cells(ofSpare)).length === 1);
 
     const names = (await millwright.machines()).map(({ metadata }) => metadata.name);
     expect((await cells('.cell')).toSorted()).toEqual(names.toSorted());
@@ -93,7 +95,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     expect(await styleOf('.cell', 'backgroundColor')).toBe('rgb(47, 158, 91)');
 
     await millwright.scale('spare', 0);
-    await until('it is gone', async () => (await cells('.cell')).length === 3);
+    await until('it is gone', async (see) => see(await cells('.cell')).length === 3);
     expect(await page.$('[data-name=spare]')).toBeNull();
   });
 
@@ -101,7 +103,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     await millwright.cloud.setFaults({ kind: 'capacity' });
     await millwright.scale('pool', 5);
     const stuck = '.cell[data-blocked=CloudCapacity]';
-    await until('both are marked', async () => (await cells(stuck)).length === 2);
+    await until('both are marked', async (see) => see(await cells(stuck)).length === 2);
 
     expect(await textOf('#stuck')).toContain(
       'CloudCapacity: 2 machines the cloud has no capacity or the quota is used up',
@@ -120,7 +122,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
 
   it('shows what describe says of a machine that is clicked, its timeline and its page in Temporal', async () => {
     await page.click('.cell[data-blocked]');
-    await until('its workflow has answered', async () => (await textOf('#description'))?.includes('Blocked on'));
+    await until('its workflow has answered', async (see) => see(await textOf('#description'))?.includes('Blocked on'));
 
     const name = (await textOf('#machine h2')) ?? '';
     expect(await textOf('#description')).toMatch(
@@ -204,7 +206,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     expect(new Set(same)).toEqual(new Set([404]));
     const different = await Promise.all(Array.from({ length: 40 }, (_, i) => statusOf(`nobody-${i}`)));
     expect(new Set(different)).toEqual(new Set([404, 503]));
-    await until('it answers again', async () => (await statusOf('somebody')) === 404);
+    await until('it answers again', async (see) => see(await statusOf('somebody')) === 404);
   });
 
   it('takes only names of objects for a machine', async () => {
@@ -215,7 +217,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
 
   it('says when the controllers do not answer, and leaves what was known', async () => {
     await millwright.processes[0]?.stop();
-    await until('it says so', async () => (await textOf('#alarm'))?.includes('The controllers do not answer'));
+    await until('it says so', async (see) => see(await textOf('#alarm'))?.includes('The controllers do not answer'));
     expect(await cells('.cell')).toHaveLength(5);
   });
 });

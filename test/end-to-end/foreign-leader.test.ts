@@ -84,8 +84,8 @@ const pausedBy = (lease: string) => ({
 });
 
 const untilReadiness = (worker: MillwrightProcess, wanted: object) =>
-  until(`readiness is ${JSON.stringify(wanted)}`, async () => {
-    const present = await readiness(worker);
+  until(`readiness is ${JSON.stringify(wanted)}`, async (see) => {
+    const present = see(await readiness(worker));
     return JSON.stringify(present) === JSON.stringify(wanted);
   });
 
@@ -113,7 +113,7 @@ describe('the workers', () => {
     );
     await millwright.createDeployment('coming', 8);
     await control.delete(machineDeployments, { namespace, name: 'going' });
-    await until('some machines have come', async () => (await cloud.stats()).vmsEver >= 5);
+    await until('some machines have come', async (see) => see(await cloud.stats()).vmsEver >= 5);
 
     await leader.kill('SIGKILL');
     for (const name of names) await hold(name, mcm);
@@ -172,7 +172,7 @@ describe('the workers', () => {
     expect(await isLeaving('second')).toBe(false);
     await target.patch(pods, { namespace, name: 'first' }, mergePatch({ metadata: { finalizers: null } }));
     await hold(names[0], '');
-    await until('the machine is gone', async () => (await millwright.machines()).length === 0, {
+    await until('the machine is gone', async (see) => see(await millwright.machines()).length === 0, {
       timeoutMs: 120_000,
       describe: () => millwright.story(),
     });
@@ -192,7 +192,7 @@ describe('the workers', () => {
     await hold(names[1], '');
     proxy.setRule();
     await untilReadiness(worker, working);
-    await millwright.createMachine('one');
+    await millwright.createMachine('foreign');
     await startControllers();
     await millwright.untilMachines(1, 'Running');
   }, 120_000);

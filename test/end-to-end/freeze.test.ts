@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
-import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import { apiVersionOf } from '../../api/objects.ts';
 import { type Event, events } from '../../kube/core.ts';
@@ -19,12 +18,9 @@ async function setOf({ control, namespace }: Installation, name: string): Promis
   return found;
 }
 
-const deploymentOf = ({ control, namespace }: Installation, name: string): Promise<MachineDeployment> =>
-  control.get(machineDeployments, { namespace, name });
-
 /** What says that a deployment and its set are frozen: labels, and reasons of the conditions. */
 async function freezeOf(millwright: Installation, name: string) {
-  const [deployment, set] = await Promise.all([deploymentOf(millwright, name), setOf(millwright, name)]);
+  const [deployment, set] = await Promise.all([millwright.deployment(name), setOf(millwright, name)]);
   const frozen = ({ type, status }: { type: string; status: string }) => type === 'Frozen' && status === 'True';
   return {
     deployment: [
@@ -63,16 +59,11 @@ async function untilCounted(millwright: Installation, name: string, reason: stri
     (await control.list(events, { namespace })).items.filter(
       (each) => each.reason === reason && each.regarding?.uid === uid,
     );
-  await until(`${reason} was counted ${count} times`, async () => {
-    const [first] = await find();
+  await until(`${reason} was counted ${count} times`, async (see) => {
+    const [first] = see(await find());
     return first !== undefined && (first.series?.count ?? 1) === count;
   });
   expect(await find()).toHaveLength(1);
-}
-
-async function machinesOf(millwright: Installation, name: string) {
-  const { uid } = (await setOf(millwright, name)).metadata;
-  return (await millwright.machines()).filter(({ metadata }) => metadata.ownerReferences?.[0]?.uid === uid);
 }
 
 describe('a deployment from six machines to two in one write', () => {
@@ -135,8 +126,8 @@ describe('a set in which somebody else creates machines', () => {
 
   async function release(name: string): Promise<void> {
     const { control, namespace } = millwright;
-    await until(`only ${name} is held`, async () => {
-      const machine = await control.find(machines, { namespace, name });
+    await until(`only ${name} is held`, async (see) => {
+      const machine = see(await control.find(machines, { namespace, name }));
       return machine === undefined || (machine.metadata.finalizers?.length === 1 && machine);
     });
     await control.patch(machines, { namespace, name }, mergePatch({ metadata: { finalizers: null } }));
@@ -153,22 +144,22 @@ describe('a set in which somebody else creates machines', () => {
     await untilFreezeIs(millwright, 'pool', { deployment: overshooting, set: overshooting });
     await untilCounted(millwright, 'pool', 'FrozeMachineSet', 1);
 
-    await until('the surplus is being deleted', async () => {
-      const found = await machinesOf(millwright, 'pool');
+    await until('the surplus is being deleted', async (see) => {
+      const found = see(await millwright.machinesOf('pool'));
       return found.filter(({ metadata }) => metadata.deletionTimestamp !== undefined).length === 3;
     });
     for (const name of surplus) await release(name);
-    const [one] = await until('four are left', async () => {
-      const found = await machinesOf(millwright, 'pool');
+    const [one] = await until('four are left', async (see) => {
+      const found = see(await millwright.machinesOf('pool'));
       return found.length === 4 && found;
     });
     const { control, namespace } = millwright;
     await control.delete(machines, { namespace, name: one?.metadata.name ?? '' });
-    await until('three are left', async () => (await machinesOf(millwright, 'pool')).length === 3);
+    await until('three are left', async (see) => see(await millwright.machinesOf('pool')).length === 3);
     // Another deployment gets its machine meanwhile.
     await millwright.createDeployment('other', 1);
     await millwright.untilMachines(4, 'Running');
-    expect(await machinesOf(millwright, 'pool')).toHaveLength(3);
+    expect(await millwright.machinesOf('pool')).toHaveLength(3);
     expect(await freezeOf(millwright, 'pool')).toEqual({ deployment: overshooting, set: overshooting });
   }, 120_000);
 
@@ -198,7 +189,7 @@ describe('a set in which somebody else creates machines', () => {
     await untilFreezeIs(millwright, 'pool', { deployment: overshooting, set: overshooting });
     await untilCounted(millwright, 'pool', 'FrozeMachineSet', 2);
     for (const name of surplus) await release(name);
-    await until('four are left', async () => (await machinesOf(millwright, 'pool')).length === 4);
+    await until('four are left', async (see) => see(await millwright.machinesOf('pool')).length === 4);
     expect((await freezeOf(millwright, 'pool')).set).toEqual(overshooting);
 
     // Now it is thawed at six, and has four.

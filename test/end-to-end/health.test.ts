@@ -24,31 +24,14 @@ describe('the health of a Node', () => {
     await millwright?.stop();
   });
 
-  async function untilMachine(
-    ref: ObjectRef,
-    what: string,
-    check: (machine: Machine) => boolean,
-    timeoutMs = 60_000,
-  ): Promise<Machine> {
-    return until(
-      `${ref.name} ${what}`,
-      async () => {
-        const machine = await millwright.control.get(machines, ref);
-        return check(machine) ? machine : undefined;
-      },
-      { timeoutMs, describe: () => millwright.story() },
-    );
-  }
-  const untilPhase = (ref: ObjectRef, phase: string, timeoutMs?: number) =>
-    untilMachine(ref, `is ${phase}`, (machine) => phaseOf(machine) === phase, timeoutMs);
   const statusOf = ({ status }: Machine, type: string) =>
     status?.conditions?.find((condition) => condition.type === type)?.status;
   const untilMirrored = (ref: ObjectRef, type: string, status: string) =>
-    untilMachine(ref, `says ${type} ${status}`, (machine) => statusOf(machine, type) === status);
+    millwright.untilMachine(ref, `says ${type} ${status}`, (machine) => statusOf(machine, type) === status);
 
   async function running(name: string, spec: object = {}): Promise<ObjectRef> {
     const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'small' }, ...spec });
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
     return ref;
   }
 
@@ -90,7 +73,7 @@ describe('the health of a Node', () => {
 
       const remaining = strategicMergePatch({ status: { conditions: [{ type: 'Frozen', $patch: 'delete' }] } });
       await millwright.target.patch(nodes, { name: ref.name }, remaining, { subresource: 'status' });
-      await untilMachine(ref, 'says nothing of it', (machine) => statusOf(machine, 'Frozen') === undefined);
+      await millwright.untilMachine(ref, 'says nothing of it', (machine) => statusOf(machine, 'Frozen') === undefined);
     } finally {
       await watch.stop();
     }
@@ -98,8 +81,8 @@ describe('the health of a Node', () => {
 
   it('[mcm 31] [mcm 34] makes its machine Unknown, and Running again without another VM', async () => {
     await millwright.createDeployment('health', 1);
-    const machine = await until('it runs', async () =>
-      (await millwright.machines()).find(
+    const machine = await until('it runs', async (see) =>
+      see(await millwright.machines()).find(
         (each) => each.metadata.labels?.[labels.name] === 'health' && phaseOf(each) === 'Running',
       ),
     );
@@ -117,14 +100,14 @@ describe('the health of a Node', () => {
       ['ReadonlyFilesystem', 'Unknown', 'False'],
     ] as const) {
       await report(name, type, bad);
-      const unhealthy = await untilPhase(ref, 'Unknown');
+      const unhealthy = await millwright.untilPhase(ref, 'Unknown');
       expect(statusOf(unhealthy, type)).toBe(bad);
       expect(unhealthy.status?.currentStatus?.timeoutActive).toBe(true);
       expect(unhealthy.status?.lastOperation).toMatchObject({ type: 'HealthCheck', state: 'Processing' });
-      await until('describe says so', async () => (await millwright.describe(ref)).blockedOn === 'NodeHealth');
+      await until('describe says so', async (see) => see(await millwright.describe(ref)).blockedOn === 'NodeHealth');
 
       await report(name, type, good);
-      const healthy = await untilPhase(ref, 'Running');
+      const healthy = await millwright.untilPhase(ref, 'Running');
       expect(statusOf(healthy, type)).toBe(good);
       expect(healthy.status?.currentStatus?.timeoutActive).toBe(false);
       expect(healthy.status?.lastOperation).toMatchObject({ type: 'HealthCheck', state: 'Successful' });
@@ -140,9 +123,9 @@ describe('the health of a Node', () => {
 
     for (const type of ['MemoryPressure', 'Frozen']) {
       await report(ref.name, type, 'True');
-      await untilPhase(ref, 'Unknown');
+      await millwright.untilPhase(ref, 'Unknown');
       await report(ref.name, type, 'False');
-      await untilPhase(ref, 'Running');
+      await millwright.untilPhase(ref, 'Running');
     }
   }, 120_000);
 
@@ -150,10 +133,10 @@ describe('the health of a Node', () => {
     const ref = await running('health-empty');
     const nothing = mergePatch({ status: { conditions: null } });
     await millwright.target.patch(nodes, { name: ref.name }, nothing, { subresource: 'status' });
-    expect((await untilPhase(ref, 'Unknown')).metadata.deletionTimestamp).toBeUndefined();
+    expect((await millwright.untilPhase(ref, 'Unknown')).metadata.deletionTimestamp).toBeUndefined();
 
     await report(ref.name, 'Ready', 'True');
-    await untilPhase(ref, 'Running');
+    await millwright.untilPhase(ref, 'Running');
   }, 120_000);
 
   it('[mcm 33] is Unknown when the Node is gone, until its kubelet registers it again; one deleted on purpose takes its machine along', async () => {
@@ -166,24 +149,21 @@ describe('the health of a Node', () => {
     await target.delete(nodes, { name: ref.name });
     await millwright.start();
 
-    const lost = await untilPhase(ref, 'Unknown');
+    const lost = await millwright.untilPhase(ref, 'Unknown');
     expect(lost.metadata.deletionTimestamp).toBeUndefined();
     expect(await millwright.describe(ref)).toMatchObject({ blockedOn: 'NodeHealth' });
 
     await cloud.restartVm(vm?.id ?? '');
-    const found = await untilPhase(ref, 'Running');
+    const found = await millwright.untilPhase(ref, 'Running');
     expect(found.spec?.providerID).toBe(lost.spec?.providerID);
     expect((await cloud.vms()).filter(({ name }) => name === ref.name)).toHaveLength(1);
 
-    await until('it is marked as ours', async () =>
-      (await target.get(nodes, { name: ref.name })).metadata.finalizers?.length ? true : undefined,
+    await until(
+      'it is marked as ours',
+      async (see) => see(await target.get(nodes, { name: ref.name })).metadata.finalizers !== undefined,
     );
     await target.delete(nodes, { name: ref.name });
-    await until(
-      'the machine is gone',
-      async () => ((await millwright.control.find(machines, ref)) === undefined ? true : undefined),
-      { describe: () => millwright.story() },
-    );
+    await millwright.untilGone(ref);
   }, 120_000);
 
   it('[mcm 22] counts only when its critical components are ready', async () => {
@@ -198,8 +178,8 @@ describe('the health of a Node', () => {
     });
     await until(
       'it waits for them',
-      async () =>
-        (await millwright.describe(ref).catch(() => undefined))?.waitingFor?.startsWith('the critical components')
+      async (see) =>
+        see(await millwright.describe(ref).catch(() => undefined))?.waitingFor?.startsWith('the critical components')
           ? true
           : undefined,
       { describe: () => millwright.story() },
@@ -212,7 +192,7 @@ describe('the health of a Node', () => {
 
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: null } }));
 
-    await untilPhase(ref, 'Running', 20_000);
+    await millwright.untilPhase(ref, 'Running', 20_000);
     // Once it has joined, the taint does not send it back.
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: [{ key, effect }] } }));
     await report(ref.name, 'Frozen', 'True');

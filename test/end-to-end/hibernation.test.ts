@@ -1,8 +1,7 @@
 /** Deployments that go to sleep and wake up: what people and controllers have written on them and on their sets stays. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
+import { machineSets } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -21,35 +20,17 @@ describe('a deployment that hibernates and wakes up', () => {
   }, 120_000);
   afterAll(() => millwright?.stop());
 
-  const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
-  const read = (name: string) => millwright.control.get(machineDeployments, keyOf(name));
-  const change = (name: string, patch: object) =>
-    millwright.control.patch<MachineDeployment>(machineDeployments, keyOf(name), mergePatch(patch));
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
-
-  /** The sets of a deployment, the oldest revision first. */
-  async function setsOf(name: string) {
-    const { namespace } = millwright;
-    const { items } = await millwright.control.list(machineSets, {
-      namespace,
-      labelSelector: `${labels.name}=${name}`,
-    });
-    const revisionOf = ({ metadata }: KubeObject) => Number(metadata.annotations?.[annotations.revision]);
-    return items.toSorted((a, b) => revisionOf(a) - revisionOf(b));
-  }
-
   /** Waits until it has so many machines, all of them Running, and its workflow has nothing more to do. */
   async function untilAtRest(name: string, count: number): Promise<void> {
-    const ref = refOf(await read(name));
+    const ref = refOf(await millwright.deployment(name));
     await until(
       `${name} has ${count} machines and is at rest`,
       async () => {
-        const all = await machinesOf(name);
-        const { status, metadata } = await read(name);
+        const all = await millwright.machinesOf(name);
+        const { status, metadata } = await millwright.deployment(name);
         const isSeen = status?.observedGeneration === metadata.generation && (status?.availableReplicas ?? 0) === count;
         // Machines that are being deleted are too many for a while.
-        const isFrozen = [metadata, ...(await setsOf(name)).map((set) => set.metadata)].some(
+        const isFrozen = [metadata, ...(await millwright.setsOf(name)).map((set) => set.metadata)].some(
           (each) => labels.freeze in (each.labels ?? {}),
         );
         if (!isSeen || isFrozen || all.length !== count || !all.every((each) => phaseOf(each) === 'Running'))
@@ -62,7 +43,8 @@ describe('a deployment that hibernates and wakes up', () => {
   }
 
   const marksOf = ({ metadata }: KubeObject) => ({ labels: metadata.labels, annotations: metadata.annotations });
-  const marksOfAll = async (name: string) => [await read(name), ...(await setsOf(name))].map(marksOf);
+  const marksOfAll = async (name: string) =>
+    [await millwright.deployment(name), ...(await millwright.setsOf(name))].map(marksOf);
 
   /** What users, GitOps tools, Gardener and the cluster autoscaler write on a deployment. */
   const ofOthers = {
@@ -93,11 +75,11 @@ describe('a deployment that hibernates and wakes up', () => {
       });
       await millwright.createDeployment(name, 0, { strategy, template: template('1') });
       await untilAtRest(name, 0);
-      await change(name, { metadata: ofOthers, spec: { template: template('2') } });
+      await millwright.changeDeployment(name, { metadata: ofOthers, spec: { template: template('2') } });
       await untilAtRest(name, 0);
-      await change(name, { spec: { replicas: count, ...(paused && { paused }) } });
-      const [emptySet] = await setsOf(name);
-      for (const { metadata } of await setsOf(name))
+      await millwright.changeDeployment(name, { spec: { replicas: count, ...(paused && { paused }) } });
+      const [emptySet] = await millwright.setsOf(name);
+      for (const { metadata } of await millwright.setsOf(name))
         await millwright.control.patch(machineSets, metadata, mergePatch({ metadata: ofSet }));
       await untilAtRest(name, count);
       const awake = await marksOfAll(name);
@@ -117,7 +99,7 @@ describe('a deployment that hibernates and wakes up', () => {
         },
       });
       expect(awake[2]?.annotations).not.toHaveProperty([names.creating]);
-      const before = await machinesOf(name);
+      const before = await millwright.machinesOf(name);
 
       await millwright.scale(name, 0);
       await untilAtRest(name, 0);
@@ -128,9 +110,9 @@ describe('a deployment that hibernates and wakes up', () => {
       await millwright.scale(name, count);
       await untilAtRest(name, count);
       expect(await marksOfAll(name)).toEqual(awake);
-      expect((await setsOf(name))[0]?.metadata.uid).toBe(emptySet?.metadata.uid);
+      expect((await millwright.setsOf(name))[0]?.metadata.uid).toBe(emptySet?.metadata.uid);
       // All machines are others, and like those before.
-      const after = await machinesOf(name);
+      const after = await millwright.machinesOf(name);
       const uids = new Set(before.map(({ metadata }) => metadata.uid));
       expect(after.filter(({ metadata }) => uids.has(metadata.uid))).toEqual([]);
       const likeOf = (found: typeof after) =>

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
-import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { verdictOf } from '../../api/verdict.ts';
-import { events, nodes, pods } from '../../kube/core.ts';
+import { nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { update } from '../../kube/update.ts';
 import { interruptionScheduleId } from '../../temporal/schedules.ts';
@@ -59,16 +58,13 @@ describe('a VM that is about to be taken away', () => {
     await update(millwright.target, nodes, { name, uid }, () => ({ spec: { taints } }));
   }
 
-  async function machinesOf(deployment: string): Promise<Machine[]> {
-    const all = await millwright.machines();
-    return all.filter(({ metadata }) => metadata.labels?.[labels.name] === deployment);
-  }
-
   const untilRunning = (deployment: string, count: number, without?: ObjectRef) =>
     until(
       `${count} machines of ${deployment} run`,
       async () => {
-        const others = (await machinesOf(deployment)).filter(({ metadata }) => metadata.uid !== without?.uid);
+        const others = (await millwright.machinesOf(deployment)).filter(
+          ({ metadata }) => metadata.uid !== without?.uid,
+        );
         const running = others.filter((machine) => phaseOf(machine) === 'Running');
         return others.length === count && running.length === count ? running : undefined;
       },
@@ -76,12 +72,6 @@ describe('a VM that is about to be taken away', () => {
     );
 
   const vmStates = async (ref: ObjectRef) => (await millwright.vmsOf(ref)).map(({ state }) => state);
-
-  async function notesOf({ name }: ObjectRef): Promise<(string | undefined)[]> {
-    const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-    const own = items.filter(({ reason, regarding }) => reason === 'VmInterrupted' && regarding?.name === name);
-    return own.map(({ note }) => note);
-  }
 
   async function providerSpecOf(name: string): Promise<object> {
     const { providerSpec } = await millwright.control.get(machineClasses, { namespace: millwright.namespace, name });
@@ -103,12 +93,15 @@ describe('a VM that is about to be taken away', () => {
     expect(await vmStates(taken)).toEqual(['running']);
     const uids = after.map(({ metadata }) => metadata.uid);
     expect(uids).toEqual(expect.arrayContaining(others.map(({ uid }) => uid)));
-    expect(await notesOf(taken)).toEqual([`the VM is about to be taken away: node ${taken.name} has ${because}`]);
+    const reported = await millwright.eventsOf(taken.name, 'VmInterrupted');
+    expect(reported.map(({ note }) => note)).toEqual([
+      `the VM is about to be taken away: node ${taken.name} has ${because}`,
+    ]);
 
     await letGo(taken);
     await millwright.untilGone(taken);
     expect(await vmStates(taken)).toEqual(['terminated']);
-    expect(await machinesOf(deployment)).toHaveLength(3);
+    expect(await millwright.machinesOf(deployment)).toHaveLength(3);
     for (const other of others) expect(await vmStates(other)).toEqual(['running']);
   }
 
@@ -125,7 +118,7 @@ describe('a VM that is about to be taken away', () => {
       spec: { class: { kind: 'MachineClass', name: 'spot' } },
     };
     await millwright.createDeployment('spot', 3, { template });
-    const plain = await millwright.createMachine('plain');
+    const plain = await millwright.createMachine('ordinary');
     await millwright.untilPhase(plain, 'Running');
 
     const interrupt = async (ref: ObjectRef) => cloud.interruptVm((await millwright.vmsOf(ref))[0]!.id, 60_000);
@@ -149,7 +142,7 @@ describe('a VM that is about to be taken away', () => {
           () => false,
         );
     const untilScheduled = (wanted: boolean) =>
-      until(`scheduled: ${wanted}`, async () => (await isScheduled()) === wanted, {
+      until(`scheduled: ${wanted}`, async (see) => see(await isScheduled()) === wanted, {
         describe: () => millwright.story(),
       });
     await untilScheduled(false);

@@ -117,7 +117,7 @@ function describeKills(replicas: number): void {
     const { millwright } = scene;
     const { cloud } = millwright;
     const done = async () => countDone(await cloud.stats(), work);
-    await until(`the ${work} of some VMs is done`, async () => (await done()) >= 3, {
+    await until(`the ${work} of some VMs is done`, async (see) => see(await done()) >= 3, {
       timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
@@ -178,11 +178,11 @@ function describeKills(replicas: number): void {
     const { cloud } = millwright;
     const leftovers = () => leftoversOf(millwright);
     // The cheap question first: to ask for everything ten times a second would keep the servers busy.
-    await until('no VM is left', async () => (await cloud.stats()).vmsNow === 0, {
+    await until('no VM is left', async (see) => see(await cloud.stats()).vmsNow === 0, {
       timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
-    await until('nothing is left', async () => (await leftovers()).length === 0, {
+    await until('nothing is left', async (see) => see(await leftovers()).length === 0, {
       timeoutMs: conditionTimeoutMs,
       describe: async () => [...(await leftovers()), await millwright.story()].join('\n'),
     });

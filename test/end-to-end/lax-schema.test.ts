@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
-import { type Stack, startStack } from '../../deploy/local/stack.ts';
-import { customResourceDefinitions, events } from '../../kube/core.ts';
+import { customResourceDefinitions } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
 import { until } from '../support/until.ts';
 
 /** What a structural schema says beyond types. */
@@ -49,13 +49,12 @@ const wrong = {
 } as const;
 
 describe('[mcm 4] what no schema refuses changes no machine and says why', () => {
-  let stack: Stack;
+  let own: OwnClusters;
   let millwright: Installation;
 
   beforeAll(async () => {
-    stack = await startStack(); // other tests install the CRDs again
-    const { kubeconfig, temporalAddress } = stack;
-    millwright = await startInstallation({ kubeconfig, temporalAddress });
+    own = await startOwnClusters('lax'); // other tests install the CRDs again
+    millwright = await startInstallation({ kubeconfig: own.clusters[0]!.kubeconfig });
     for (const kind of ['machinedeployments', 'machinesets', 'machines']) {
       const key = { name: `${kind}.machine.sapcloud.io` };
       const { spec } = await millwright.control.get(customResourceDefinitions, key);
@@ -68,7 +67,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
   }, 120_000);
   afterAll(async () => {
     await millwright?.stop();
-    await stack?.stop();
+    await own?.stop();
   });
 
   async function untilAccepted(create: () => Promise<unknown>): Promise<void> {
@@ -90,13 +89,6 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     );
   }
 
-  async function untilEvent(reason: string, uid: string, says: string): Promise<void> {
-    await until(`an Event says: ${says}`, async () => {
-      const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-      return items.some((each) => each.reason === reason && each.regarding.uid === uid && each.note.includes(says));
-    });
-  }
-
   it('as a MachineDeployment, in whatever way it is wrong, and others get their machines', async () => {
     const { control, namespace } = millwright;
     for (const [name, { spec }] of Object.entries(wrong)) {
@@ -110,12 +102,12 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
         expect.objectContaining({ type: 'Progressing', status: 'False', message: expect.stringContaining(says) }),
       );
       expect(status?.observedGeneration).toBe(metadata.generation);
-      await untilEvent('InvalidSpec', metadata.uid, says);
+      await millwright.untilEvent(name, 'InvalidSpec', says);
     }
     const [machine] = await millwright.untilMachines(1, 'Running');
     expect(machine?.metadata.name).toMatch(/^right-/);
-    await until('its deployment says so', async () => {
-      const { status } = await control.get(machineDeployments, { namespace, name: 'right' });
+    await until('its deployment says so', async (see) => {
+      const { status } = see(await control.get(machineDeployments, { namespace, name: 'right' }));
       return status?.conditions?.find((each) => each.type === 'Available' && each.status === 'True');
     });
     expect((await control.list(machineSets, { namespace })).items).toHaveLength(1);
@@ -145,19 +137,15 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     const metadata = { namespace, name: 'lone' };
     await untilAccepted(() => control.create(machineSets, { metadata, spec: { replicas: 1, template } } as never));
 
-    const reported = await until('it says what is wrong', async () => {
-      const { status } = await control.get(machineSets, metadata);
+    const reported = await until('it says what is wrong', async (see) => {
+      const { status } = see(await control.get(machineSets, metadata));
       return status?.machineSetCondition?.find(({ reason }) => reason === 'InvalidSpec');
     });
     expect(reported).toMatchObject({
       type: 'ReplicaFailure',
       message: expect.stringContaining('spec.selector is missing'),
     });
-    await untilEvent(
-      'InvalidSpec',
-      (await control.get(machineSets, metadata)).metadata.uid,
-      'spec.selector is missing',
-    );
+    await millwright.untilEvent(metadata.name, 'InvalidSpec', 'spec.selector is missing');
     expect(await millwright.machines()).toEqual([]);
 
     await control.patch(machineSets, metadata, mergePatch({ spec: { selector } }));
@@ -177,7 +165,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       );
       const { status } = await millwright.untilPhase(ref, 'CrashLoopBackOff');
       expect(status?.lastOperation?.description).toContain(says);
-      await untilEvent('FailedCreate', ref.uid, says);
+      await millwright.untilEvent(ref.name, 'FailedCreate', says);
       expect(await millwright.vmsOf(ref)).toEqual([]);
 
       await millwright.control.patch(machines, ref, mergePatch({ spec: { [field]: null } }));

@@ -89,8 +89,8 @@ describe('two processes of one installation', () => {
     expect([await isLeading(leader), await isLeading(other)]).toEqual([true, false]);
     await cloud.setFaults({ kind: 'latency', operation: 'create', ms: 300, maxMs: 2_000 });
     await millwright.createDeployment('pool', 10);
-    await until('some creations are done and some are under way', async () => {
-      const { vmsEver } = await cloud.stats();
+    await until('some creations are done and some are under way', async (see) => {
+      const { vmsEver } = see(await cloud.stats());
       return vmsEver >= 2;
     });
 
@@ -100,8 +100,8 @@ describe('two processes of one installation', () => {
     await millwright.untilMachines(10, 'Running', 120_000);
     await untilLeading(other);
 
-    await until('the counts are those of ten machines', async () => {
-      const { items } = await control.list(machineSets, { namespace });
+    await until('the counts are those of ten machines', async (see) => {
+      const { items } = see(await control.list(machineSets, { namespace }));
       const { status } = await control.get(machineDeployments, { namespace, name: 'pool' });
       const counts = [...items, { status }].map((owner) => owner.status?.readyReplicas);
       return items.length === 1 && counts.every((count) => count === 10);

@@ -14,11 +14,10 @@ import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import type { LimitsDescription } from '../../workflows/limits/messages.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
 import type { OwnerDescription } from '../../workflows/rollout/messages.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { isLong } from '../support/long.ts';
 import { isActive } from '../support/machine-facts.ts';
-import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
@@ -205,8 +204,8 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
         await untilUpdated(4, 'small');
         const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
         await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
-        await until('no more is used than the lower limit', async () => {
-          const { limits: now, used }: LimitsDescription = await handle().query('describe');
+        await until('no more is used than the lower limit', async (see) => {
+          const { limits: now, used }: LimitsDescription = see(await handle().query('describe'));
           return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
         });
         Object.assign(most, { surge: 0, provisioning: 0 });
@@ -225,8 +224,8 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
     'wait for nobody any more when their annotations are removed in the middle',
     async () => {
       await useClass('huge');
-      await until('somebody waits', async () => {
-        const said: LimitsDescription = await handle().query('describe');
+      await until('somebody waits', async (see) => {
+        const said: LimitsDescription = see(await handle().query('describe'));
         return said.waiting.length > 5;
       });
       const removed = mergePatch({
@@ -239,7 +238,7 @@ describe('20 MachineDeployments whose namespace limits their machines', () => {
       expect(most.provisioning).toBeGreaterThan(limits.provisioning);
       await until(
         'the workflow that grants is closed',
-        async () => (await handle().describe()).status.name === 'COMPLETED',
+        async (see) => see(await handle().describe()).status.name === 'COMPLETED',
       );
     },
     timeoutMs,
@@ -284,24 +283,13 @@ describe('an owner that takes part in a limit of its namespace', () => {
       keyOf(name),
       mergePatch({ metadata: { annotations: { [names.maxProvisioning]: limit } } }),
     );
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
   const untilRunning = (name: string, count: number) =>
     until(
       `${count} machines of ${name} are Running`,
-      async () => (await machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
+      async (see) =>
+        see(await millwright.machinesOf(name)).filter((machine) => phaseOf(machine) === 'Running').length === count,
       { timeoutMs, describe: () => millwright.story() },
     );
-
-  async function command(...args: string[]): Promise<string> {
-    const { exited, logs } = startProcess([
-      ...args,
-      ...['-n', millwright.namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
-      ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
-    ]);
-    await exited;
-    return logs();
-  }
 
   it(
     'may be a MachineSet without a deployment',
@@ -329,7 +317,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
       await millwright.control.delete(machineSets, keyOf('lone'));
       await until(
         'the set is gone',
-        async () => (await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
+        async (see) => see(await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
       );
     },
     timeoutMs,
@@ -344,14 +332,14 @@ describe('an owner that takes part in a limit of its namespace', () => {
         return status?.conditions?.find(({ type }) => type === 'Progressing');
       };
       const problem = `metadata.annotations['${names.maxProvisioning}'] is 'five': set it to a whole number from 1 to 99999, or remove it`;
-      await until('it is reported', async () => (await conditionOf())?.message === problem, { timeoutMs });
-      await until('with an Event', async () => {
-        const { items } = await millwright.control.list(kubeEvents, { namespace: millwright.namespace });
+      await until('it is reported', async (see) => see(await conditionOf())?.message === problem, { timeoutMs });
+      await until('with an Event', async (see) => {
+        const { items } = see(await millwright.control.list(kubeEvents, { namespace: millwright.namespace }));
         return items.some(
           ({ regarding, note, reason }) => regarding?.name === 'bad' && note === problem && reason === 'InvalidSpec',
         );
       });
-      expect(await machinesOf('bad')).toEqual([]);
+      expect(await millwright.machinesOf('bad')).toEqual([]);
 
       await setLimit('bad', '5');
       await untilRunning('bad', 1);
@@ -364,7 +352,9 @@ describe('an owner that takes part in a limit of its namespace', () => {
     'waits behind machines that cannot be created, says so, is not late meanwhile, and continues when the limit is raised',
     async () => {
       await create('stuck', '2', specOf('stuck', 2, 'full'));
-      await until('the machines exist', async () => (await machinesOf('stuck')).length === 2, { timeoutMs });
+      await until('the machines exist', async (see) => see(await millwright.machinesOf('stuck')).length === 2, {
+        timeoutMs,
+      });
       const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 10 });
       const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
       const deadlineOf = async () => {
@@ -374,13 +364,16 @@ describe('an owner that takes part in a limit of its namespace', () => {
       const first = await until('it waits', deadlineOf, { timeoutMs, describe: () => millwright.story() });
       await until('its deadline has passed', () => Date.now() > first, { timeoutMs });
       await millwright.handleOf(ref, 'MachineDeployment').signal(retryNowSignal);
-      await until('its deadline has moved on', async () => ((await deadlineOf()) ?? 0) > first, { timeoutMs });
+      await until('its deadline has moved on', async (see) => (see(await deadlineOf()) ?? 0) > first, { timeoutMs });
 
       const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
-      expect(await command('describe', 'machinedeployment', 'pool')).toContain(text);
-      expect(await command('rollout', 'status', 'pool', '--watch', 'false')).toContain(text);
+      expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toContain(text);
+      expect((await millwright.command('rollout', 'status', 'pool', '--watch', 'false')).output).toContain(text);
       const failed = `WorkflowId STARTS_WITH '${millwright.namespace}/rollout/${millwright.namespace}/pool/' AND ExecutionStatus = 'Failed'`;
-      expect([(await millwright.temporal.workflow.count(failed)).count, await machinesOf('pool')]).toEqual([0, []]);
+      expect([(await millwright.temporal.workflow.count(failed)).count, await millwright.machinesOf('pool')]).toEqual([
+        0,
+        [],
+      ]);
 
       for (const name of ['bad', 'stuck', 'pool']) await setLimit(name, '3');
       await untilRunning('pool', 1);

@@ -40,11 +40,6 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
   const untilTrue = (what: string, isTrue: () => Promise<boolean> | boolean) =>
     until(what, isTrue, { describe: () => millwright.story() });
 
-  async function remove(ref: ObjectRef): Promise<void> {
-    await millwright.control.delete(machines, ref);
-    await millwright.untilGone(ref);
-  }
-
   /** Lets the Node of a VM join, which is when its cloud lists it at the latest. */
   async function joinNode(vm: LiteralVm): Promise<void> {
     await untilTrue('the VM is listed', () => provider.isListed(vm));
@@ -86,7 +81,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
       return call?.state === 3; // PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
     });
     deleted();
-    await untilTrue('it is gone', async () => (await millwright.control.find(machines, ref)) === undefined);
+    await millwright.untilGone(ref);
 
     expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);
@@ -94,7 +89,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
   it('[invariant 2] has no VM left of a Machine that is deleted right after its creation', async () => {
     const ref = await create('deleted-at-once');
     await millwright.untilPhase(ref, 'Pending');
-    await remove(ref);
+    await millwright.remove(ref);
 
     expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);
@@ -113,7 +108,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     const requests = provider.asked.filter(({ machine }) => machine.uid === ref.uid);
     expect(requests.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
     expect({ ...requests[1], outcomeUnknown: false }).toEqual(requests[0]);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);
 
@@ -125,7 +120,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     await millwright.untilPhase(ref, 'CrashLoopBackOff');
     const [vm] = provider.vmsOf(ref.name);
     await joinNode(vm!);
-    await remove(ref);
+    await millwright.remove(ref);
 
     expect(provider.vmsOf(ref.name)).toEqual([]);
     expect(await millwright.target.find(nodes, { name: vm!.name })).toBeUndefined();
@@ -135,7 +130,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
 
   it('[invariant 2] deletes the VM of a Machine that machine-controller-manager made', async () => {
     const ref = await takeOver('taken-over', 'Running');
-    await remove(ref);
+    await millwright.remove(ref);
 
     expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);
@@ -151,7 +146,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     expect((await millwright.control.get(machines, ref)).spec?.providerID).toBe(
       `literal:///zone-1/${vm!.id.toUpperCase()}`,
     );
-    await remove(ref);
+    await millwright.remove(ref);
     expect(provider.vmsOf(ref.name)).toEqual([]);
     expect(await millwright.target.find(nodes, { name: vm!.name })).toBeUndefined();
   }, 60_000);
@@ -177,8 +172,8 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     expect(provider.vmsOf('nobody')).toEqual([]);
     expect(provider.vmsOf(ref.name)).toEqual([own]);
     expect(provider.vmsOf(takenOver.name)).toHaveLength(1);
-    await remove(ref);
-    await remove(takenOver);
+    await millwright.remove(ref);
+    await millwright.remove(takenOver);
   }, 120_000);
 
   it.each([
@@ -219,7 +214,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
       await millwright.untilPhase(ref, 'Running');
 
       await change({ namespace: millwright.namespace, name: machineClass }, ref);
-      await remove(ref);
+      await millwright.remove(ref);
 
       expect(provider.vmsOf(ref.name)).toEqual([]);
     },
@@ -238,7 +233,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
 
     await untilTrue('the other is gone', () => provider.vmsOf(ref.name).length === 1);
     expect(provider.vmsOf(ref.name)).toEqual([own]);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);
 });

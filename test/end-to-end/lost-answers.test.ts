@@ -23,7 +23,7 @@ describe('while machines are created', () => {
     const lost = (await cloud.faults()).map(({ shown }) => shown);
     expect(lost[0]).toBeGreaterThan(0);
     await control.delete(machineDeployments, { namespace, name: 'pool' });
-    await until('no machine is left', async () => (await millwright.machines()).length === 0);
+    await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
     expect(await cloud.resources()).toEqual([]);
   }, 240_000);
 });

@@ -7,7 +7,6 @@ import { gardener } from '../../api/gardener/index.ts';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
-import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
 import { workflowId } from '../../api/workflow-id.ts';
@@ -35,27 +34,10 @@ describe('a MachineSet', () => {
   const key = (name: string) => ({ namespace: millwright.namespace, name });
   const relabel = ({ metadata }: Machine, value: string) =>
     millwright.control.patch(machines, metadata, mergePatch({ metadata: { labels: { group: value } } }));
-  const edit = (name: string, change: object) =>
-    millwright.control.patch(machineDeployments, key(name), mergePatch(change));
-  const deployment = (name: string): Promise<MachineDeployment> =>
-    millwright.control.get(machineDeployments, key(name));
-  const ofPool = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
 
-  /** Waits until a deployment has so many machines, all of them Running, and says that it is complete. */
-  async function untilComplete(name: string, count: number): Promise<Machine[]> {
-    return until(
-      `${name} has ${count} machines that run`,
-      async () => {
-        const found = await ofPool(name);
-        const { status, metadata } = await deployment(name);
-        const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
-        const isObserved = status?.observedGeneration === metadata.generation;
-        const areRunning = found.length === count && found.every((machine) => phaseOf(machine) === 'Running');
-        return areRunning && isObserved && reason === 'NewMachineSetAvailable' ? found : undefined;
-      },
-      { describe: () => millwright.story() },
-    );
+  async function untilComplete(name: string): Promise<Machine[]> {
+    await millwright.untilComplete(name);
+    return millwright.machinesOf(name);
   }
 
   it('[mcm 62] adopts machines without an owner that it selects, and releases those that it selects no more', async () => {
@@ -92,8 +74,8 @@ describe('a MachineSet', () => {
 
     await relabel(other, 'debug');
     expect(uidsOf(await ownedBySet())).toContain(made.metadata.uid);
-    const released = await until('the other one has no owner', async () => {
-      const live = await control.get(machines, other.metadata);
+    const released = await until('the other one has no owner', async (see) => {
+      const live = see(await control.get(machines, other.metadata));
       return controllerOf(live) === undefined ? live : undefined;
     });
     expect(released.metadata).toMatchObject({ uid: uidOf(other), labels: { group: 'debug' } });
@@ -104,29 +86,29 @@ describe('a MachineSet', () => {
     // The owner wakes for a machine that it selects again, and has one too many then.
     await relabel(other, 'lone');
     await ownedBySet();
-    await until('one of three machines is gone', async () => (await millwright.machines()).length === 2);
+    await until('one of three machines is gone', async (see) => see(await millwright.machines()).length === 2);
     await control.delete(machineSets, key('lone'));
-    await until('nothing is left', async () => (await millwright.machines()).length === 0);
+    await until('nothing is left', async (see) => see(await millwright.machines()).length === 0);
     expect((await cloud.stats()).vmsNow).toBe(0);
   }, 240_000);
 
   it('[mcm 65] [invariant 7] loses exactly the machines that the autoscaler lists on the deployment, which stay listed until then', async () => {
     const { cloud, control } = millwright;
     await millwright.createDeployment('listed', 5);
-    const before = await untilComplete('listed', 5);
+    const before = await untilComplete('listed');
     const vms = (await cloud.stats()).vmsEver;
     const [first, second, third] = before.map(({ metadata }) => metadata.name) as [string, string, string];
     const [listed, staying] = [before.slice(1, 3), [before[0]!, ...before.slice(3)]];
     const time = new Date().toISOString();
 
     const list = `${second}~${time},no-such-machine~${time},${first}~soon,~${time},,${third}~${time}`;
-    await edit('listed', {
+    await millwright.changeDeployment('listed', {
       metadata: { annotations: { [triggerDeletion]: list, [lastReplicaChangeByScalerTime]: time } },
       spec: { replicas: 3 },
     });
     // What the list lacks was gone or leaving already when it was written.
-    await until('the list is gone', async () => {
-      const { metadata } = await deployment('listed');
+    await until('the list is gone', async (see) => {
+      const { metadata } = see(await millwright.deployment('listed'));
       const entries = (metadata.annotations?.[triggerDeletion] ?? '').split(',');
       for (const machine of listed) {
         if (entries.some((entry) => entry.startsWith(`${machine.metadata.name}~`))) continue;
@@ -135,36 +117,36 @@ describe('a MachineSet', () => {
       }
       return metadata.annotations?.[triggerDeletion] === undefined;
     });
-    expect(uidsOf(await untilComplete('listed', 3))).toEqual(uidsOf(staying));
+    expect(uidsOf(await untilComplete('listed'))).toEqual(uidsOf(staying));
     expect((await cloud.stats()).vmsEver).toBe(vms); // none was replaced
   }, 240_000);
 
   it('[mcm 66] [invariant 7] keeps a machine that is marked until the replicas have changed at or after that', async () => {
     const { control } = millwright;
     await millwright.createDeployment('marked', 3);
-    const before = await untilComplete('marked', 3);
+    const before = await untilComplete('marked');
     const [marked, ...staying] = before as [Machine, Machine, Machine];
     const [changedAt, markedAt] = [new Date(Date.now() - 3_600_000).toISOString(), new Date().toISOString()];
     const list = `${marked.metadata.name}~${markedAt}`;
-    await edit('marked', {
+    await millwright.changeDeployment('marked', {
       metadata: { annotations: { [triggerDeletion]: list, [lastReplicaChangeByScalerTime]: changedAt } },
     });
-    await until('it is marked', async () => {
-      const { metadata } = await control.get(machines, marked.metadata);
+    await until('it is marked', async (see) => {
+      const { metadata } = see(await control.get(machines, marked.metadata));
       return metadata.annotations?.[priority] === '1' && metadata.annotations[markedForDeletionTime] === markedAt;
     });
 
     // The owner acts meanwhile, and on other machines alone.
     await millwright.scale('marked', 4);
-    const four = await untilComplete('marked', 4);
+    const four = await untilComplete('marked');
     expect(uidsOf(four)).toEqual(expect.arrayContaining(uidsOf(before)));
-    expect((await deployment('marked')).metadata.annotations?.[triggerDeletion]).toBe(list);
+    expect((await millwright.deployment('marked')).metadata.annotations?.[triggerDeletion]).toBe(list);
 
-    await edit('marked', {
+    await millwright.changeDeployment('marked', {
       metadata: { annotations: { [lastReplicaChangeByScalerTime]: markedAt } },
       spec: { replicas: 3 },
     });
-    const after = await untilComplete('marked', 3);
+    const after = await untilComplete('marked');
     expect(uidsOf(after)).toEqual(uidsOf(four.filter((machine) => uidOf(machine) !== uidOf(marked))));
     expect(uidsOf(after)).toEqual(expect.arrayContaining(uidsOf(staying)));
   }, 240_000);
@@ -172,7 +154,7 @@ describe('a MachineSet', () => {
   it('[mcm 81] is deleted when it has no machines and is one of the oldest beyond the history limit', async () => {
     const { control, namespace } = millwright;
     await millwright.createDeployment('history', 1, { revisionHistoryLimit: 1 });
-    await untilComplete('history', 1);
+    await untilComplete('history');
     const sets = async () =>
       (await control.list(machineSets, { namespace, labelSelector: `${labels.name}=history` })).items;
     const made: string[] = (await sets()).map(({ metadata }) => metadata.name);
@@ -181,16 +163,18 @@ describe('a MachineSet', () => {
       const young = (await sets()).find(({ metadata }) => metadata.name === made.at(-1))!;
       const bornMs = Date.parse(young.metadata.creationTimestamp); // the API server keeps seconds
       await until('the next set is younger', async () => Date.now() >= bornMs + 1_000);
-      await edit('history', { spec: { template: { metadata: { annotations: { round } } } } });
-      const added = await until('another set is there', async () =>
-        (await sets()).map(({ metadata }) => metadata.name).find((name) => !made.includes(name)),
+      await millwright.changeDeployment('history', { spec: { template: { metadata: { annotations: { round } } } } });
+      const added = await until('another set is there', async (see) =>
+        see(await sets())
+          .map(({ metadata }) => metadata.name)
+          .find((name) => !made.includes(name)),
       );
       made.push(added);
       await until('the two youngest sets are left', async () => {
         const left = (await sets()).map(({ metadata }) => metadata.name).toSorted();
         return String(left) === String(made.slice(-2).toSorted());
       });
-      await untilComplete('history', 1);
+      await untilComplete('history');
     }
     expect(made).toHaveLength(4);
     expect((await sets()).map((set) => set.spec?.replicas).toSorted()).toEqual([0, 1]);
@@ -212,14 +196,14 @@ describe('a MachineSet', () => {
     const foreign = await control.create(machineSets, { metadata: key(taken), spec });
 
     await millwright.createDeployment('clash', 2, { template: one });
-    await untilComplete('clash', 2);
-    await edit('clash', { spec: { template: other } });
-    const updated = await until('two machines of the other template run', async () => {
-      const found = await untilComplete('clash', 2);
+    await untilComplete('clash');
+    await millwright.changeDeployment('clash', { spec: { template: other } });
+    const updated = await until('two machines of the other template run', async (see) => {
+      const found = see(await untilComplete('clash'));
       return found.every(({ metadata }) => metadata.annotations?.['note'] === '1732382') && found;
     });
 
-    expect((await deployment('clash')).status?.collisionCount).toBe(2);
+    expect((await millwright.deployment('clash')).status?.collisionCount).toBe(2);
     const { items } = await control.list(machineSets, { namespace, labelSelector: `${labels.name}=clash` });
     const own = items.toSorted((a, b) => (b.spec?.replicas ?? 0) - (a.spec?.replicas ?? 0));
     const hashes = [templateHash(gardener, other, 2), hash];

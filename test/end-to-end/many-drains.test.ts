@@ -41,8 +41,8 @@ describe('drains that wait', () => {
 
   /** The queue and the request of the drain that a machine's workflow waits for. */
   async function drainOf(id: string): Promise<{ taskQueue: string; request: DrainRequest }> {
-    return until('its drain is scheduled', async () => {
-      const { events } = await millwright.temporal.workflow.getHandle(id).fetchHistory();
+    return until('its drain is scheduled', async (see) => {
+      const { events } = see(await millwright.temporal.workflow.getHandle(id).fetchHistory());
       const scheduled = events
         ?.map((event) => event.activityTaskScheduledEventAttributes)
         .find((attributes) => attributes?.activityType?.name === 'drainNode');
@@ -79,7 +79,7 @@ describe('drains that wait', () => {
         }),
       ),
     );
-    await until('as many drains wait as there are slots', async () => (await drainsAtWork()) >= 500, {
+    await until('as many drains wait as there are slots', async (see) => see(await drainsAtWork()) >= 500, {
       timeoutMs: 120_000,
       describe: async () => `${await drainsAtWork()} drains wait\n${await millwright.story()}`,
     });
@@ -94,7 +94,7 @@ describe('drains that wait', () => {
     await target.patch(nodes, { name }, strategicMergePatch({ status: { conditions: [condition] } }), {
       subresource: 'status',
     });
-    await until(`${name} is Unknown`, async () => (await phaseNow(name)) === 'Unknown');
+    await until(`${name} is Unknown`, async (see) => see(await phaseNow(name)) === 'Unknown');
     expect(await phaseNow(drained.name)).toBe('Terminating');
 
     await release();

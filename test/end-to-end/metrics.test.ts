@@ -150,8 +150,8 @@ describe('the metrics of machine-controller-manager', () => {
       ...theirNames.map((name) => new RegExp(`^mcm_reflector_lists_total\\{name="${name}"\\} 1$`, 'm')),
       ...theirNames.map((name) => new RegExp(`^mcm_workqueue_adds_total\\{name="${name}"\\} \\d`, 'm')),
     ];
-    await until('phases, watches, queues and requests to Temporal are measured', async () => {
-      const text = await scrape();
+    await until('phases, watches, queues and requests to Temporal are measured', async (see) => {
+      const text = see(await scrape());
       return measured.every((pattern) => pattern.test(text));
     });
     scrapes.push(await scrape());
@@ -180,8 +180,8 @@ describe('the metrics of machine-controller-manager', () => {
       /^millwright_blocked_workflows\{type="machine",cause="CloudCapacity"\} 1$/m,
       /^mcm_machine_deployment_failed_machines\{/m,
     ];
-    await until('the one that is refused is shown as blocked and failed', async () => {
-      const read = await scrape();
+    await until('the one that is refused is shown as blocked and failed', async (see) => {
+      const read = see(await scrape());
       return refused.every((pattern) => pattern.test(read));
     });
 

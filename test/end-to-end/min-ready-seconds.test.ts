@@ -43,7 +43,7 @@ describe('minReadySeconds', () => {
   const untilStatus = (name: string, what: string, isReached: (status: Status) => boolean) =>
     until(
       `${name}: ${what}`,
-      async () => isReached((await millwright.control.get(machineDeployments, keyOf(name))).status ?? {}),
+      async (see) => isReached(see(await millwright.control.get(machineDeployments, keyOf(name))).status ?? {}),
       { timeoutMs: 120_000, describe: () => millwright.story() },
     );
   const untilCounted = (name: string) =>

@@ -44,13 +44,13 @@ describe('--target-kubeconfig none', () => {
       expect(status?.addresses).toContainEqual({ type: 'InternalIP', address: expect.stringMatching(/^[\d.]+$/) });
     }
     const key = { namespace, name: 'pool' };
-    const counts = await until('they are counted', async () => {
-      const { status } = await control.get(machineDeployments, key);
+    const counts = await until('they are counted', async (see) => {
+      const { status } = see(await control.get(machineDeployments, key));
       return status?.availableReplicas === 2 ? status : undefined;
     });
     expect(counts.readyReplicas ?? 0).toBe(0);
     // Their kubelets have registered Nodes, which are none of Millwright's business.
-    await until('there are Nodes', async () => (await millwright.nodes()).length === 2);
+    await until('there are Nodes', async (see) => see(await millwright.nodes()).length === 2);
 
     await millwright.createClass('other');
     const template = { spec: { class: { name: 'other' } } };
@@ -59,7 +59,7 @@ describe('--target-kubeconfig none', () => {
     expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 2 });
 
     await control.delete(machineDeployments, key);
-    await until('all is gone', async () => (await millwright.machines()).length === 0, {
+    await until('all is gone', async (see) => see(await millwright.machines()).length === 0, {
       describe: () => millwright.story(),
     });
     expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 0 });

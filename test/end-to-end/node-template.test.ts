@@ -44,19 +44,15 @@ describe('the template of a Node', () => {
   const taintsOf = ({ spec }: Node) =>
     (spec?.taints ?? []).map(({ key, value = '', effect }) => `${key}=${value}:${effect}`);
 
-  async function untilNode(ref: ObjectRef, what: string, check: (node: Node) => boolean): Promise<Node> {
-    const found = async () => {
-      const node = await nodeOf(ref);
-      return check(node) ? node : undefined;
-    };
-    return until(`the Node ${what}`, found, { describe: () => millwright.story() });
-  }
-
   it('[mcm 38] [mcm 39] adds, changes and removes labels and annotations, and leaves those of others', async () => {
     const ref = await running('template-1', {
       metadata: { labels: { pool: 'a', old: '1' }, annotations: { note: 'a' } },
     });
-    const joined = await untilNode(ref, 'has the labels', ({ metadata }) => metadata.labels?.['pool'] === 'a');
+    const joined = await millwright.untilNode(
+      ref,
+      'has the labels',
+      ({ metadata }) => metadata.labels?.['pool'] === 'a',
+    );
     expect(joined.metadata).toMatchObject({
       labels: { [labels.machineName]: ref.name, pool: 'a', old: '1' },
       annotations: { note: 'a' },
@@ -66,7 +62,11 @@ describe('the template of a Node', () => {
     await edit(ref, {
       metadata: { labels: { pool: 'b', old: null, added: '1' }, annotations: { note: null, more: 'b' } },
     });
-    const edited = await untilNode(ref, 'has what was edited', ({ metadata }) => metadata.labels?.['pool'] === 'b');
+    const edited = await millwright.untilNode(
+      ref,
+      'has what was edited',
+      ({ metadata }) => metadata.labels?.['pool'] === 'b',
+    );
     expect(edited.metadata).toMatchObject({
       labels: { [labels.machineName]: ref.name, added: '1', theirs: '1' },
       annotations: { more: 'b', theirs: '1' },
@@ -78,15 +78,25 @@ describe('the template of a Node', () => {
     });
 
     await change(ref, () => ({ metadata: { labels: { pool: 'theirs', added: null, [labels.machineName]: null } } }));
-    const restored = await untilNode(ref, 'has them again', ({ metadata }) => metadata.labels?.['pool'] === 'b');
-    await untilNode(ref, 'names its Machine again', (node) => node.metadata.labels?.[labels.machineName] === ref.name);
+    const restored = await millwright.untilNode(
+      ref,
+      'has them again',
+      ({ metadata }) => metadata.labels?.['pool'] === 'b',
+    );
+    await millwright.untilNode(
+      ref,
+      'names its Machine again',
+      (node) => node.metadata.labels?.[labels.machineName] === ref.name,
+    );
     expect(restored.metadata.labels).toMatchObject({ added: '1', theirs: '1' });
   }, 120_000);
 
   it('[mcm 40] adds, changes and removes taints by key and effect, and leaves those of others', async () => {
     const gpu = { key: 'gpu', value: 'a', effect: 'NoSchedule' };
     const ref = await running('template-2', { spec: { taints: [gpu, { key: 'gpu', effect: 'NoExecute' }] } });
-    const joined = await untilNode(ref, 'has the taints', (node) => taintsOf(node).includes('gpu=a:NoSchedule'));
+    const joined = await millwright.untilNode(ref, 'has the taints', (node) =>
+      taintsOf(node).includes('gpu=a:NoSchedule'),
+    );
     expect(taintsOf(joined)).toEqual(expect.arrayContaining(['gpu=a:NoSchedule', 'gpu=:NoExecute']));
 
     const theirs = { key: 'theirs', effect: 'NoSchedule' };
@@ -99,11 +109,17 @@ describe('the template of a Node', () => {
         ],
       },
     });
-    const edited = await untilNode(ref, 'has what was edited', (node) => taintsOf(node).includes('gpu=b:NoSchedule'));
+    const edited = await millwright.untilNode(ref, 'has what was edited', (node) =>
+      taintsOf(node).includes('gpu=b:NoSchedule'),
+    );
     expect(taintsOf(edited).toSorted()).toEqual(['added=:PreferNoSchedule', 'gpu=b:NoSchedule', 'theirs=:NoSchedule']);
 
     await edit(ref, { spec: null });
-    const removed = await untilNode(ref, 'has lost them', (node) => !taintsOf(node).includes('gpu=b:NoSchedule'));
+    const removed = await millwright.untilNode(
+      ref,
+      'has lost them',
+      (node) => !taintsOf(node).includes('gpu=b:NoSchedule'),
+    );
     expect(taintsOf(removed)).toEqual(['theirs=:NoSchedule']);
   }, 120_000);
 
@@ -120,18 +136,18 @@ describe('the template of a Node', () => {
     };
 
     await editClass({ 'example.com/vgpu': 2 });
-    const added = await untilNode(ref, 'has it', (node) => capacityOf(node, 'example.com/vgpu') === '2');
+    const added = await millwright.untilNode(ref, 'has it', (node) => capacityOf(node, 'example.com/vgpu') === '2');
     expect(added.status?.capacity).toEqual({ ...others, 'example.com/vgpu': '2' });
     await editClass({ 'example.com/vgpu': 3 });
-    await untilNode(ref, 'has more', (node) => capacityOf(node, 'example.com/vgpu') === '3');
+    await millwright.untilNode(ref, 'has more', (node) => capacityOf(node, 'example.com/vgpu') === '3');
     const later = await running('template-6');
-    await untilNode(later, 'has it as well', (node) => capacityOf(node, 'example.com/vgpu') === '3');
+    await millwright.untilNode(later, 'has it as well', (node) => capacityOf(node, 'example.com/vgpu') === '3');
 
     await editClass(null);
     for (const each of [ref, later]) {
       const isNoted = ({ metadata }: Node) =>
         metadata.annotations?.[annotations.lastAppliedVirtualCapacity] !== undefined;
-      const left = await untilNode(each, 'has lost it', (node) => !isNoted(node));
+      const left = await millwright.untilNode(each, 'has lost it', (node) => !isNoted(node));
       expect(left.status?.capacity).toEqual(others);
     }
   }, 120_000);
@@ -143,8 +159,8 @@ describe('the template of a Node', () => {
       nodeTemplate: { metadata: { labels: { pool: 'a' } }, spec: { taints: [{ key, effect }] } },
     });
     // The taint keeps the Machine from being Running.
-    await until('the Node has the label', async () => {
-      const node = await millwright.target.find(nodes, { name: ref.name });
+    await until('the Node has the label', async (see) => {
+      const node = see(await millwright.target.find(nodes, { name: ref.name }));
       return node?.metadata.labels?.['pool'] === 'a' && taintsOf(node).includes(`${key}=:${effect}`);
     });
     await edit(ref, { spec: null });
@@ -168,9 +184,6 @@ describe('the template of a Node', () => {
     expect((await nodeOf(ref)).metadata.labels).not.toHaveProperty('pool');
 
     await edit(ref, { metadata: { labels: { pool: null } } });
-    await millwright.control.delete(machines, ref);
-    await until('the Machine is gone', async () => {
-      return (await millwright.control.find(machines, ref)) === undefined;
-    });
+    await millwright.remove(ref);
   }, 120_000);
 });

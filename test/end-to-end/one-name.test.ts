@@ -136,13 +136,13 @@ describe('two clusters that serve one installation at the same time', () => {
     const said = expect.stringMatching(
       /this worker serves the cluster with namespace UID .*, but the call is for UID .* --installation/,
     );
-    const waiting = await until('the machine waits', async () => {
-      const described = await one.describe(late);
+    const waiting = await until('the machine waits', async (see) => {
+      const described = see(await one.describe(late));
       return described.lastError && described;
     });
     expect(waiting).toMatchObject({ lastError: { code: 'Unavailable', message: said }, blockedOn: 'KubernetesApi' });
-    const waitingSweep = await until('the sweep waits', async () => {
-      const progress = await temporal.workflow.getHandle(sweepId).query(progressQuery);
+    const waitingSweep = await until('the sweep waits', async (see) => {
+      const progress = see(await temporal.workflow.getHandle(sweepId).query(progressQuery));
       return progress.lastError;
     });
     expect(waitingSweep).toMatchObject({ code: 'Unavailable', message: said });

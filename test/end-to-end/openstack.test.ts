@@ -320,10 +320,12 @@ describe('machines in OpenStack', () => {
     const [cluster = '', role = ''] = Object.keys(tags);
     const { volumeType: rootDiskType } = cloud.seeds;
     await createClass('tagged', { rootDiskSize: 20, rootDiskType, tags: { ...tags, team: 'a', old: '1' } });
-    const ref = await createMachine('tagged', 'tagged');
+    const ref = await createMachine('tagged-server', 'tagged');
     await millwright.untilPhase(ref, 'Running', 120_000);
     const metadata = { ...tags, team: 'a', old: '1', [uidKey]: ref.uid };
-    expect(await cloud.volumes()).toMatchObject([{ name: 'tagged', size: 20, volume_type: rootDiskType, metadata }]);
+    expect(await cloud.volumes()).toMatchObject([
+      { name: 'tagged-server', size: 20, volume_type: rootDiskType, metadata },
+    ]);
 
     const newTags = { [role]: null, 'kubernetes.io-role-worker': '1', team: 'b', old: null };
     const edited = mergePatch({ providerSpec: { spec: { tags: newTags } } });

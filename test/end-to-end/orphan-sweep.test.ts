@@ -37,17 +37,17 @@ describe('the sweeps of the Schedule', () => {
     await makeVm(millwright, 'untagged');
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', times: 1 });
     await millwright.createMachine('in-creation');
-    await until('its VM exists', async () => (await vmNames(millwright)).includes('in-creation'));
+    await until('its VM exists', async (see) => see(await vmNames(millwright)).includes('in-creation'));
     await millwright.createMachine('healthy');
 
-    await until('the orphans are gone', async () => {
-      const present = await vmNames(millwright);
+    await until('the orphans are gone', async (see) => {
+      const present = see(await vmNames(millwright));
       return present.includes('tagged') || present.includes('untagged') ? undefined : true;
     });
     const schedule = temporal.schedule.getHandle(sweepScheduleId(namespace));
     const taken = async () => (await schedule.describe()).info.numActionsTaken;
     const before = await taken();
-    await until('two more sweeps have started', async () => (await taken()) >= before + 2);
+    await until('two more sweeps have started', async (see) => see(await taken()) >= before + 2);
 
     const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === 'in-creation');
     expect(machine?.spec?.providerID).toBeUndefined();
@@ -72,7 +72,7 @@ describe('a sweep after a take-over', () => {
     const respell = (id: string) => id.replace('simulated:///here/vm', 'simulated:///Elsewhere/a/VM');
     const spelled = respell(await makeVm(millwright, mcm));
     const others = respell(await makeVm(millwright, restored, { uid: '00000000-0000-4000-8000-000000000003' }));
-    await until('the nodes are there', async () => (await millwright.nodes()).length === 2);
+    await until('the nodes are there', async (see) => see(await millwright.nodes()).length === 2);
     // As machine-controller-manager leaves it.
     const { name } = await millwright.createMachine(mcm, {
       class: { kind: 'MachineClass', name: 'small' },
@@ -85,8 +85,8 @@ describe('a sweep after a take-over', () => {
     // As a restore from a backup makes it: another UID. Nothing is made for it, as its class is gone.
     await millwright.createMachine(restored, { class: { kind: 'MachineClass', name: 'gone' }, providerID: others });
     await millwright.start();
-    await until('its node is healthy and ours', async () => {
-      const node = await target.get(nodes, { name });
+    await until('its node is healthy and ours', async (see) => {
+      const node = see(await target.get(nodes, { name }));
       return node.metadata.finalizers?.includes(finalizers.node);
     });
     await untilOld(millwright);
@@ -118,7 +118,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
     );
     const { name, uid } = await millwright.createMachine(`doubled-${namespace}`);
     const [machine] = await millwright.untilMachines(1, 'Running');
-    await until('both VMs are there', async () => (await cloud.vms()).length === 2);
+    await until('both VMs are there', async (see) => see(await cloud.vms()).length === 2);
     expect((await cloud.vms()).map(({ tags }) => tags[names.machineUid])).toEqual([uid, uid]);
     await untilOld(millwright);
     const surplus = (await cloud.vms()).find(({ id }) => !machine?.spec?.providerID?.endsWith(`/${id}`));
@@ -208,8 +208,8 @@ describe('millwright sweep', () => {
     const access = { endpoint: cloud.url, token: plainSecret.token };
     const id = vm.replace('simulated:///here/', '');
     await deleteResource(access, { kind: 'vm', id }, AbortSignal.timeout(10_000));
-    const left = await until('the VM is gone', async () => {
-      const found = await resourcesOf(uid);
+    const left = await until('the VM is gone', async (see) => {
+      const found = see(await resourcesOf(uid));
       return found.some(({ kind }) => kind === 'vm') ? undefined : found;
     });
     await cloud.setFaults();
@@ -232,7 +232,7 @@ describe('millwright sweep', () => {
     await makeVm(millwright, 'foreign', { tags: { cluster: 'another' }, uid: '00000000-0000-4000-8000-000000000002' });
     await makeVm(millwright, 'foreign-untagged', { tags: { cluster: 'another' } });
     await millwright.createMachine('own');
-    await until('its VM is there', async () => (await vmNames(millwright)).includes('own'));
+    await until('its VM is there', async (see) => see(await vmNames(millwright)).includes('own'));
     await untilOld(millwright);
     const others = ['foreign', 'foreign-untagged', 'mcm-new', 'other-name', 'own'];
 
@@ -259,8 +259,8 @@ describe('millwright sweep', () => {
     expect(await resourcesOf('00000000-0000-4000-8000-000000000009')).toEqual([]);
     expect(report.groups[1]?.error?.code).toBe('Unauthenticated');
     expect(code).toBe(1);
-    const reported = await until('the class has Events', async () => {
-      const { items } = await control.list(events, { namespace });
+    const reported = await until('the class has Events', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       const found = items.filter(({ reason }) => reason === 'OrphanDeleted');
       return found.length === 3 ? found : undefined;
     });
@@ -282,18 +282,18 @@ describe('millwright sweep', () => {
     await millwright.createClass('doomed', { providerSpec: { endpoint: cloud.url, machineType: 'small', tags } });
     const { name } = await millwright.createMachine('last', { class: { kind: 'MachineClass', name: 'doomed' } });
     const key = { namespace, name: 'doomed' };
-    await until('the class is protected', async () =>
-      (await control.get(machineClasses, key)).metadata.finalizers?.includes(finalizers.machine),
+    await until('the class is protected', async (see) =>
+      see(await control.get(machineClasses, key)).metadata.finalizers?.includes(finalizers.machine),
     );
-    await until('it has a VM', async () => (await vmNames(millwright)).includes('last'));
+    await until('it has a VM', async (see) => see(await vmNames(millwright)).includes('last'));
     await makeVm(millwright, 'left-behind', { tags });
     await untilOld(millwright);
     await control.delete(machineClasses, key);
     await sweep(millwright);
     const { metadata } = await control.get(machineClasses, key);
     expect(metadata.deletionTimestamp).toBeDefined();
-    const reported = await until('an Event says what keeps the class', async () => {
-      const { items } = await control.list(events, { namespace });
+    const reported = await until('an Event says what keeps the class', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(({ regarding, reason }) => regarding.uid === metadata.uid && reason === 'SourceInUse');
     });
     expect(reported.note).toBe('cannot be deleted yet: it is used by Machine last');
@@ -303,7 +303,7 @@ describe('millwright sweep', () => {
 
     await control.delete(machines, { namespace, name });
 
-    await until('the class is gone', async () => (await control.find(machineClasses, key)) === undefined);
+    await until('the class is gone', async (see) => see(await control.find(machineClasses, key)) === undefined);
     expect(await control.find(machines, { namespace, name })).toBeUndefined();
     const left = await vmNames(millwright);
     expect([left.includes('last'), left.includes('left-later')]).toEqual([false, false]);
@@ -319,17 +319,15 @@ describe('millwright sweep', () => {
     await proxy.goDown();
 
     const command = startSweep(millwright);
-    await until('it says what it waits for', async () =>
-      /last error Unavailable/.test(command.logs()) ? true : undefined,
-    );
+    await until('it says what it waits for', async () => /last error Unavailable/.test(command.logs()));
     expect(await vmNames(millwright)).toEqual(withOrphans);
     await proxy.comeUp();
 
     expect((await command.exited).code).toBe(1);
     expect(command.logs()).toContain('there are 4 orphans');
     expect(await vmNames(millwright)).toEqual(withOrphans);
-    await until('an Event says so', async () => {
-      const { items } = await control.list(events, { namespace });
+    await until('an Event says so', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(({ reason, type }) => reason === 'OrphansHeld' && type === 'Warning');
     });
     expect((await approve(millwright, ...ids)).code).toBe(0);

@@ -50,7 +50,7 @@ describe('an outage', () => {
     const { cloud } = millwright;
     await cloud.setFaults({ kind: 'latency', operation: 'create', ms: 500, maxMs: 1_500 });
     await millwright.createDeployment('pool', 5);
-    await until('some VMs are being created', async () => (await cloud.stats()).creates > 0);
+    await until('some VMs are being created', async (see) => see(await cloud.stats()).creates > 0);
     await proxy.goDown();
     const downAt = Date.now();
     const [ref] = (await millwright.machines()).map(({ metadata }) => ({
@@ -62,7 +62,7 @@ describe('an outage', () => {
     if (ref === undefined) throw new Error('there is no machine');
     await until(
       'the workflow says what it waits for',
-      async () => (await millwright.describe(ref).catch(() => undefined))?.blockedOn === 'KubernetesApi',
+      async (see) => see(await millwright.describe(ref).catch(() => undefined))?.blockedOn === 'KubernetesApi',
     );
     await until('the creation timeout is over', async () => Date.now() > downAt + 12_000);
     await proxy.comeUp();
@@ -80,15 +80,15 @@ describe('an outage', () => {
     const ref = await millwright.createMachine('reader');
     await millwright.untilMachines(1, 'Running');
     const handle = millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));
-    await until('it is at rest', async () => (await millwright.describe(ref)).doing === 'running');
+    await until('it is at rest', async (see) => see(await millwright.describe(ref)).doing === 'running');
     const unavailable = { kind: 'answer', status: 503, body: statusBody(503, 'ServiceUnavailable', 'away') } as const;
     const isOfMachine = ({ url }: SeenRequest) => url.pathname.includes(`/machines/${ref.name}`);
     proxy.setRule((request) => (isOfMachine(request) ? unavailable : undefined));
     const first = proxy.seen.length;
 
     // With the finalizer, which Millwright may put back at once, the deletion would be that of the Machine.
-    await until('the node is gone', async () => {
-      const [node] = await millwright.nodes();
+    await until('the node is gone', async (see) => {
+      const [node] = see(await millwright.nodes());
       const released = mergePatch({ metadata: { finalizers: null } });
       const { metadata } = await millwright.target.patch(nodes, node!.metadata, released);
       const { uid, resourceVersion } = metadata;
@@ -102,7 +102,7 @@ describe('an outage', () => {
       const signals = events.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal != null).length;
       return { timers, signals };
     };
-    await until('it has waited three times', async () => (await wakes()).timers >= 3);
+    await until('it has waited three times', async (see) => see(await wakes()).timers >= 3);
     proxy.setRule();
     await millwright.untilMachines(1, 'Unknown');
 
@@ -121,10 +121,10 @@ describe('an outage', () => {
     await millwright.putSecret('joining', { token: 'letmein', userData: 'join <<BOOTSTRAP_TOKEN>>' });
     await millwright.createClass('joining', { secretRef: { namespace, name: 'joining' } });
     await cloud.setFaults({ kind: 'outage', how: 'unavailable' });
-    const { uid } = await millwright.createMachine('late', { class: { kind: 'MachineClass', name: 'joining' } });
+    const { uid } = await millwright.createMachine('outlasting', { class: { kind: 'MachineClass', name: 'joining' } });
     const key = { namespace: 'kube-system', labelSelector: `${names.machineUid}=${uid}` };
     const expiryOf = ({ data }: Secret) => Date.parse(Buffer.from(data?.['expiration'] ?? '', 'base64').toString());
-    const made = await until('there is a token', async () => (await target.list(secrets, key)).items[0]);
+    const made = await until('there is a token', async (see) => see(await target.list(secrets, key)).items[0]);
     await until('it would have expired', async () => Date.now() > expiryOf(made));
     for (const token of (await target.list(secrets, key)).items) {
       if (expiryOf(token) < Date.now()) await target.delete(secrets, token.metadata); // as the token cleaner does
@@ -142,8 +142,8 @@ describe('an outage', () => {
     })();
     await cloud.setFaults({ kind: 'neverJoin' });
 
-    const vm = await until('there is a VM whose token was seen', async () => {
-      const [first] = await cloud.vms({ all: true });
+    const vm = await until('there is a VM whose token was seen', async (see) => {
+      const [first] = see(await cloud.vms({ all: true }));
       return first && expiries.has(first.userData ?? '') ? first : undefined;
     });
     stopping.abort();
@@ -163,8 +163,8 @@ describe('an outage', () => {
     );
     const ref = await millwright.createMachine('forbidden');
 
-    const shown = await until('it says so', async () => {
-      const described = await millwright.describe(ref).catch(() => undefined);
+    const shown = await until('it says so', async (see) => {
+      const described = see(await millwright.describe(ref).catch(() => undefined));
       return described?.blockedOn === 'KubernetesApi' ? described : undefined;
     });
 

@@ -37,8 +37,8 @@ describe('a rollout that was planned', () => {
     await millwright.createClass('medium');
     const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
     await millwright.createDeployment('pool', replicas, { strategy });
-    await until('the first rollout is complete', async () => {
-      const { status } = await millwright.control.get(machineDeployments, key());
+    await until('the first rollout is complete', async (see) => {
+      const { status } = see(await millwright.control.get(machineDeployments, key()));
       return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'NewMachineSetAvailable';
     });
   }, 200_000);

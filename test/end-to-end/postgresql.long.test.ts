@@ -35,8 +35,8 @@ const lack = lackOfPostgresql();
       const { exited, logs } = startProcess(['doctor', ...servers, ...cluster]);
       return { code: (await exited).code, output: logs() };
     };
-    const { output } = await until('its processes are known', async () => {
-      const answer = await doctor();
+    const { output } = await until('its processes are known', async (see) => {
+      const answer = see(await doctor());
       return answer.code === 0 && answer;
     });
 
@@ -54,7 +54,7 @@ const lack = lackOfPostgresql();
 
     const template = { metadata: { annotations: { 'example.com/image': '2' } } };
     await control.patch(machineDeployments, workers, mergePatch({ spec: { template } }));
-    await until('a new machine exists', async () => (await newMachines()).length > 0);
+    await until('a new machine exists', async (see) => see(await newMachines()).length > 0);
     await temporal.server.kill('SIGKILL');
     await temporal.postgresql.restart();
     await temporal.server.restart();
@@ -72,8 +72,8 @@ const lack = lackOfPostgresql();
     await installation.untilMachines(0, '');
     expect([...(await installation.nodes()), ...(await cloud.vms())]).toEqual([]);
     const open = `MillwrightInstallation = '${namespace}' AND ExecutionStatus = 'Running'`;
-    await until('no workflow is open', async () => {
-      const { count } = await installation.temporal.workflow.count(open);
+    await until('no workflow is open', async (see) => {
+      const { count } = see(await installation.temporal.workflow.count(open));
       return count === 0;
     });
   }, 300_000);

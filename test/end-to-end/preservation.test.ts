@@ -5,7 +5,7 @@ import { machineDeployments, machineSets, machines } from '../../api/gardener/re
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { events, type Node, nodes, pods } from '../../kube/core.ts';
+import { type Node, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { reportCondition } from '../support/node-conditions.ts';
@@ -53,18 +53,7 @@ describe('a preserved machine', () => {
         spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout: '1s', ...ofMachines },
       },
     });
-    return untilRunning(name, replicas);
-  }
-
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
-
-  async function untilRunning(name: string, count: number): Promise<ObjectRef[]> {
-    const all = await wait(`${name} has ${count} machines that run`, async () => {
-      const found = await machinesOf(name);
-      return found.length === count && found.every((each) => phaseOf(each) === 'Running') && found;
-    });
-    return all.map(refOf);
+    return (await millwright.untilRunning(name, replicas)).map(refOf);
   }
 
   const wait = <T>(what: string, check: () => Promise<T | false | undefined>): Promise<T> =>
@@ -108,14 +97,6 @@ describe('a preserved machine', () => {
       return expiryOf(machine) === undefined && conditionOf(node)?.status === 'False' && { machine, node };
     });
 
-  /** The machines of a deployment that run when one of them was replaced. */
-  const untilReplaced = (name: string, gone: ObjectRef, count: number) =>
-    wait(`${gone.name} was replaced`, async () => {
-      const found = await machinesOf(name);
-      const isDone = found.length === count && found.every(({ metadata }) => metadata.uid !== gone.uid);
-      return isDone && found.every((each) => phaseOf(each) === 'Running');
-    });
-
   async function runPod({ name: nodeName, namespace }: ObjectRef, name: string): Promise<void> {
     await millwright.target.create(pods, {
       metadata: { namespace, name },
@@ -125,11 +106,6 @@ describe('a preserved machine', () => {
 
   const isGone = async (namespace: string, name: string) =>
     (await millwright.target.find(pods, { namespace, name })) === undefined;
-
-  async function reasonsOf({ namespace, name }: ObjectRef): Promise<string[]> {
-    const { items } = await millwright.control.list(events, { namespace });
-    return items.filter((each) => each.regarding.name === name).map(({ reason }) => reason);
-  }
 
   const inHours = (time: string | undefined) => (Date.parse(time ?? '') - Date.now()) / 3_600_000;
 
@@ -145,7 +121,7 @@ describe('a preserved machine', () => {
       message: `Machine preserved until ${expiryOf(machine)}.`,
     });
     expect((await millwright.describe(ref)).preservedUntil).toBe(expiryOf(machine));
-    await wait('the Event is written', async () => (await reasonsOf(ref)).includes('Preserved'));
+    await millwright.untilEvent(ref.name, 'Preserved');
 
     await fail(ref);
     const kept = await untilKept(ref);
@@ -159,7 +135,7 @@ describe('a preserved machine', () => {
     const soon = new Date(Date.now() + 3_000).toISOString().replace(/\.\d+/, '');
     const over = mergePatch({ status: { currentStatus: { preserveExpiryTime: soon } } });
     await millwright.control.patch(machines, ref, over, { subresource: 'status' });
-    await untilReplaced('now', ref, 1);
+    await millwright.untilRunning('now', 1, { without: [ref] });
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
     expect(await millwright.vmsOf(ref)).toMatchObject([{ state: 'terminated' }]);
   }, 180_000);
@@ -190,8 +166,8 @@ describe('a preserved machine', () => {
       expect(conditionOf(after.node)?.reason).toBe('Preservation stopped.');
       expect(after.node.metadata.annotations?.[preserve]).toBe('when-failed');
     }
-    expect((await machinesOf('armed')).map(({ metadata }) => metadata.uid)).toEqual([ref.uid]);
-    expect(await reasonsOf(ref)).toEqual(
+    expect((await millwright.machinesOf('armed')).map(({ metadata }) => metadata.uid)).toEqual([ref.uid]);
+    expect((await millwright.eventsOf(ref.name)).map(({ reason }) => reason)).toEqual(
       expect.arrayContaining(['Preserved', 'PreservedDrained', 'PreservationEnded']),
     );
   }, 180_000);
@@ -202,7 +178,7 @@ describe('a preserved machine', () => {
     for (const ref of all) await fail(ref);
     const isAuto = ({ metadata }: Machine) => metadata.annotations?.[preserve] === 'auto-preserved';
     const kept = await wait('two are kept, and one was replaced', async () => {
-      const found = await machinesOf('auto');
+      const found = await millwright.machinesOf('auto');
       const failed = found.filter((each) => phaseOf(each) === 'Failed' && isAuto(each));
       const isDone = found.length === 3 && found.some((each) => phaseOf(each) === 'Running');
       return isDone && failed.length === 2 && failed.map(refOf);
@@ -221,7 +197,7 @@ describe('a preserved machine', () => {
     const lower = mergePatch({ spec: { autoPreserveFailedMachineMax: 1 } });
     await millwright.control.patch(machineDeployments, { namespace, name: 'auto' }, lower);
     const left = await wait('one of them is left', async () => {
-      const found = await machinesOf('auto');
+      const found = await millwright.machinesOf('auto');
       const failed = found.filter((each) => phaseOf(each) === 'Failed');
       const isDone = found.length === 3 && found.filter((each) => phaseOf(each) === 'Running').length === 2;
       return isDone && failed.length === 1 && failed[0];
@@ -238,13 +214,13 @@ describe('a preserved machine', () => {
     const [refused, stopped] = all as [ObjectRef, ObjectRef];
     await annotate(refused, 'false');
     await fail(refused);
-    await untilReplaced('never', refused, 2);
+    await millwright.untilRunning('never', 2, { without: [refused] });
 
     await annotate(stopped, 'when-failed');
     await fail(stopped);
     await untilKept(stopped);
     await annotate(stopped, 'false');
-    await untilReplaced('never', stopped, 2);
+    await millwright.untilRunning('never', 2, { without: [stopped] });
 
     const [ended] = (await pool('ended', 1, {}, { machinePreserveTimeout: '8s' })) as [ObjectRef];
     await millwright.target.patch(
@@ -261,7 +237,7 @@ describe('a preserved machine', () => {
     await annotateNode(ended, 'when-failed');
     await fail(ended);
     await untilKept(ended);
-    await untilReplaced('ended', ended, 1);
+    await millwright.untilRunning('ended', 1, { without: [ended] });
   }, 240_000);
 
   it('[mcm 97] is one by its Node, whose annotation wins over its own and clears that', async () => {
@@ -281,7 +257,7 @@ describe('a preserved machine', () => {
     }
     await untilKept(kept);
     await wait('the other one was replaced', async () => {
-      const found = await machinesOf('whose');
+      const found = await millwright.machinesOf('whose');
       return found.length === 2 && found.every(({ metadata }) => metadata.uid !== released.uid);
     });
     expect(phaseOf(await machineOf(kept))).toBe('Failed');
@@ -296,10 +272,10 @@ describe('a preserved machine', () => {
     const change = mergePatch({ spec: { template: { spec: { class: { name: 'other' } } } } });
     const key = { namespace: ref.namespace, name: 'rolled' };
     await millwright.control.patch<MachineDeployment>(machineDeployments, key, change);
-    await untilReplaced('rolled', ref, 1);
+    await millwright.untilRunning('rolled', 1, { without: [ref] });
     expect(await millwright.vmsOf(ref)).toMatchObject([{ state: 'terminated' }]);
 
-    const [next] = (await machinesOf('rolled')).map(refOf) as [ObjectRef];
+    const [next] = (await millwright.machinesOf('rolled')).map(refOf) as [ObjectRef];
     await annotate(next, 'now');
     await untilPreserved(next);
     await millwright.scale('rolled', 0);

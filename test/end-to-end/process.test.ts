@@ -13,7 +13,7 @@ import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 
@@ -158,10 +158,10 @@ describe('a process that serves', () => {
         method === 'GET' && url.pathname.endsWith(`/${namespace}/machinedeployments/held`);
       proxy.setRule((request) => (isReadByOwner(request) ? { kind: 'hang' } : undefined));
       await createDeployment('held');
-      await eventually(() => proxy.seen.some(isReadByOwner));
+      await until('the deployment is being read', () => proxy.seen.some(isReadByOwner));
 
       const exit = millwright.kill('SIGTERM');
-      await eventually(() => millwright.logs().includes('"msg":"ending'));
+      await until('it is ending', () => millwright.logs().includes('"msg":"ending'));
       const isReady = (await fetch(`${millwright.url}/readyz`)).ok;
       const insist = setInterval(() => void millwright.kill('SIGTERM'), 200);
       const ended = await exit;
@@ -218,8 +218,8 @@ describe('millwright describe', () => {
 
     const before = await outcomeOf(command);
     const millwright = await start();
-    await eventually(async () => {
-      const { status } = await client.get(machines, { namespace, name: 'blocked' });
+    await until('the machine is refused', async (see) => {
+      const { status } = see(await client.get(machines, { namespace, name: 'blocked' }));
       return status?.lastOperation?.state === 'Failed';
     });
     const [asText, asJson] = await Promise.all([outcomeOf(command), outcomeOf([...command, '-o', 'json'])]);
@@ -274,13 +274,13 @@ describe('millwright describe', () => {
     await createDeployment('failing');
     const command = ['describe', 'mcd', 'failing', '-n', namespace, ...servers];
     const millwright = await start();
-    await eventually(async () => {
-      const { status } = await client.get(machineDeployments, { namespace, name: 'failing' });
+    await until('the deployment has a failed machine', async (see) => {
+      const { status } = see(await client.get(machineDeployments, { namespace, name: 'failing' }));
       return status?.failedMachines?.length === 1;
     });
 
-    const open = await until('its workflow answers', async () => {
-      const outcome = await outcomeOf(command);
+    const open = await until('its workflow answers', async (see) => {
+      const outcome = see(await outcomeOf(command));
       return /^Doing +.*since/m.test(outcome.output) && outcome;
     });
     await millwright.kill('SIGKILL');
@@ -323,7 +323,7 @@ describe('without anybody at work', () => {
     running.push(watching);
     const once = await outcomeOf([...rollout('status'), '--watch', 'false']);
     const retried = await outcomeOf(rollout('retry'));
-    await eventually(() => watching.logs().includes('are the controllers'), 40_000);
+    await until('it asks for the controllers', (see) => see(watching.logs()).includes('are the controllers'));
     const said = watching.logs();
     await client.delete(machineDeployments, { namespace, name: 'idle' });
     const { code } = await watching.exited;
@@ -346,11 +346,11 @@ describe('without anybody at work', () => {
     const sweep = ['sweep', '-n', namespace, '--temporal-address', temporalAddress];
     const refused = await outcomeOf(sweep);
     const worker = await start({ command: 'worker' });
-    await eventually(async () => (await outcomeOf([...sweep, '--dry-run'])).code === 0, 40_000); // Temporal knows of it
+    await until('Temporal knows of it', async (see) => see(await outcomeOf([...sweep, '--dry-run'])).code === 0);
     await worker.kill('SIGKILL');
     const waiting = startProcess(sweep);
     running.push(waiting);
-    await eventually(async () => waiting.logs().includes('no worker'));
+    await until('it has noticed', (see) => see(waiting.logs()).includes('no worker'));
 
     const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
     expect(refused).toEqual({

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
-import type { ObjectRef } from '../../api/model/ref.ts';
 import type { DeleteVmRequest, EnsureVmRequest, Vm, VmDeletion } from '../../api/provider.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -82,13 +81,6 @@ describe('the answer of a provider', () => {
     return millwright.target.patch(nodes, metadata, mergePatch({ status }), { subresource: 'status' });
   }
 
-  async function remove(ref: ObjectRef): Promise<void> {
-    await millwright.control.delete(machines, ref);
-    await until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
-      describe: () => millwright.story(),
-    });
-  }
-
   it('[mcm 15] uninitialized keeps the Machine from running until the VM is set up, and running is asked for once', async () => {
     const needsNone = await play('no-set-up', async (played) => {
       await register(played);
@@ -144,7 +136,7 @@ describe('the answer of a provider', () => {
     });
     const machine = await millwright.untilPhase(ref, 'Running');
     expect(machine.status?.lastKnownState).toBe('state 3');
-    await remove(ref);
+    await millwright.remove(ref);
 
     expect(vm.asked.map(({ lastKnownState }) => lastKnownState)).toEqual([undefined, 'state 1', 'state 2']);
     expect(vm.deletions.map(({ lastKnownState }) => lastKnownState)).toEqual(['state 3']);
@@ -164,7 +156,7 @@ describe('the answer of a provider', () => {
     });
     expect(machine.metadata.labels?.[labels.node]).toBeUndefined();
     expect(vm.deletions).toMatchObject([{ providerID: vm.providerID }]);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(await millwright.target.get(nodes, { name: vm.nodeName })).toEqual(other);
   }, 120_000);
 
@@ -178,7 +170,7 @@ describe('the answer of a provider', () => {
     await millwright.target.delete(nodes, { name: vm.nodeName });
     await register(vm);
 
-    await remove(ref);
+    await millwright.remove(ref);
 
     expect(await millwright.target.find(nodes, { name: vm.nodeName })).toBeUndefined();
   }, 120_000);
@@ -206,7 +198,7 @@ describe('the answer of a provider', () => {
     expect(machine.spec?.providerID).toBe(vm.providerID);
     expect(machine.metadata.labels?.[labels.node]).toBe(vm.nodeName);
     expect(vm.asked.filter(({ providerID }) => providerID === undefined)).toHaveLength(1);
-    await remove(ref);
+    await millwright.remove(ref);
     expect(vm.deletions).toMatchObject([{ providerID: vm.providerID }]);
   }, 120_000);
 });

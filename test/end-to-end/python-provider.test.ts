@@ -54,15 +54,6 @@ describe('a provider in Python', () => {
     );
   }
 
-  /** Deletes a Machine and waits until it is gone. */
-  async function remove(ref: ObjectRef): Promise<void> {
-    const { control } = millwright;
-    await control.delete(machines, ref);
-    await until(`${ref.name} is gone`, async () => (await control.find(machines, ref)) === undefined, {
-      describe: async () => `${await millwright.story()}\n${worker.logs()}`,
-    });
-  }
-
   it('makes a VM with the user data of its Secret, whose node joins, and deletes it with its Machine', async () => {
     const ref = await createMachine('whole-life');
     await untilMachine(ref, 'Running');
@@ -74,7 +65,7 @@ describe('a provider in Python', () => {
     expect(spec?.providerID).toBe(`simulated:///here/${vm?.id}`);
     expect((await millwright.nodes()).map((node) => node.metadata.name)).toEqual([metadata.labels?.['node']]);
 
-    await remove(ref);
+    await millwright.remove(ref);
     expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
     expect(await millwright.nodes()).toEqual([]);
     const histories = await historiesOf(millwright, ref);
@@ -84,7 +75,7 @@ describe('a provider in Python', () => {
 
   it('refuses with a code that the Machine shows, and goes on when there is capacity', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
-    const ref = await createMachine('no-capacity');
+    const ref = await createMachine('no-room');
     await untilMachine(ref, 'CrashLoopBackOff', 'ResourceExhausted');
     const described = await millwright.describe(ref);
     expect(described).toMatchObject({
@@ -96,7 +87,7 @@ describe('a provider in Python', () => {
     const { temporal, namespace } = millwright;
     await temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).signal('retryNow');
     await untilMachine(ref, 'Running');
-    await remove(ref);
+    await millwright.remove(ref);
   }, 60_000);
 
   it('[invariant 1] makes one VM although the cloud loses the answer and knows no tokens', async () => {
@@ -108,7 +99,7 @@ describe('a provider in Python', () => {
     await untilMachine(ref, 'Running');
 
     expect(await millwright.vmsOf(ref)).toHaveLength(1);
-    await remove(ref);
+    await millwright.remove(ref);
   }, 60_000);
 
   it('[invariant 2] deletes the VM of a Machine that machine-controller-manager made, however that is spelled', async () => {
@@ -125,7 +116,7 @@ describe('a provider in Python', () => {
     });
     const status = { currentStatus: { phase: 'Running' } };
     await control.patch(machines, metadata, mergePatch({ status }), { subresource: 'status' });
-    await remove({ dialect: 'gardener', namespace, name, uid: metadata.uid });
+    await millwright.remove({ namespace, name });
 
     expect((await millwright.cloud.vms()).map((vm) => vm.id)).not.toContain(id);
     expect(await millwright.target.find(nodes, { name })).toBeUndefined();
@@ -147,18 +138,18 @@ describe('a provider in Python', () => {
     expect(report.groups).toMatchObject([{ seen: 13, kept: [{ reason: 'machine', count: 7 }], deleted: { count: 6 } }]);
     expect(code).toBe(0);
     expect((await millwright.cloud.vms()).map(({ name }) => name).toSorted()).toEqual(['foreign', 'kept']);
-    await remove(ref);
+    await millwright.remove(ref);
   }, 120_000);
 
   it('leaves no VM of a Machine that is deleted while its create call hangs', async () => {
     await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 8_000 });
     const ref = await createMachine('hanging');
-    await until('the create call hangs', async () => {
-      const calls = await millwright.cloud.calls();
+    await until('the create call hangs', async (see) => {
+      const calls = see(await millwright.cloud.calls());
       return calls.some(({ token, outcome }) => token === `${ref.uid}-0` && outcome === 'pending');
     });
 
-    await remove(ref);
+    await millwright.remove(ref);
     expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
   }, 60_000);
 });

@@ -1,6 +1,5 @@
 /** What the API server refuses to an owner of machines, here by policies as administrators write them. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { KubeObject, NewObject, Resource } from '../../api/objects.ts';
 import { events } from '../../kube/core.ts';
@@ -62,15 +61,6 @@ describe('what the API server refuses to create', () => {
   const keyOf = () => ({ namespace: millwright.namespace, name: 'pool' });
   const conditionsOf = async () => (await millwright.control.get(machineDeployments, keyOf())).status?.conditions ?? [];
   const conditionOf = async (type: string) => (await conditionsOf()).find((each) => each.type === type);
-  const ownSets = async () =>
-    (
-      await millwright.control.list(machineSets, {
-        namespace: millwright.namespace,
-        labelSelector: `${labels.name}=pool`,
-      })
-    ).items;
-  const ownMachines = async () =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === 'pool');
   async function notesOf(reason: string): Promise<string[]> {
     const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
     return items.filter((each) => each.reason === reason).map(({ note }) => note);
@@ -81,16 +71,18 @@ describe('what the API server refuses to create', () => {
     await refuse('machines');
     await millwright.createDeployment('pool', 2);
 
-    const ofSet = await until('the deployment says that its set is refused', async () => {
-      const found = await conditionOf('Progressing');
+    const ofSet = await until('the deployment says that its set is refused', async (see) => {
+      const found = see(await conditionOf('Progressing'));
       return found?.reason === 'MachineSetCreateError' && found;
     });
     expect(ofSet).toMatchObject({
       status: 'False',
       message: expect.stringMatching(/^Failed to create new machine set "pool-.*": .*no more machinesets today/s),
     });
-    expect(await ownSets()).toEqual([]);
-    await until('an Event says it', async () => (await notesOf('MachineSetCreateError')).includes(ofSet.message ?? ''));
+    expect(await millwright.setsOf('pool')).toEqual([]);
+    await until('an Event says it', async (see) =>
+      see(await notesOf('MachineSetCreateError')).includes(ofSet.message ?? ''),
+    );
 
     await allow('machinesets');
     const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' };
@@ -100,18 +92,20 @@ describe('what the API server refuses to create', () => {
       describe: () => millwright.story(),
     });
     expect(told).toMatchObject({ ...failure, message });
-    const [set, ...others] = await ownSets();
+    const [set, ...others] = await millwright.setsOf('pool');
     expect(others).toEqual([]);
     expect(set?.status?.machineSetCondition).toMatchObject([{ ...failure, message }]);
     expect(await conditionOf('Progressing')).not.toMatchObject({ reason: 'MachineSetCreateError' });
-    await until('an Event says it', async () => (await notesOf('FailedCreate')).some((note) => note.includes('today')));
+    await until('an Event says it', async (see) =>
+      see(await notesOf('FailedCreate')).some((note) => note.includes('today')),
+    );
 
     await allow('machines');
     await until(
       'both machines run, and nothing is said of a failure any more',
       async () => {
-        const all = await ownMachines();
-        const [own] = await ownSets();
+        const all = await millwright.machinesOf('pool');
+        const [own] = await millwright.setsOf('pool');
         const said = (await conditionsOf()).map(({ type, reason }) => `${type} ${reason}`).toSorted();
         const isSaid = String(said) === 'Available MinimumReplicasAvailable,Progressing NewMachineSetAvailable';
         const areRunning = all.length === 2 && all.every((each) => phaseOf(each) === 'Running');
@@ -124,12 +118,19 @@ describe('what the API server refuses to create', () => {
     await refuse('machinesets');
     const change = mergePatch({ spec: { template: { metadata: { annotations: { version: '2' } } } } });
     await millwright.control.patch(machineDeployments, keyOf(), change);
-    await until('it says so again', async () => (await conditionOf('Progressing'))?.reason === 'MachineSetCreateError');
-    expect((await ownMachines()).filter(({ metadata }) => metadata.deletionTimestamp)).toEqual([]);
+    await until(
+      'it says so again',
+      async (see) => see(await conditionOf('Progressing'))?.reason === 'MachineSetCreateError',
+    );
+    expect((await millwright.machinesOf('pool')).filter(({ metadata }) => metadata.deletionTimestamp)).toEqual([]);
     await allow('machinesets');
-    await until('it is complete', async () => (await conditionOf('Progressing'))?.reason === 'NewMachineSetAvailable', {
-      timeoutMs: 60_000,
-      describe: () => millwright.story(),
-    });
+    await until(
+      'it is complete',
+      async (see) => see(await conditionOf('Progressing'))?.reason === 'NewMachineSetAvailable',
+      {
+        timeoutMs: 60_000,
+        describe: () => millwright.story(),
+      },
+    );
   }, 240_000);
 });

@@ -178,27 +178,30 @@ it('the roles of deploy/rbac are enough for the life of machines, and have nothi
   const template = { metadata: { labels: { name: 'pool', round: '2' } } };
   await millwright.untilMachines(3, 'Running');
   await control.patch(machineDeployments, key, mergePatch({ spec: { template } }));
-  await until('it is rolled out', async () => {
-    const found = await millwright.machines();
+  await until('it is rolled out', async (see) => {
+    const found = see(await millwright.machines());
     return found.length === 3 && found.every(({ metadata }) => metadata.labels?.['round'] === '2');
   });
   await millwright.untilMachines(3, 'Running');
-  await until('the old set is gone', async () => (await control.list(machineSets, { namespace })).items.length === 1);
+  await until(
+    'the old set is gone',
+    async (see) => see(await control.list(machineSets, { namespace })).items.length === 1,
+  );
   await millwright.cloud.setFaults({ kind: 'capacity' });
   await millwright.scale('pool', 4);
-  const refused = await until('one is refused', async () =>
-    (await millwright.machines()).find(({ status }) => status?.currentStatus?.phase === 'CrashLoopBackOff'),
+  const refused = await until('one is refused', async (see) =>
+    see(await millwright.machines()).find(({ status }) => status?.currentStatus?.phase === 'CrashLoopBackOff'),
   );
   const refusedRef = { dialect: 'gardener', namespace, name: refused.metadata.name, uid: refused.metadata.uid };
   for (let i = 0; i < 3; i++) {
     await millwright.handleOf(refusedRef).signal('retryNow');
     await until(
       'it was tried again',
-      async () => ((await millwright.describe(refusedRef)).lastError?.times ?? 0) > i + 1,
+      async (see) => (see(await millwright.describe(refusedRef)).lastError?.times ?? 0) > i + 1,
     );
   }
   await millwright.scale('pool', 0);
-  await until('all are gone', async () => (await millwright.machines()).length === 0);
+  await until('all are gone', async (see) => see(await millwright.machines()).length === 0);
   await volumes.stop();
   const { exited, logs } = startProcess([
     ...['doctor', '-n', namespace, '--temporal-address', stack.temporalAddress],

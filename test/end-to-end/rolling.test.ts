@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
-import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import { type Fault, type SeenRequest, statusBody } from '../faults/proxy.ts';
@@ -76,10 +75,6 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
       return { kind: 'answer', status: 409, body: statusBody(409, 'Conflict', 'somebody was faster') };
     }
 
-    const deploymentOf = (name: string) =>
-      millwright.control.get(machineDeployments, { namespace: millwright.namespace, name });
-    const machinesOf = async (name: string) =>
-      (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
     const classesOf = (found: readonly Machine[]) => new Set(found.map(({ spec }) => spec?.class?.name));
 
     async function useClass(deployment: string, name: string): Promise<void> {
@@ -91,27 +86,15 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
       );
     }
 
-    async function untilComplete(name: string): Promise<MachineDeployment> {
-      return until(
-        `the rollout of ${name} is complete`,
-        async () => {
-          const now = await deploymentOf(name);
-          const { status, metadata, spec } = now;
-          const reason = status?.conditions?.find(({ type }) => type === 'Progressing')?.reason;
-          const counts = [status?.replicas, status?.updatedReplicas, status?.readyReplicas, status?.availableReplicas];
-          const isCounted = counts.every((count) => count === spec?.replicas);
-          const isObserved = status?.observedGeneration === metadata.generation;
-          return isCounted && isObserved && reason === 'NewMachineSetAvailable' ? now : undefined;
-        },
-        { timeoutMs, describe: () => millwright.story() },
-      );
-    }
-
     async function untilNoneIsOpen(): Promise<void> {
       const query = `MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`;
-      await until('the rollout is closed', async () => (await millwright.temporal.workflow.count(query)).count === 0, {
-        timeoutMs: 180_000,
-      });
+      await until(
+        'the rollout is closed',
+        async (see) => see(await millwright.temporal.workflow.count(query)).count === 0,
+        {
+          timeoutMs: 180_000,
+        },
+      );
     }
 
     /** From now on. */
@@ -126,18 +109,18 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
       async () => {
         const [most, least] = [replicas + replicas / 10, replicas - replicas / 20];
         await millwright.createDeployment('pool', replicas, strategy('10%', '5%'));
-        await untilComplete('pool');
+        await millwright.untilComplete('pool', undefined, timeoutMs);
         millwright.proxy.setRule(disturb);
         millwright.proxy.resetConnections(); // watches that are open are not late
         const taken = startSampling('pool');
 
         await useClass('pool', 'medium');
-        const { metadata, status } = await untilComplete('pool');
+        const { metadata, status } = await millwright.untilComplete('pool', undefined, timeoutMs);
         millwright.proxy.setRule();
         millwright.proxy.resetConnections();
         samples.delete('pool');
 
-        const found = await machinesOf('pool');
+        const found = await millwright.machinesOf('pool');
         expect([found.length, classesOf(found)]).toEqual([replicas, new Set(['medium'])]);
         expect(new Set(found.map(phaseOf))).toEqual(new Set(['Running']));
         expect(metadata.annotations?.[annotations.revision]).toBe('2');
@@ -169,23 +152,23 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
       async () => {
         const few = 10;
         await millwright.createDeployment('turned', few, strategy(2, 0));
-        await untilComplete('turned');
+        await millwright.untilComplete('turned', undefined, timeoutMs);
         const taken = startSampling('turned');
         await useClass('turned', 'large');
         await until(
           'some machines are of the second template',
           async () => {
-            const updated = (await machinesOf('turned')).filter(({ spec }) => spec?.class?.name === 'large');
+            const updated = (await millwright.machinesOf('turned')).filter(({ spec }) => spec?.class?.name === 'large');
             return updated.filter(isAvailable).length >= 3;
           },
           { timeoutMs },
         );
 
         await useClass('turned', 'huge');
-        const { metadata } = await untilComplete('turned');
+        const { metadata } = await millwright.untilComplete('turned', undefined, timeoutMs);
         samples.delete('turned');
 
-        const found = await machinesOf('turned');
+        const found = await millwright.machinesOf('turned');
         expect([found.length, classesOf(found)]).toEqual([few, new Set(['huge'])]);
         expect(metadata.annotations?.[annotations.revision]).toBe('3');
         const { items } = await millwright.control.list(machineSets, { namespace: millwright.namespace });

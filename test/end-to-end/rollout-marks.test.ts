@@ -1,6 +1,6 @@
 /** What a rollout puts on Nodes, and takes off again. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { annotations, labels, taints } from '../../api/gardener/names.ts';
+import { annotations, taints } from '../../api/gardener/names.ts';
 import { machineDeployments } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
@@ -49,7 +49,7 @@ describe('Nodes of a deployment that rolls out', () => {
     until(
       what,
       async () => {
-        const all = (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === 'pool');
+        const all = await millwright.machinesOf('pool');
         if (!all.every((machine) => phaseOf(machine) === 'Running')) return undefined;
         const found = await Promise.all(
           all.map(({ metadata }) => millwright.target.find(nodes, { name: metadata.name })),
@@ -76,8 +76,8 @@ describe('Nodes of a deployment that rolls out', () => {
     await change({ ...toClass('medium'), paused: true });
     expect(areMarked(before.slice(1), none)).toBe(true);
     await change({ paused: false });
-    await until('the first new machine exists', async () =>
-      (await millwright.machines()).some(({ spec }) => spec?.class?.name === 'medium'),
+    await until('the first new machine exists', async (see) =>
+      see(await millwright.machines()).some(({ spec }) => spec?.class?.name === 'medium'),
     );
     await change({ paused: true });
     const halfway = await untilAll('it is half done, and all are marked', (seen) => {

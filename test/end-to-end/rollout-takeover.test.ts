@@ -1,7 +1,7 @@
 /** Millwright takes over rollouts that machine-controller-manager (MCM) has left half done: docs/how-to/migrate-from-mcm.md. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels, taints, updateResults } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -269,7 +269,7 @@ describe('a rollout that MCM leaves half done', () => {
         const { status, metadata } = await millwright.control.get(machineDeployments, keyOf(name));
         const progressing = status?.conditions?.find(({ type }) => type === 'Progressing');
         const isSeen = status?.observedGeneration === metadata.generation && status?.availableReplicas === count;
-        const sets = await setsOf(name);
+        const sets = await millwright.setsOf(name);
         const current = sets.find(({ spec }) => spec?.template?.metadata?.annotations?.['version'] === version);
         const isOf = (each: Machine) => controllerOf(each) === current?.metadata.uid && phaseOf(each) === 'Running';
         const isDone = isSeen && all.length === count && all.every(isOf);
@@ -281,11 +281,7 @@ describe('a rollout that MCM leaves half done', () => {
     );
   }
 
-  const setsOf = async (name: string) => {
-    const { namespace } = millwright;
-    return (await millwright.control.list(machineSets, { namespace, labelSelector: `${labels.name}=${name}` })).items;
-  };
-  const vmsOf = async (found: readonly Machine[]) => {
+  const newVmsOf = async (found: readonly Machine[]) => {
     const ids = new Set(found.map(({ spec }) => spec?.providerID?.split('/').at(-1)));
     return [...ids].filter((id) => !vmsBefore.includes(id ?? ''));
   };
@@ -296,7 +292,7 @@ describe('a rollout that MCM leaves half done', () => {
       const { current = '2', expected } = left;
       const after = await untilComplete(name, current, 3);
 
-      const own = await setsOf(name);
+      const own = await millwright.setsOf(name);
       expect(own).toHaveLength(expected.sets ?? left.sets.length);
       expect(own.map(({ metadata }) => metadata.uid)).toEqual(
         expect.arrayContaining((made.get(name) ?? []).map(({ uid }) => uid)),
@@ -304,7 +300,7 @@ describe('a rollout that MCM leaves half done', () => {
       expect(own.map(({ spec }) => spec?.replicas ?? 0).toSorted()).toEqual([...own.slice(1).map(() => 0), 3]);
       const uids = new Set(before.get(name)?.map(({ metadata }) => metadata.uid));
       expect(after.filter(({ metadata }) => uids.has(metadata.uid))).toHaveLength(expected.kept);
-      expect(await vmsOf(after)).toHaveLength(expected.made);
+      expect(await newVmsOf(after)).toHaveLength(expected.made);
       const { most, least } = seen.get(name)!;
       expect([most <= 4, least >= 3]).toEqual([true, true]);
       const { metadata, status } = await millwright.control.get(machineDeployments, keyOf(name));
@@ -318,10 +314,10 @@ describe('a rollout that MCM leaves half done', () => {
     const after = await untilComplete('in-place', '2', 5);
     const uidsOf = (found: readonly Machine[] = []) => found.map(({ metadata }) => metadata.uid).toSorted();
     expect(uidsOf(after)).toEqual(uidsOf(before.get('in-place')));
-    expect(await vmsOf(after)).toEqual([]);
+    expect(await newVmsOf(after)).toEqual([]);
     expect(seen.get('in-place')?.most).toBe(5);
     expect(mostSelected).toBe(3);
-    expect((await setsOf('in-place')).map(({ spec }) => spec?.replicas ?? 0).toSorted()).toEqual([0, 5]);
+    expect((await millwright.setsOf('in-place')).map(({ spec }) => spec?.replicas ?? 0).toSorted()).toEqual([0, 5]);
 
     // The old set is used again, with the label that MCM has left on it: a machine that is missing is made there.
     const back = mergePatch({ spec: { template: { metadata: { annotations: { version: '1' } } }, replicas: 6 } });

@@ -49,21 +49,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       mergePatch({ spec }),
     );
   const toClass = (name: string) => ({ template: { spec: { class: { name } } } });
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
   const isOf = (className: string) => (machine: Machine) => machine.spec?.class?.name === className;
-
-  const untilDone = (name: string, className: string, count: number) =>
-    until(
-      `${name} has ${count} machines of ${className}`,
-      async () => {
-        const all = await machinesOf(name);
-        const isRunning = (machine: Machine) =>
-          phaseOf(machine) === 'Running' && machine.metadata.deletionTimestamp === undefined;
-        return all.length === count && all.every(isRunning) && all.every(isOf(className)) ? all : undefined;
-      },
-      { timeoutMs: 90_000, describe: () => millwright.story() },
-    );
 
   it.each([
     ['RollingUpdate', { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }],
@@ -77,15 +63,15 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
         ['small', 'medium', 4, 6],
         ['medium', 'small', 6, 2],
       ] as const) {
-        const all = await untilDone(pool, from, before);
+        const all = await millwright.untilRunning(pool, before, { className: from });
         old = { pool, className: from, uids: new Set(all.map(({ metadata }) => metadata.uid)) };
         await change(pool, toClass(to));
-        await until('it is under way', async () => {
-          const found = await machinesOf(pool);
+        await until('it is under way', async (see) => {
+          const found = see(await millwright.machinesOf(pool));
           return found.some(isOf(to)) || found.some(({ metadata }) => metadata.deletionTimestamp !== undefined);
         });
         await millwright.scale(pool, after);
-        await untilDone(pool, to, after);
+        await millwright.untilRunning(pool, after, { className: to });
         old = undefined;
       }
       expect([...strangers]).toEqual([]);
@@ -98,18 +84,23 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
     await millwright.createDeployment('once', 6, {
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 3 } },
     });
-    await untilDone('once', 'small', 6);
+    await millwright.untilRunning('once', 6, { className: 'small' });
     const { vmsEver } = await cloud.stats();
     await cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'create' });
     await change('once', toClass('medium'));
     const fresh = await until('three new machines wait for their VMs', async () => {
-      const found = (await machinesOf('once')).filter(isOf('medium'));
+      const found = (await millwright.machinesOf('once')).filter(isOf('medium'));
       return found.length === 3 && found;
     });
     await millwright.scale('once', 4);
-    await until('old machines go', async () => (await machinesOf('once')).filter(isOf('small')).length < 3);
+    await until(
+      'old machines go',
+      async (see) => see(await millwright.machinesOf('once')).filter(isOf('small')).length < 3,
+    );
     await cloud.setFaults();
-    const uids = (await untilDone('once', 'medium', 4)).map(({ metadata }) => metadata.uid);
+    const uids = (await millwright.untilRunning('once', 4, { className: 'medium' })).map(
+      ({ metadata }) => metadata.uid,
+    );
     expect(uids).toEqual(expect.arrayContaining(fresh.map(({ metadata }) => metadata.uid)));
     expect((await cloud.stats()).vmsEver).toBe(vmsEver + 4);
     const { metadata } = await control.get(machineDeployments, { namespace, name: 'once' });
@@ -120,7 +111,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
 
   /** Labels those Nodes of a deployment for which it is due. */
   async function labelNodes(name: string, label: object, isDue: (node: Node) => boolean): Promise<void> {
-    for (const { metadata } of await machinesOf(name)) {
+    for (const { metadata } of await millwright.machinesOf(name)) {
       const node = await millwright.target.find(nodes, { name: metadata.name });
       if (node === undefined || !isDue(node)) continue;
       await millwright.target.patch(nodes, { name: metadata.name }, mergePatch({ metadata: { labels: label } }));
@@ -133,7 +124,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
     const isReady = (node: Node) =>
       reasonOf(node) === 'ReadyForUpdate' && node.metadata.labels?.[labels.updateResult] === undefined;
     await labelNodes(name, { [labels.updateResult]: updateResults.successful }, isReady);
-    for (const { metadata } of await machinesOf(name)) {
+    for (const { metadata } of await millwright.machinesOf(name)) {
       const node = await millwright.target.find(nodes, { name: metadata.name });
       const rest = node?.spec?.taints?.filter(({ key }) => key !== taints.criticalComponentsNotReady.key) ?? [];
       if (rest.length < (node?.spec?.taints?.length ?? 0))
@@ -147,7 +138,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       const pool = `in-place-${orchestrationType.toLowerCase()}`;
       const inPlaceUpdate = { maxSurge: 0, maxUnavailable: 1, orchestrationType };
       await millwright.createDeployment(pool, 3, { strategy: { type: 'InPlaceUpdate', inPlaceUpdate } });
-      const first = await untilDone(pool, 'small', 3);
+      const first = await millwright.untilRunning(pool, 3, { className: 'small' });
       const select = () =>
         orchestrationType === 'Manual' &&
         labelNodes(pool, { [labels.selectedForUpdate]: 'true' }, (node) => reasonOf(node) === 'CandidateForUpdate');
@@ -160,9 +151,9 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       };
 
       await change(pool, { template: { metadata: { annotations: { version: '2' } } } });
-      await until('all are candidates', async () => {
-        const found = await Promise.all(
-          first.map(({ metadata }) => millwright.target.get(nodes, { name: metadata.name })),
+      await until('all are candidates', async (see) => {
+        const found = see(
+          await Promise.all(first.map(({ metadata }) => millwright.target.get(nodes, { name: metadata.name }))),
         );
         return found.every((node) => reasonOf(node) !== undefined);
       });
@@ -171,7 +162,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       const grown = await until(
         'two new machines run',
         async () => {
-          const all = await machinesOf(pool);
+          const all = await millwright.machinesOf(pool);
           const running = all.filter((each) => isNew(each) && phaseOf(each) === 'Running');
           return all.length === 5 && running.length === 2 && all;
         },
@@ -184,7 +175,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       const shrunk = await until(
         'an old machine is gone',
         async () => {
-          const all = await machinesOf(pool);
+          const all = await millwright.machinesOf(pool);
           return all.length === 4 && all;
         },
         { timeoutMs: 60_000, describe: () => millwright.story() },
@@ -197,7 +188,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
           await select();
           await playAgents(pool);
           const { old, current } = await setsOf();
-          const all = await machinesOf(pool);
+          const all = await millwright.machinesOf(pool);
           const areOfNew = all.every(
             (each) => controllerOf(each) === current?.metadata.uid && phaseOf(each) === 'Running',
           );
@@ -211,7 +202,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
         },
         { timeoutMs: 90_000, describe: () => millwright.story() },
       );
-      expect(uidsOf(await machinesOf(pool))).toEqual(uidsOf(shrunk));
+      expect(uidsOf(await millwright.machinesOf(pool))).toEqual(uidsOf(shrunk));
     },
     240_000,
   );
@@ -220,14 +211,14 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
     await millwright.createDeployment('paused', 6, {
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 3 } },
     });
-    await untilDone('paused', 'small', 6);
+    await millwright.untilRunning('paused', 6, { className: 'small' });
     await change('paused', toClass('medium'));
-    await until('it is under way', async () => (await machinesOf('paused')).some(isOf('medium')));
+    await until('it is under way', async (see) => see(await millwright.machinesOf('paused')).some(isOf('medium')));
     await change('paused', { paused: true });
     const half = await until(
       'it stands still with 6 machines',
       async () => {
-        const all = await machinesOf('paused');
+        const all = await millwright.machinesOf('paused');
         return all.length === 6 && all.every((each) => phaseOf(each) === 'Running') ? all : undefined;
       },
       { timeoutMs: 60_000, describe: () => millwright.story() },
@@ -243,12 +234,14 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
           sets.find(({ spec }) => spec?.template?.spec?.class?.name === className)?.spec?.replicas ?? 0;
         const isShared = replicasOf('medium') === Math.round((fresh * 4) / 6);
         return (
-          isShared && replicasOf('small') + replicasOf('medium') === 4 && (await machinesOf('paused')).length === 4
+          isShared &&
+          replicasOf('small') + replicasOf('medium') === 4 &&
+          (await millwright.machinesOf('paused')).length === 4
         );
       },
       { timeoutMs: 60_000, describe: () => millwright.story() },
     );
     await change('paused', { paused: false });
-    await untilDone('paused', 'medium', 4);
+    await millwright.untilRunning('paused', 4, { className: 'medium' });
   }, 240_000);
 });

@@ -27,9 +27,9 @@ describe('a MachineDeployment', () => {
     const { control, namespace } = millwright;
     await millwright.createDeployment('empty', 0);
 
-    await until('the deployment is complete', async () => {
-      const { status } = await control.get(machineDeployments, { namespace, name: 'empty' });
-      return status?.conditions?.some(({ reason }) => reason === 'NewMachineSetAvailable') ? true : undefined;
+    await until('the deployment is complete', async (see) => {
+      const { status } = see(await control.get(machineDeployments, { namespace, name: 'empty' }));
+      return status?.conditions?.some(({ reason }) => reason === 'NewMachineSetAvailable');
     });
     const { items } = await control.list(machineSets, { namespace, labelSelector: `${labels.name}=empty` });
     const [set, ...others] = items;
@@ -75,12 +75,12 @@ describe('a MachineDeployment', () => {
       expect(metadata.name.startsWith(`${set?.metadata.name}-`)).toBe(true);
       expect(metadata.ownerReferences).toMatchObject([{ uid: set?.metadata.uid }]);
     }
-    await until('the counts are written', async () => {
-      const { status } = await control.get(machineDeployments, key);
+    await until('the counts are written', async (see) => {
+      const { status } = see(await control.get(machineDeployments, key));
       return status?.availableReplicas === 100 && status.readyReplicas === 100 ? status : undefined;
     });
-    const setStatus = await until('the counts of the set are written, too', async () => {
-      const { status } = await control.get(machineSets, { namespace, name: set?.metadata.name ?? '' });
+    const setStatus = await until('the counts of the set are written, too', async (see) => {
+      const { status } = see(await control.get(machineSets, { namespace, name: set?.metadata.name ?? '' }));
       return status?.availableReplicas === 100 ? status : undefined;
     });
     expect(setStatus).toMatchObject({ replicas: 100, fullyLabeledReplicas: 100, readyReplicas: 100 });
@@ -93,10 +93,13 @@ describe('a MachineDeployment', () => {
     expect(left.filter(({ tags }) => !uids.has(tags[names.machineUid] ?? ''))).toEqual([]);
 
     await millwright.scale('pool', 0);
-    await until('no machine is left', async () => (await millwright.machines()).length === 0);
+    await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
     await control.delete(machineDeployments, key);
 
-    await until('the deployment is gone', async () => (await control.find(machineDeployments, key)) === undefined);
+    await until(
+      'the deployment is gone',
+      async (see) => see(await control.find(machineDeployments, key)) === undefined,
+    );
     expect((await control.list(machineSets, { namespace, labelSelector: `${labels.name}=pool` })).items).toEqual([]);
     expect(await millwright.nodes()).toEqual([]);
     expect(await cloud.stats()).toMatchObject({ vmsEver: 100 });
@@ -109,13 +112,13 @@ describe('a MachineDeployment', () => {
     const half: Parameters<typeof cloud.setFaults>[0] = { kind: 'leak', parts: ['nic'], operation: 'create' };
     await cloud.setFaults(half, { kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.createDeployment('half', 1);
-    await until('the creation has failed', async () => ((await cloud.resources()).length > 0 ? true : undefined));
+    await until('the creation has failed', async (see) => see(await cloud.resources()).length > 0);
     expect(new Set((await cloud.resources()).map(({ kind }) => kind))).toEqual(new Set(['nic']));
     await cloud.setFaults(half);
 
     await control.delete(machineDeployments, { namespace, name: 'half' });
 
-    await until('no machine is left', async () => ((await millwright.machines()).length === 0 ? true : undefined));
+    await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
     expect(await cloud.resources()).toEqual([]);
     await cloud.setFaults();
   });
@@ -153,14 +156,14 @@ describe('a MachineDeployment', () => {
     await control.create(machineSets, { metadata: key, spec: { replicas: 2, selector: { matchLabels }, template } });
     const own = async () =>
       (await millwright.machines()).filter(({ metadata }) => metadata.labels?.['group'] === 'lone');
-    await until('2 machines run', async () => {
-      const found = await own();
+    await until('2 machines run', async (see) => {
+      const found = see(await own());
       return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
     });
 
     await control.delete(machineSets, key);
 
-    await until('the set is gone', async () => (await control.find(machineSets, key)) === undefined);
+    await until('the set is gone', async (see) => see(await control.find(machineSets, key)) === undefined);
     expect(await own()).toEqual([]);
   });
 });

@@ -20,8 +20,8 @@ describe('an API without classes and phases, whose Nodes are found by provider I
   const isRunning = (machine: FleetMachine | undefined) => machine?.status?.nodeHealthy === true;
 
   async function running(ref: ObjectRef): Promise<FleetMachine> {
-    return until(`${ref.name} runs`, async () => {
-      const machine = await find(ref);
+    return until(`${ref.name} runs`, async (see) => {
+      const machine = see(await find(ref));
       return isRunning(machine) ? machine : undefined;
     });
   }
@@ -51,7 +51,7 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     const machine = await running(ref);
 
     await setReady(machine, 'False');
-    await until('it is unhealthy', async () => (await find(ref))?.status?.nodeHealthy === false);
+    await until('it is unhealthy', async (see) => see(await find(ref))?.status?.nodeHealthy === false);
     await setReady(machine, 'True');
     const healthy = await running(ref);
 
@@ -63,8 +63,8 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     const before = await running(ref);
 
     await millwright.target.delete(nodes, nodeOf(before));
-    const after = await until('it has another VM', async () => {
-      const machine = await find(ref);
+    const after = await until('it has another VM', async (see) => {
+      const machine = see(await find(ref));
       const { providerID } = machine?.spec ?? {};
       const isAnother = providerID !== undefined && providerID !== before.spec?.providerID;
       return isAnother && isRunning(machine) ? machine : undefined;
@@ -81,7 +81,7 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     const machine = await running(ref);
 
     await millwright.control.delete(fleetMachines, ref);
-    await until('it is gone', async () => (await find(ref)) === undefined);
+    await until('it is gone', async (see) => see(await find(ref)) === undefined);
 
     expect((await millwright.vmsOf(ref)).filter(({ alive }) => alive)).toEqual([]);
     expect(await millwright.target.find(nodes, nodeOf(machine))).toBeUndefined();
@@ -103,8 +103,8 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     });
     const ofPool = async () => (await listMachines()).filter(({ metadata }) => metadata.labels?.['pool'] === 'a');
     const untilThree = (machineType: string) =>
-      until(`three ${machineType} machines run`, async () => {
-        const own = await ofPool();
+      until(`three ${machineType} machines run`, async (see) => {
+        const own = see(await ofPool());
         const isDone = own.length === 3 && own.every(isRunning);
         return isDone && own.every((each) => JSON.stringify(each.spec).includes(`"${machineType}"`));
       });
@@ -113,8 +113,8 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     let most = 0;
     const template = { spec: { providerSpec: { ...spec.providerSpec, machineType: 'large' } } };
     await control.patch(fleetDeployments, key, mergePatch({ spec: { template } }));
-    await until('it has rolled over', async () => {
-      const own = await ofPool();
+    await until('it has rolled over', async (see) => {
+      const own = see(await ofPool());
       most = Math.max(most, own.length);
       return own.every((each) => JSON.stringify(each.spec).includes('"large"'));
     });
@@ -122,6 +122,6 @@ describe('an API without classes and phases, whose Nodes are found by provider I
 
     expect(most).toBe(4);
     await control.delete(fleetDeployments, key);
-    await until('its machines are gone', async () => (await ofPool()).length === 0);
+    await until('its machines are gone', async (see) => see(await ofPool()).length === 0);
   }, 180_000);
 });

@@ -37,7 +37,7 @@ describe('secrets', () => {
     // No VM is made here, so the token is there before it, and goes with the Machine.
     await cloud.setFaults({ kind: 'capacity' });
     const refused = await millwright.createMachine('refused', { class: { kind: 'MachineClass', name: 'canary' } });
-    await until('the creation is refused', async () => ((await cloud.stats()).creates > 0 ? true : undefined));
+    await until('the creation is refused', async (see) => see(await cloud.stats()).creates > 0);
     const [early] = await tokensOf([refused.uid]);
     expect(Date.parse(decode(early?.data?.['expiration']))).toBeGreaterThan(Date.now());
     expect(await cloud.vms({ all: true })).toEqual([]);
@@ -52,12 +52,12 @@ describe('secrets', () => {
       spec: { class: { kind: 'MachineClass', name: 'canary' } },
     };
     await millwright.createDeployment('pool', 3, { template });
-    const uids = await until('3 machines exist', async () => {
-      const found = await millwright.machines();
+    const uids = await until('3 machines exist', async (see) => {
+      const found = see(await millwright.machines());
       return found.length === 3 ? found.map(({ metadata }) => metadata.uid) : undefined;
     });
-    const tokens = await until('each machine has a token', async () => {
-      const found = await tokensOf(uids);
+    const tokens = await until('each machine has a token', async (see) => {
+      const found = see(await tokensOf(uids));
       return found.length === 3 ? found : undefined;
     });
     const values = tokens.map(({ data }) => ({
@@ -80,7 +80,7 @@ describe('secrets', () => {
         `#!/bin/sh\n# ${canaries.userData}\njoin ${token?.id}.${token?.secret} ${vm.name} ${token?.id}.${token?.secret}`,
       );
     }
-    await until('the tokens are gone', async () => (await tokensOf(uids)).length === 0);
+    await until('the tokens are gone', async (see) => see(await tokensOf(uids)).length === 0);
 
     const metrics = await (await fetch(new URL('/metrics', processes[0]?.url))).text();
     expect(metrics).toContain('millwright_cloud_requests_waiting{provider="simulated"'); // what names credentials is scanned
@@ -90,7 +90,7 @@ describe('secrets', () => {
       await control.list(machineSets, { namespace }),
       await control.list(machineDeployments, { namespace }),
     ];
-    await until('no machine is left', async () => (await millwright.machines()).length === 0);
+    await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
     const histories: string[] = [];
     for await (const { workflowId: id, runId } of temporal.workflow.list({
       query: `${searchAttributes.installation} = '${namespace}'`,

@@ -57,8 +57,8 @@ describe('the settings of a deployment', () => {
     const edited = await untilEach('has all settings', (machine) => machine.spec?.drainTimeout === '1h0m0s');
     for (const { spec: own } of edited) expect(own).toMatchObject(spec);
     for (const { metadata } of edited) {
-      await until(`the Node of ${metadata.name} has the label and the taint`, async () => {
-        const node = await millwright.target.get(nodes, { name: metadata.name });
+      await until(`the Node of ${metadata.name} has the label and the taint`, async (see) => {
+        const node = see(await millwright.target.get(nodes, { name: metadata.name }));
         return node.metadata.labels?.['zone'] === 'a' && node.spec?.taints?.some(({ key }) => key === 'gpu');
       });
     }
@@ -70,8 +70,8 @@ describe('the settings of a deployment', () => {
     const reset = await untilEach('has lost them', ({ spec: own }) => own?.drainTimeout === undefined);
     for (const { spec: own } of reset) expect(own).not.toHaveProperty('nodeTemplate');
     for (const { metadata } of reset) {
-      await until(`the Node of ${metadata.name} has lost the label`, async () => {
-        const node = await millwright.target.get(nodes, { name: metadata.name });
+      await until(`the Node of ${metadata.name} has lost the label`, async (see) => {
+        const node = see(await millwright.target.get(nodes, { name: metadata.name }));
         return node.metadata.labels?.['zone'] === undefined && node.spec?.taints === undefined;
       });
     }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { verdictOf } from '../../api/verdict.ts';
-import { events, secrets } from '../../kube/core.ts';
+import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, plainSecret, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -42,13 +42,6 @@ describe('a class is checked before a Machine names it', () => {
     );
   }
 
-  async function untilEvent(about: string, reason: string, note: RegExp): Promise<void> {
-    await until(`${about} has an Event ${reason}`, async () => {
-      const { items } = await millwright.control.list(events, { namespace: millwright.namespace });
-      return items.some((each) => each.regarding.name === about && each.reason === reason && note.test(each.note));
-    });
-  }
-
   /** Waits until a Machine of the class says what is wrong with it. */
   async function untilBlocked(ref: ObjectRef, problem: RegExp): Promise<void> {
     await millwright.untilPhase(ref, 'CrashLoopBackOff');
@@ -73,7 +66,7 @@ describe('a class is checked before a Machine names it', () => {
     await millwright.createClass('huge', { providerSpec: { ...specOf('huge'), colour: 'red' } });
     const problems = [/providerSpec\.machineType is "huge": use one of small/, /providerSpec\.colour is not known/];
     await untilJudged('huge', ...problems);
-    await untilEvent('huge', 'SourceRefused', /machineType is "huge".*; .*colour is not known/);
+    await millwright.untilEvent('huge', 'SourceRefused', /machineType is "huge".*; .*colour is not known/);
     expect(await millwright.machines()).toEqual([]);
 
     const ref = await millwright.createMachine('huge', classOf('huge'));
@@ -85,7 +78,7 @@ describe('a class is checked before a Machine names it', () => {
     const corrected = { providerSpec: { machineType: 'small', colour: null } };
     await control.patch(machineClasses, { namespace, name: 'huge' }, mergePatch(corrected));
     await untilJudged('huge');
-    await untilEvent('huge', 'SourceAccepted', /VMs can be made/);
+    await millwright.untilEvent('huge', 'SourceAccepted', /VMs can be made/);
     await millwright.untilPhase(ref, 'Running');
   }, 60_000);
 

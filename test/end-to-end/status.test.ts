@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { labels } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
+import { machineDeployments } from '../../api/gardener/resources.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { events } from '../../kube/core.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
@@ -21,16 +20,7 @@ describe('owners of machines', () => {
     await millwright?.stop();
   });
 
-  const setOf = async (name: string) => {
-    const { control, namespace } = millwright;
-    return (await control.list(machineSets, { namespace, labelSelector: `${labels.name}=${name}` })).items[0];
-  };
-  const deploymentOf = (name: string) => {
-    const { control, namespace } = millwright;
-    return control.get(machineDeployments, { namespace, name });
-  };
-  const machinesOf = async (name: string) =>
-    (await millwright.machines()).filter(({ metadata }) => metadata.labels?.[labels.name] === name);
+  const setOf = async (name: string) => (await millwright.setsOf(name))[0];
   const untilTrue = (what: string, check: () => Promise<boolean>) =>
     until(what, check, { describe: () => millwright.story() });
 
@@ -45,8 +35,8 @@ describe('owners of machines', () => {
     expect((await setOf('leaving'))?.status).toMatchObject({ replicas: 2, availableReplicas: 1 });
     await millwright.cloud.setFaults();
     await untilTrue('one is left', async () => (await setOf('leaving'))?.status?.replicas === 1);
-    const deployment = await until('the deployment says so', async () => {
-      const { status } = await deploymentOf('leaving');
+    const deployment = await until('the deployment says so', async (see) => {
+      const { status } = see(await millwright.deployment('leaving'));
       const isComplete = status?.conditions?.some(({ reason }) => reason === 'NewMachineSetAvailable');
       return status?.replicas === 1 && status.availableReplicas === 1 && isComplete ? status : undefined;
     });
@@ -60,9 +50,12 @@ describe('owners of machines', () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
     await millwright.createDeployment('refused', 1);
 
-    const failed = await until('the set names it', async () => (await setOf('refused'))?.status?.failedMachines?.[0]);
+    const failed = await until(
+      'the set names it',
+      async (see) => see(await setOf('refused'))?.status?.failedMachines?.[0],
+    );
 
-    const [machine] = await machinesOf('refused');
+    const [machine] = await millwright.machinesOf('refused');
     const filter = `MillwrightDeployment = 'refused' AND MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'machine'`;
     await untilTrue('its workflow is found by the deployment', async () => {
       return (await millwright.temporal.workflow.count(filter)).count === 1;
@@ -72,24 +65,24 @@ describe('owners of machines', () => {
     expect(failed.lastOperation).toMatchObject({ type: 'Create', state: 'Failed', errorCode: 'ResourceExhausted' });
     const { namespace } = millwright;
     await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
-    await untilTrue('all are gone', async () => (await machinesOf('refused')).length === 0);
+    await untilTrue('all are gone', async () => (await millwright.machinesOf('refused')).length === 0);
   }, 240_000);
 
   it('[mcm 23] [mcm 63] replace a machine that has not joined in time and has failed, and keep the number', async () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin', times: 1 });
     await millwright.createDeployment('late', 2);
-    const both = await until('2 machines exist', async () => {
-      const found = await machinesOf('late');
+    const both = await until('2 machines exist', async (see) => {
+      const found = see(await millwright.machinesOf('late'));
       return found.length === 2 ? found : undefined;
     });
     const first = both.map(({ metadata }) => metadata.name);
 
     await untilTrue('2 run', async () => {
-      const found = await machinesOf('late');
+      const found = await millwright.machinesOf('late');
       return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
     });
 
-    const second = (await machinesOf('late')).map(({ metadata }) => metadata.name);
+    const second = (await millwright.machinesOf('late')).map(({ metadata }) => metadata.name);
     expect(second.filter((name) => first.includes(name))).toHaveLength(1);
     const vms = (await millwright.cloud.vms()).map(({ name }) => name).filter((name) => name.startsWith('late'));
     expect(vms.toSorted()).toEqual(second.toSorted());
@@ -97,8 +90,8 @@ describe('owners of machines', () => {
     const [replaced] = both.filter(({ metadata }) => !second.includes(metadata.name));
     if (replaced === undefined) throw new Error('no machine was replaced');
     const { namespace, temporal, control } = millwright;
-    const failure = await until('it has failed', async () => {
-      const { items } = await control.list(events, { namespace });
+    const failure = await until('it has failed', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(
         ({ regarding, reason }) => regarding.uid === replaced.metadata.uid && reason === 'CreationTimeout',
       );

@@ -107,7 +107,7 @@ describe('machines that are stuck', () => {
     expect(await command('retry', '--blocked-on', 'CloudCapacity')).toMatch(/^signalled [23] workflows/);
     expect(await command('retry', 'nobody')).toBeUndefined();
     const phases = async () => (await millwright.machines()).map(phaseOf);
-    await until('they run', async () => (await phases()).filter((phase) => phase === 'Running').length === 3);
+    await until('they run', async (see) => see(await phases()).filter((phase) => phase === 'Running').length === 3);
     expect(await command('drain', first?.name ?? '')).toBeUndefined();
     expect(await command('drain', first?.name ?? '', '--skip')).toMatch(
       /its VM is deleted .*, if it is being deleted$/m,

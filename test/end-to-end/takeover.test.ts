@@ -256,7 +256,7 @@ describe('a fleet that MCM leaves', () => {
 
   it('stays as it is where nothing is to be done: no Machine, Node or owner is written, and no workflow of a Machine at rest is started', async () => {
     const { temporal, namespace } = millwright;
-    await Promise.all(Object.keys(deleting).map(untilGone));
+    await Promise.all(Object.keys(deleting).map((name) => millwright.untilGone(keyOf(name))));
     const after = await snapshot();
 
     const isKept = (name: string) => restingNames.includes(name) || /^takeover(-5f8b7)?$/.test(name);
@@ -280,8 +280,8 @@ describe('a fleet that MCM leaves', () => {
       const names = (await millwright.machines()).map(({ metadata }) => metadata.name);
       return names.some((name) => name.startsWith('takeover-frozen-5f8b7-'));
     });
-    await until('neither says that it is frozen', async () => {
-      const set = await control.get(machineSets, { namespace, name: 'takeover-frozen-5f8b7' });
+    await until('neither says that it is frozen', async (see) => {
+      const set = see(await control.get(machineSets, { namespace, name: 'takeover-frozen-5f8b7' }));
       const deployment = await control.get(machineDeployments, { namespace, name: 'takeover-frozen' });
       const conditions = [...(set.status?.machineSetCondition ?? []), ...(deployment.status?.conditions ?? [])];
       const isLabelled = [set, deployment].some(({ metadata }) => metadata.labels?.['freeze'] !== undefined);
@@ -299,7 +299,9 @@ describe('a fleet that MCM leaves', () => {
   }, 120_000);
 
   it('[mcm 43 partly] [mcm 63 partly] [invariant 2] loses what MCM was deleting, from whichever step on, failed machines that are not preserved, and those of a rollout, which are replaced', async () => {
-    await Promise.all([...Object.keys(deleting), ...Object.keys(replaced)].map(untilGone));
+    await Promise.all(
+      [...Object.keys(deleting), ...Object.keys(replaced)].map((name) => millwright.untilGone(keyOf(name))),
+    );
     const replacements = await until('there are others', async () => {
       const found = (await millwright.machines()).filter(({ metadata }) => isReplacement(metadata.name));
       const isDone = found.length === 3 && found.every((each) => phaseOf(each) === 'Running');
@@ -397,21 +399,12 @@ describe('a fleet that MCM leaves', () => {
 
     await millwright.start();
     await millwright.handleOf(refOf(await machineOf('new-with-vm'))).signal('retryNow');
-    await Promise.all(['late', 'new-with-vm'].map(untilGone));
-    await until('the workflow of the deleted Machine has ended', async () => {
-      const { status } = await millwright.handleOf(gone).describe();
+    await Promise.all(['late', 'new-with-vm'].map((name) => millwright.untilGone(keyOf(name))));
+    await until('the workflow of the deleted Machine has ended', async (see) => {
+      const { status } = see(await millwright.handleOf(gone).describe());
       return status.name === 'COMPLETED';
     });
     expect(phaseOf(await machineOf('made-meanwhile'))).toBe('Running');
     expect((await cloud.stats()).vmsEver).toBe(vmsEver + 1);
   }, 120_000);
-
-  async function untilGone(name: string): Promise<void> {
-    const { control, namespace } = millwright;
-    await until(
-      `${name} is gone`,
-      async () => (await control.find(machines, { namespace, name: `takeover-${name}` })) === undefined,
-      { describe: () => millwright.story() },
-    );
-  }
 });

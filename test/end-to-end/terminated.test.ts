@@ -64,24 +64,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
   const untilSaying = (ref: ObjectRef, what: string, check: (description: { doing: string }) => boolean) =>
     until(
       `${ref.name} is ${what}`,
-      async () => {
-        const description = await millwright.describe(ref).catch(() => undefined);
+      async (see) => {
+        const description = see(await millwright.describe(ref).catch(() => undefined));
         return description && check(description) ? description : undefined;
       },
       { timeoutMs },
     );
-  const untilPhase = (ref: ObjectRef, phase: string) =>
-    until(`${ref.name} is ${phase}`, async () => phaseOf(await millwright.control.get(machines, ref)) === phase, {
-      describe: () => millwright.story(),
-      timeoutMs,
-    });
-  const untilGone = (ref: ObjectRef) =>
-    until(`${ref.name} is gone`, async () => (await millwright.control.find(machines, ref)) === undefined, {
-      describe: () => millwright.story(),
-      timeoutMs,
-    });
-  const vmsOf = async (ref: ObjectRef) =>
-    (await millwright.cloud.vms({ all: true })).filter(({ name }) => name === ref.name);
 
   /** Terminates its workflow as the UI does, and waits until another run has taken over. */
   async function terminate(ref: ObjectRef, kind: WorkflowKind = 'Machine'): Promise<void> {
@@ -89,8 +77,8 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     await millwright.handleOf(ref, kind).terminate('by hand');
     await until(
       `the workflow of ${ref.name} is started again`,
-      async () => {
-        const now = await millwright.handleOf(ref, kind).describe();
+      async (see) => {
+        const now = see(await millwright.handleOf(ref, kind).describe());
         return now.runId === runId ? undefined : true;
       },
       { timeoutMs },
@@ -98,15 +86,15 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
   }
 
   async function runAndGo(ref: ObjectRef): Promise<void> {
-    await untilPhase(ref, 'Running');
-    expect(await vmsOf(ref)).toHaveLength(1);
+    await millwright.untilPhase(ref, 'Running', timeoutMs);
+    expect(await millwright.vmsOf(ref)).toHaveLength(1);
     await millwright.control.delete(machines, ref);
     await goAway(ref);
   }
 
   async function goAway(ref: ObjectRef): Promise<void> {
-    await untilGone(ref);
-    const vms = await vmsOf(ref);
+    await millwright.untilGone(ref, timeoutMs);
+    const vms = await millwright.vmsOf(ref);
     expect(vms).toHaveLength(1);
     expect(vms[0]?.state).toBe('terminated');
   }
@@ -115,44 +103,44 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     async 'while it waits for its class'() {
       const ref = await create('classless', 'coming');
       await untilSaying(ref, 'waiting', ({ doing }) => doing.startsWith('checking'));
-      await untilPhase(ref, 'CrashLoopBackOff');
+      await millwright.untilPhase(ref, 'CrashLoopBackOff', timeoutMs);
       await terminate(ref);
       await millwright.createClass('coming');
       await runAndGo(ref);
     },
     async 'while a create call hangs that has made a VM'() {
       const ref = await create('hanging', 'hanging');
-      await until('the VM is there', async () => (await vmsOf(ref)).length > 0);
+      await until('the VM is there', async (see) => see(await millwright.vmsOf(ref)).length > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'while a create call lasts, in a cloud without tokens, that makes the VM at its end'() {
       const ref = await create('late', 'late');
-      await until('the call is made', async () => (await createsOf(ref)) > 0);
+      await until('the call is made', async (see) => see(await createsOf(ref)) > 0);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'after a create call was refused'() {
       const ref = await create('refused', 'full');
-      await untilPhase(ref, 'CrashLoopBackOff');
+      await millwright.untilPhase(ref, 'CrashLoopBackOff', timeoutMs);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'while its node joins'() {
       const ref = await create('joining');
-      await untilPhase(ref, 'Pending');
+      await millwright.untilPhase(ref, 'Pending', timeoutMs);
       await terminate(ref);
       await runAndGo(ref);
     },
     async 'while it runs: when something is to be done for it'() {
       const ref = await create('running');
-      await untilPhase(ref, 'Running');
+      await millwright.untilPhase(ref, 'Running', timeoutMs);
       await millwright.handleOf(ref).terminate('by hand');
       await runAndGo(ref);
     },
     async 'while a PodDisruptionBudget blocks its drain'() {
       const ref = await create('guarded');
-      await untilPhase(ref, 'Running');
+      await millwright.untilPhase(ref, 'Running', timeoutMs);
       const release = await guardNode(millwright.target, ref.namespace, ref.name);
       await millwright.control.delete(machines, ref);
       await until('the drain is blocked', async () => {
@@ -165,7 +153,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     },
     async 'while a delete call hangs'() {
       const ref = await create('kept', 'kept');
-      await untilPhase(ref, 'Running');
+      await millwright.untilPhase(ref, 'Running', timeoutMs);
       await millwright.control.delete(machines, ref);
       await untilSaying(ref, 'deleted', ({ doing }) => doing === 'deleting the VM');
       await terminate(ref);
@@ -173,10 +161,10 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     },
     async 'after a delete call was refused'() {
       const ref = await create('refusing', 'refusing');
-      await untilPhase(ref, 'Running');
+      await millwright.untilPhase(ref, 'Running', timeoutMs);
       await millwright.control.delete(machines, ref);
-      await until('it says so', async () => {
-        const { status } = await millwright.control.get(machines, ref);
+      await until('it says so', async (see) => {
+        const { status } = see(await millwright.control.get(machines, ref));
         return status?.lastOperation?.state === 'Failed';
       });
       await terminate(ref);
@@ -223,12 +211,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       for (const { metadata } of found) uids.add(metadata.uid);
       return found;
     };
-    await until('some machines are made', async () => (await count()).length > 0);
+    await until('some machines are made', async (see) => see(await count()).length > 0);
     expect((await count()).length).toBeLessThan(replicas);
     await terminate(owner, kind);
     await until(
       `${replicas} machines run`,
-      async () => (await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas,
+      async (see) => see(await count()).filter((each) => phaseOf(each) === 'Running').length >= replicas,
       { timeoutMs, describe: () => millwright.story() },
     );
     expect(uids.size).toBe(replicas);

@@ -9,8 +9,8 @@ import { events, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type ChangedBuild, makeChangedBuild } from '../support/changed-build.ts';
 import { guardNode } from '../support/guarded-node.ts';
-import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
-import { type MillwrightProcess, startMillwright, startProcess } from '../support/millwright.ts';
+import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 import { makeVm, startSweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -94,8 +94,8 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     );
     // Last, for the provider gives a call up after 15 s and finds the VM: the machine would be past its creation.
     refs.creating = await create('creating', 'hanging');
-    await until('the VM of the creation is made', async () =>
-      (await cloud.vms()).some(({ name }) => name.startsWith('creating')),
+    await until('the VM of the creation is made', async (see) =>
+      see(await cloud.vms()).some(({ name }) => name.startsWith('creating')),
     );
     for (const [name, ref] of Object.entries(refs)) await note(name, idOf(ref));
     await note('sweep', `${namespace}/orphan-sweep/now`);
@@ -123,7 +123,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
   async function untilFailed(name: string): Promise<void> {
     const { id, runId } = underWay[name] ?? { id: '', runId: '' };
     const handle = millwright.temporal.workflow.getHandle(id, runId);
-    await until(`the run of ${name} has failed`, async () => (await handle.describe()).status.name === 'FAILED', {
+    await until(`the run of ${name} has failed`, async (see) => see(await handle.describe()).status.name === 'FAILED', {
       timeoutMs,
       describe: async () => second.logs().slice(-3_000),
     });
@@ -133,8 +133,8 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
 
   async function untilTold(name: string): Promise<void> {
     const { namespace, control } = millwright;
-    await until(`an Event names ${name}`, async () => {
-      const { items } = await control.list(events, { namespace });
+    await until(`an Event names ${name}`, async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(
         ({ reason, type, regarding, note: text }) =>
           reason === 'RunFailed' &&
@@ -145,26 +145,11 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     });
   }
 
-  async function described(kind: string, name: string): Promise<string> {
-    const { namespace } = millwright;
-    const cluster = ['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')];
-    const server = ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
-    const command = startProcess(['describe', kind, name, '-n', namespace, ...cluster, ...server]);
-    await command.exited;
-    return command.logs();
-  }
-
-  const untilRunning = (ref: ObjectRef) =>
-    until(`${ref.name} is Running`, async () => phaseOf(await millwright.control.get(machines, ref)) === 'Running', {
-      timeoutMs,
-      describe: async () => second.logs().slice(-3_000),
-    });
-
   it(
     'in the middle of a creation whose answer is lost with it',
     async () => {
       await untilFailed('creating');
-      await untilRunning(refs.creating!);
+      await millwright.untilPhase(refs.creating!, 'Running', timeoutMs);
       await untilTold('creating');
       expect(await millwright.vmsOf(refs.creating!)).toHaveLength(1);
     },
@@ -176,11 +161,11 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     async () => {
       await untilFailed('joining');
       await millwright.target.patch(nodes, { name: refs.joining!.name }, mergePatch({ spec: { taints: null } }));
-      await untilRunning(refs.joining!);
+      await millwright.untilPhase(refs.joining!, 'Running', timeoutMs);
       await untilTold('joining');
       expect(await millwright.vmsOf(refs.joining!)).toHaveLength(1);
       const lastRun = /^Last failed run +at \S+ \(NonDeterminism: \[TMPRL1100\][^]*; a new run took over$/m;
-      expect(await described('machine', refs.joining!.name)).toMatch(lastRun);
+      expect((await millwright.command('describe', 'machine', refs.joining!.name)).output).toMatch(lastRun);
     },
     timeoutMs * 3,
   );
@@ -190,14 +175,14 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     async () => {
       await untilFailed('draining');
       await untilTold('draining');
-      await until('it drains again', async () => {
-        const { blockedOn } = await millwright.describe(refs.draining!);
+      await until('it drains again', async (see) => {
+        const { blockedOn } = see(await millwright.describe(refs.draining!));
         return blockedOn === 'PodDisruptionBudget';
       });
       await release();
       await until(
         'the machine is gone',
-        async () => (await millwright.control.find(machines, refs.draining!)) === undefined,
+        async (see) => see(await millwright.control.find(machines, refs.draining!)) === undefined,
         { timeoutMs, describe: async () => second.logs().slice(-3_000) },
       );
       const vms = await millwright.vmsOf(refs.draining!);
@@ -211,7 +196,9 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     async () => {
       await untilFailed('pool');
       await untilTold('pool');
-      expect(await described('machinedeployment', 'pool')).toMatch(/^Last failed run +at \S+ \(NonDeterminism/m);
+      expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toMatch(
+        /^Last failed run +at \S+ \(NonDeterminism/m,
+      );
       await millwright.cloud.setFaults();
       const found = await until(
         'the rollout is complete',

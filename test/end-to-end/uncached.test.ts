@@ -17,10 +17,10 @@ it('[invariant 10] workers that keep no workflow in memory make, replace and del
   const [first] = await millwright.untilMachines(2, 'Running');
 
   await control.delete(machines, { namespace, name: first?.metadata.name ?? '' });
-  await until('the machine is replaced', async () => (await cloud.stats()).vmsEver === 3);
+  await until('the machine is replaced', async (see) => see(await cloud.stats()).vmsEver === 3);
   await millwright.untilMachines(2, 'Running');
   await control.delete(machineDeployments, { namespace, name: 'pool' });
 
-  await until('no machine is left', async () => (await millwright.machines()).length === 0);
+  await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
   expect(await cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
 }, 240_000);

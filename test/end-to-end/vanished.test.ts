@@ -24,8 +24,8 @@ describe('what nobody sees happen', () => {
   async function createRunning(name: string): Promise<ObjectRef> {
     // Nodes have no namespace.
     const ref = await millwright.createMachine(`${name}-${millwright.namespace}`);
-    await until(`${name} runs`, async () => {
-      const machine = await millwright.control.get(machines, ref);
+    await until(`${name} runs`, async (see) => {
+      const machine = see(await millwright.control.get(machines, ref));
       return phaseOf(machine) === 'Running';
     });
     return ref;
@@ -35,14 +35,12 @@ describe('what nobody sees happen', () => {
   async function makeVanish(ref: ObjectRef): Promise<void> {
     await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
     await millwright.control.delete(machines, ref);
-    await until('it is gone', async () => {
-      return (await millwright.control.find(machines, ref)) === undefined;
-    });
+    await millwright.untilGone(ref);
   }
 
   const untilClosed = (ref: ObjectRef) =>
-    until('its workflow has ended', async () => {
-      const { status } = await millwright.handleOf(ref).describe();
+    until('its workflow has ended', async (see) => {
+      const { status } = see(await millwright.handleOf(ref).describe());
       return status.name === 'RUNNING' ? undefined : status.name;
     });
   async function signalsOf(ref: ObjectRef): Promise<string[]> {
@@ -83,7 +81,7 @@ describe('what nobody sees happen', () => {
     millwright.proxy.setRule((request) => (isProbe(request) && left-- > 0 ? behind : undefined));
     millwright.proxy.resetConnections();
 
-    await until('its workflow is signalled', async () => (await refreshesOf()) > before);
+    await until('its workflow is signalled', async (see) => see(await refreshesOf()) > before);
     millwright.proxy.setRule();
   }, 60_000);
 
@@ -91,8 +89,8 @@ describe('what nobody sees happen', () => {
     const ref = await createRunning('stripped');
     await millwright.control.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
 
-    await until('it is back', async () => {
-      const { metadata } = await millwright.control.get(machines, ref);
+    await until('it is back', async (see) => {
+      const { metadata } = see(await millwright.control.get(machines, ref));
       return metadata.finalizers === undefined ? undefined : true;
     });
   }, 60_000);

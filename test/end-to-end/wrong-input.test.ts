@@ -42,8 +42,8 @@ describe('wrong input reaches no cloud and is visible', () => {
       errorCode: 'InvalidArgument',
     });
     expect(machine.status?.conditions ?? []).toEqual([]);
-    await until('there is an Event', async () => {
-      const { items } = await control.list(events, { namespace });
+    await until('there is an Event', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.find(({ regarding, note }) => regarding.uid === ref.uid && problem.test(note));
     });
     const described = await millwright.describe(ref);
@@ -119,7 +119,7 @@ describe('wrong input reaches no cloud and is visible', () => {
     await untilRefused(ref, /metadata\.name has 64 characters/);
 
     await millwright.control.delete(machines, ref);
-    await until('it is gone', async () => (await millwright.control.find(machines, ref)) === undefined);
+    await millwright.untilGone(ref);
   });
 
   it('a class that is missing, until it is made', async () => {
@@ -184,7 +184,7 @@ describe('wrong input reaches no cloud and is visible', () => {
       await until(`the ${resource.kind} is protected`, isProtected);
       await control.delete(resource, key);
       await control.patch(resource, key, unprotected);
-      await until(`the ${resource.kind} is gone`, async () => (await control.find(resource, key)) === undefined);
+      await until(`the ${resource.kind} is gone`, async (see) => see(await control.find(resource, key)) === undefined);
     }
     expect(phaseOf(await control.get(machines, ref))).toBe('Running');
 
@@ -192,11 +192,11 @@ describe('wrong input reaches no cloud and is visible', () => {
     const missing = /Secret ".*\/vanishing" does not exist|Secret .*vanishing/;
     await until(
       'it says what is missing',
-      async () => missing.test((await control.get(machines, ref)).status?.lastOperation?.description ?? ''),
+      async (see) => missing.test(see(await control.get(machines, ref)).status?.lastOperation?.description ?? ''),
       { describe: () => millwright.story() },
     );
-    await until('there is an Event', async () => {
-      const { items } = await control.list(events, { namespace });
+    await until('there is an Event', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
       return items.some(({ regarding, reason, note }) => {
         return regarding.uid === ref.uid && reason === 'FailedDelete' && missing.test(note);
       });
@@ -212,7 +212,7 @@ describe('wrong input reaches no cloud and is visible', () => {
     const { control, namespace, cloud } = millwright;
     const providerSpec = { endpoint: cloud.url, machineType: 'huge', region: 'here', tags: { cluster: namespace } };
     await millwright.createClass('huge', { providerSpec });
-    const ref = await millwright.createMachine('huge', { class: { kind: 'MachineClass', name: 'huge' } });
+    const ref = await millwright.createMachine('too-huge', { class: { kind: 'MachineClass', name: 'huge' } });
 
     await untilRefused(ref, /machineType/);
 
@@ -229,8 +229,8 @@ describe('wrong input reaches no cloud and is visible', () => {
     const key = { namespace, name: 'greedy' };
     await millwright.createDeployment('greedy', 1, { selector: {} });
 
-    const { metadata } = await until('it says so', async () => {
-      const found = await control.get(machineDeployments, key);
+    const { metadata } = await until('it says so', async (see) => {
+      const found = see(await control.get(machineDeployments, key));
       return found.status?.conditions?.some(({ reason }) => reason === 'InvalidSpec') ? found : undefined;
     });
     const handle = temporal.workflow.getHandle(
@@ -257,7 +257,9 @@ describe('wrong input reaches no cloud and is visible', () => {
   it('a class that several Machines name, which is picked up long before the next try is due', async () => {
     const { cloud } = millwright;
     const refs = await Promise.all(
-      ['one', 'two'].map((name) => millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'shared' } })),
+      ['shared-1', 'shared-2'].map((name) =>
+        millwright.createMachine(name, { class: { kind: 'MachineClass', name: 'shared' } }),
+      ),
     );
     for (const ref of refs) await untilRefused(ref, /does not exist/);
 
@@ -265,6 +267,6 @@ describe('wrong input reaches no cloud and is visible', () => {
 
     // The next try by itself would come after three minutes, far beyond the limit of this test.
     for (const ref of refs) await untilRunning(ref);
-    expect((await cloud.vms()).filter(({ name }) => name === 'one' || name === 'two')).toHaveLength(2);
+    expect((await cloud.vms()).filter(({ name }) => name.startsWith('shared-'))).toHaveLength(2);
   }, 60_000);
 });

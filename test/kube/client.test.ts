@@ -308,7 +308,7 @@ describe('connections', () => {
     });
 
     for (let index = 0; index < 5; index += 1) {
-      expect(await failure(refused.list(nodes))).toMatchObject({ code: 401, reason: 'Unauthorized' });
+      expect(await failure(refused.find(nodes, { name: 'any' }))).toMatchObject({ code: 401, reason: 'Unauthorized' });
     }
 
     expect(asked).toBe(2);

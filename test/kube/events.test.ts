@@ -7,7 +7,8 @@ import type { KubeClient } from '../../kube/client.ts';
 import { configMaps, events } from '../../kube/core.ts';
 import { createEventRecorder, type EventRecord, type EventRecorder, toMicroTime } from '../../kube/events.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 let direct: KubeClient;
 beforeAll(() => {
@@ -120,7 +121,9 @@ describe('an event', () => {
   it('is dropped when its object has had 25 already; other objects are not affected', async () => {
     for (let index = 0; index < 40; index += 1) record({ reason: `Reason${index}` });
     record({ regarding: { ...regarding, name: 'b', uid: 'b' } });
-    await eventually(async () => (await recorded()).some((event) => event.regarding.name === 'b'));
+    await until('the Event of the other object is there', async (see) =>
+      see(await recorded()).some((event) => event.regarding.name === 'b'),
+    );
 
     expect((await recorded()).filter((event) => event.regarding.name === 'a')).toHaveLength(25);
   });
@@ -141,6 +144,6 @@ describe('an event', () => {
     for (let index = 0; index < 2_000; index += 1) record({ regarding: { ...regarding, uid: `${index}` } });
     await proxy.comeUp();
 
-    await eventually(async () => (await recorded()).length > 0);
+    await until('an Event is there', async (see) => see(await recorded()).length > 0);
   });
 });

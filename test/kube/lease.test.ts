@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { leases } from '../../kube/core.ts';
 import { toMicroTime } from '../../kube/events.ts';
@@ -16,7 +15,8 @@ import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { createLeaseLock, type LeaseLock } from '../../kube/lease-lock.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
-import { eventually, newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 const script = fileURLToPath(new URL('lease-process.ts', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'millwright-lease-test-'));
@@ -40,6 +40,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  jest.restoreAllMocks();
   proxy.setRule();
   for (const candidate of candidates.splice(0)) await candidate.kill();
 });
@@ -97,20 +98,39 @@ async function start(options: object = {}) {
     },
   };
   candidates.push(candidate);
-  await eventually(() => lines.length > 0);
+  await until('the candidate has started', () => lines.length > 0, { describe: () => errors });
   return candidate;
 }
 
+const untilLeading = ({ lines, isLeader }: Candidate) => until('it leads', (see) => see(lines) && isLeader());
+const untilStandingBy = ({ lines, isStandby }: Candidate) => until('it stands by', (see) => see(lines) && isStandby());
+
 async function startLeader(options: object = {}): Promise<Candidate> {
   const leader = await start(options);
-  await eventually(leader.isLeader);
+  await untilLeading(leader);
   return leader;
 }
 
 async function startStandby(options: object = {}): Promise<Candidate> {
   const standby = await start(options);
-  await eventually(standby.isStandby);
+  await untilStandingBy(standby);
   return standby;
+}
+
+/** Stops the clock by which this process lets Leases expire. */
+function stopClock() {
+  let nowNs = process.hrtime.bigint();
+  jest.spyOn(process.hrtime, 'bigint').mockImplementation(() => nowNs);
+  return {
+    advance(ms: number): void {
+      nowNs += BigInt(ms) * 1_000_000n;
+    },
+  };
+}
+
+/** By the clock of a holder that is behind. */
+function hourAgo(): string {
+  return toMicroTime(new Date(Date.now() - 3_600_000));
 }
 
 async function spec(name: string = first) {
@@ -122,13 +142,20 @@ async function spec(name: string = first) {
   };
 }
 
+async function untilHeld(name: string, holder: string): Promise<void> {
+  await until(
+    `the Lease ${name} is held by '${holder}'`,
+    async (see) => see(await spec(name)).holderIdentity === holder,
+  );
+}
+
 describe('an election', () => {
   it('has one leader, whose Leases look like those of machine-controller-manager', async () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
     const before = await spec();
-    await eventually(async () => (await spec()).renewedAtMs > before.renewedAtMs);
+    await until('the Lease is renewed', async (see) => see(await spec()).renewedAtMs > before.renewedAtMs);
     const after = await spec();
     const other = await spec(second);
 
@@ -147,7 +174,7 @@ describe('an election', () => {
     const standby = await startStandby({ leaseMs: 600_000 });
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
     const taken = await spec();
     await standby.stop();
 
@@ -163,7 +190,7 @@ describe('an election', () => {
 
     await leader.kill();
     const last = await spec();
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
 
     const { acquiredAtMs, holderIdentity } = await spec();
     expect(holderIdentity).toBe(standby.identity());
@@ -174,7 +201,7 @@ describe('an election', () => {
     const waiting = await Promise.all(Array.from({ length: 5 }, async () => start()));
 
     while (waiting.length > 0) {
-      await eventually(() => waiting.some((candidate) => candidate.isLeader()));
+      await until('one of them leads', () => waiting.some((candidate) => candidate.isLeader()));
       const leaders = waiting.filter((candidate) => candidate.isLeader());
       expect(leaders.length).toBe(1);
       for (const leader of leaders) {
@@ -189,19 +216,18 @@ describe('an election', () => {
   });
 
   it('waits for a foreign holder of one Lease, whatever its clock says, and takes none meanwhile', async () => {
-    const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
-    const foreign = { holderIdentity: 'mcm-0_a', leaseDurationSeconds: 2, leaseTransitions: 7 };
-    await client.create(leases, { metadata: { namespace, name: second }, spec: { ...foreign, renewTime: hourAgo() } });
-    const candidate = await startStandby();
-    // Longer than it lasts without a renewal.
-    for (let renewals = 0; renewals < 15; renewals += 1) {
-      await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo() } }));
-      expect(await client.find(leases, { namespace, name: first })).toBeUndefined();
-      expect(candidate.isLeader()).toBe(false);
-      await sleep(200);
-    }
+    const foreign = { holderIdentity: 'mcm-0_a', leaseDurationSeconds: 600, leaseTransitions: 7, renewTime: hourAgo() };
+    await client.create(leases, { metadata: { namespace, name: second }, spec: foreign });
+    const before = proxy.seen.length;
+    const candidate = await startStandby({ kubeconfig: proxied });
+    const requests = () => proxy.seen.slice(before);
+    const isOfSecond = ({ url }: SeenRequest) => url.pathname.endsWith(`/leases/${second}`);
+    await until('it has read the Lease again and again', (see) => see(requests().filter(isOfSecond).length) > 3);
+    expect(requests().filter(({ method }) => method !== 'GET')).toEqual([]);
+    expect(candidate.isLeader()).toBe(false);
 
-    await eventually(candidate.isLeader);
+    await client.patch(leases, { namespace, name: second }, mergePatch({ spec: { leaseDurationSeconds: 1 } }));
+    await untilLeading(candidate);
 
     expect(candidate.lines[1]).toMatchObject({ lease: second, holder: 'mcm-0_a' });
     expect(await spec(second)).toMatchObject({ holderIdentity: candidate.identity(), leaseTransitions: 8 });
@@ -215,7 +241,7 @@ describe('a leader whose main thread is stuck', () => {
 
     leader.send('stall 3000');
     const renewedInStall: boolean[] = [];
-    await eventually(async () => {
+    await until('it moves again', async () => {
       const renewed = (await spec()).renewedAtMs > before.renewedAtMs + 1_000;
       renewedInStall.push(renewed && !leader.has('moved again'));
       return leader.has('moved again');
@@ -234,7 +260,7 @@ describe('a leader whose main thread is stuck', () => {
 
     expect(await leader.exited).toEqual({ code: null, signal: 'SIGKILL' });
     expect(leader.errors()).toBe('millwright: ending at once: its main thread has been stuck for 3000 ms\n');
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
   });
 });
 
@@ -244,7 +270,7 @@ describe('a leader whose whole process was frozen', () => {
     const standby = await startStandby();
 
     leader.freeze();
-    await eventually(standby.isLeader);
+    await untilLeading(standby);
     leader.thaw();
 
     expect([3, 'SIGKILL']).toContain((await leader.exited).code ?? (await leader.exited).signal);
@@ -269,9 +295,9 @@ describe('a leader', () => {
     const leader = await startLeader({ kubeconfig: proxied, leaseMs: 7_000, renewDeadlineMs: 6_000 });
 
     proxy.silenceConnections();
-    await eventually(() => leader.has('renewing the Leases failed'));
+    await until('a renewal has failed', (see) => see(leader).has('renewing the Leases failed'));
     const before = await spec();
-    await eventually(async () => (await spec()).renewedAtMs > before.renewedAtMs);
+    await until('the Lease is renewed', async (see) => see(await spec()).renewedAtMs > before.renewedAtMs);
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
   });
@@ -290,8 +316,7 @@ describe('a leader', () => {
     const leader = await startLeader();
 
     for (const name of names) await client.delete(leases, { namespace, name });
-    await eventually(async () => (await spec(first)).holderIdentity === leader.identity());
-    await eventually(async () => (await spec(second)).holderIdentity === leader.identity());
+    for (const name of names) await untilHeld(name, leader.identity());
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
   });
@@ -301,11 +326,11 @@ describe('a candidate', () => {
   it('waits for an API server that does not answer', async () => {
     proxy.setRule(() => ({ kind: 'reset' }));
     const candidate = await start({ kubeconfig: proxied });
-    await eventually(() => candidate.has('asking for the Leases failed'));
+    await until('it has asked in vain', (see) => see(candidate).has('asking for the Leases failed'));
 
     proxy.setRule();
 
-    await eventually(candidate.isLeader);
+    await untilLeading(candidate);
   });
 
   it('releases the first Lease when somebody else holds the second, so that two never wait for each other', async () => {
@@ -318,7 +343,7 @@ describe('a candidate', () => {
 
     proxy.setRule();
 
-    await eventually(async () => (await spec(first)).holderIdentity === '');
+    await untilHeld(first, '');
     expect(candidate.isLeader()).toBe(false);
     expect((await spec(second)).holderIdentity).toBe('mcm');
   });
@@ -342,7 +367,6 @@ describe('a candidate', () => {
 describe('foreignHolderFinder', () => {
   it('finds a holder other than Millwright, for as long as the Lease is renewed', async () => {
     const find = foreignHolderFinder({ client, namespace, names, timeoutMs: 5_000 });
-    const hourAgo = () => toMicroTime(new Date(Date.now() - 3_600_000));
     const renew = (change: object = {}) =>
       client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo(), ...change } }));
     const before = await find();
@@ -352,13 +376,16 @@ describe('foreignHolderFinder', () => {
     const killed = await find();
 
     await renew({ holderIdentity: 'mcm-0_a', leaseDurationSeconds: 2 });
-    // Longer than it lasts without a renewal.
-    for (let renewals = 0; renewals < 15; renewals += 1) {
+    const held = { lease: second, holder: 'mcm-0_a' };
+    const clock = stopClock();
+    for (let renewals = 0; renewals < 3; renewals += 1) {
       await renew();
-      expect(await find()).toEqual({ lease: second, holder: 'mcm-0_a' });
-      await sleep(200);
+      expect(await find()).toEqual(held);
+      clock.advance(1_999);
+      expect(await find()).toEqual(held);
     }
-    await eventually(async () => (await find()) === undefined);
+    clock.advance(1);
+    expect(await find()).toBeUndefined();
 
     expect([before, led, killed]).toEqual([undefined, undefined, undefined]);
   });
@@ -400,13 +427,28 @@ describe('createLeaseLock', () => {
     expect(seen).toEqual(['patch', 'patch', 'patch']);
   });
 
+  it('waits for a holder for as long as it renews the Lease', async () => {
+    const clock = stopClock();
+    const [holder, other] = [lockOf('a'), lockOf('b')];
+
+    for (let renewals = 0; renewals < 3; renewals += 1) {
+      expect(await holder.tryAcquireOrRenew()).toBe(true);
+      expect(await other.tryAcquireOrRenew()).toBe(false);
+      clock.advance(999);
+      expect(await other.tryAcquireOrRenew()).toBe(false);
+    }
+    clock.advance(1);
+
+    expect(await other.tryAcquireOrRenew()).toBe(true);
+  });
+
   it('does not take an annotation for a renewal', async () => {
     await lockOf('a').tryAcquireOrRenew();
     const other = lockOf('b');
     await other.read();
     expect(other.isHeldByOther()).toBe(true);
 
-    await eventually(async () => {
+    await until('the Lease has expired', async () => {
       const annotations = { at: `${Date.now()}` };
       await client.patch(leases, { namespace, name: first }, mergePatch({ metadata: { annotations } }));
       await other.read();

@@ -98,7 +98,7 @@ describe('controllers with 10,000 machines', () => {
 
   async function untilNoRollout(): Promise<void> {
     const isOpen = async () => (await openWorkflows()).some((id) => id.includes('/rollout/'));
-    await until('the rollout is over', async () => ((await isOpen()) ? undefined : true));
+    await until('the rollout is over', async (see) => (see(await isOpen()) ? undefined : true));
   }
 
   async function openWorkflows(): Promise<string[]> {
@@ -218,7 +218,7 @@ describe('controllers with 10,000 machines', () => {
       (await openWorkflows()).filter((id) => !before.includes(id) && !id.includes('/rollout/'));
     await until(
       `workflows are open for ${names.length} machines`,
-      async () => (await started()).length >= names.length,
+      async (see) => see(await started()).length >= names.length,
       { timeoutMs: 120_000, describe: async () => missing(names, before, await started()) },
     );
     expect((await started()).map((id) => id.split('/').at(-2)).toSorted()).toEqual(names.toSorted());

@@ -3,8 +3,10 @@ import type { KubeClient } from '../../kube/client.ts';
 import { type ConfigMap, configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, type ReflectorObserver, type ReflectorOptions, startReflector } from '../../kube/reflector.ts';
+import type { Store } from '../../kube/store.ts';
 import { type Fault, type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 /** Talks to the server directly; the reflectors go through the proxy. */
 let direct: KubeClient;
@@ -53,7 +55,12 @@ const remove = (name: string) => direct.delete(configMaps, key(name));
 
 const watches = () => proxy.seen.filter((request) => request.isWatch);
 const lists = () => proxy.seen.filter(({ url, isWatch }) => !isWatch && url.searchParams.get('limit') === '500');
-const watching = () => eventually(() => watches().length > 0);
+const untilWatches = (count: number) => until(`${count} watches were started`, (see) => see(watches().length) >= count);
+const untilKnown = (store: Store<ConfigMap>, count: number) =>
+  until(`${count} objects are known`, (see) => see(store.size) === count);
+const untilSaid = (word: string) => until(`it has said: ${word}`, (see) => see(said).includes(word));
+const untilReachable = (store: Store<ConfigMap>, isReachable: boolean) =>
+  until(`the server is known to be ${isReachable ? 'up' : 'down'}`, () => store.reachable === isReachable);
 const gone: Fault = { kind: 'answer', status: 410, body: statusBody(410, 'Expired') };
 
 /** A rule for a number of requests of a kind. */
@@ -82,7 +89,7 @@ describe('a reflector', () => {
     await create('c', { color: 'blue' });
     await change('a', { color: 'blue' });
     await remove('b');
-    await eventually(() => said.length === 6);
+    await until('three more events were heard', (see) => see(said).length === 6);
 
     expect(said.slice(3)).toEqual(['added c', 'updated a', 'deleted b']);
     expect(store.byIndex('color', 'red')).toEqual([]);
@@ -98,7 +105,10 @@ describe('a reflector', () => {
     const slim = reflect({ transform: ({ data: _data, ...rest }) => rest });
     await Promise.all([metadata.waitForSync(), slim.waitForSync()]);
     await change('b', { color: 'red', secret: 'canary' });
-    await eventually(() => metadata.store.size === 2 && slim.store.get(key('b'))?.metadata.labels?.color === 'red');
+    await until(
+      'both know the change',
+      () => metadata.store.size === 2 && slim.store.get(key('b'))?.metadata.labels?.color === 'red',
+    );
 
     expect(JSON.stringify([metadata.store.list(), slim.store.list()])).not.toContain('canary');
     expect(slim.store.size).toBe(2);
@@ -129,7 +139,7 @@ describe('a reflector', () => {
     const rejecting = reflect({ onEvent: async () => Promise.reject(new Error('handler')) });
     await Promise.all([failing.waitForSync(), rejecting.waitForSync()]);
     await create('a');
-    await eventually(() => failing.store.size === 1 && rejecting.store.size === 1);
+    for (const each of [failing, rejecting]) await untilKnown(each.store, 1);
 
     expect(seen).toEqual(['synced', 'added a']);
     expect(watches()).toHaveLength(2);
@@ -156,7 +166,7 @@ it('says to its observer what each list and each watch has brought', async () =>
   proxy.setRule(times(1, ({ isWatch }) => isWatch, { kind: 'answer', status: 200, body }));
 
   reflect({ observer });
-  await eventually(() => heard.includes('watch of 1'));
+  await until('the watch has ended', (see) => see(heard).includes('watch of 1'));
 
   expect(heard.slice(0, 6)).toEqual(['heard', 'list of 2', 'heard', 'heard', 'heard', 'watch of 1']); // opened, and two events
   expect(versions.slice(1, 3)).toEqual(['123456789', '123456790']);
@@ -166,10 +176,10 @@ describe('a reflector on a broken connection', () => {
   it('continues after a reset without listing again', async () => {
     const { store, waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     proxy.resetConnections();
     await create('a');
-    await eventually(() => store.size === 1);
+    await untilKnown(store, 1);
 
     expect(said).toEqual(['synced', 'added a']);
     expect(lists()).toHaveLength(1);
@@ -179,9 +189,9 @@ describe('a reflector on a broken connection', () => {
     for (const name of ['deleted', 'again', 'changed', 'same']) await create(name);
     const { store, waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     await proxy.goDown();
-    await eventually(() => !store.reachable);
+    await untilReachable(store, false);
     said.length = 0;
 
     await remove('deleted');
@@ -191,7 +201,7 @@ describe('a reflector on a broken connection', () => {
     await create('new');
     proxy.setRule(times(1, isWatch, gone));
     await proxy.comeUp();
-    await eventually(() => said.includes('synced'));
+    await untilSaid('synced');
 
     expect([...said].sort()).toEqual([
       'added again',
@@ -215,24 +225,24 @@ describe('a reflector on a broken connection', () => {
     await create('a');
     const { store, waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
 
     await proxy.goDown();
-    await eventually(() => !store.reachable);
+    await untilReachable(store, false);
     expect(store).toMatchObject({ synced: true, size: 1 });
     await proxy.comeUp();
 
-    await eventually(() => store.reachable);
+    await untilReachable(store, true);
     expect(said).toEqual(['added a', 'synced']);
   });
 
   it('detects a connection that died silently', async () => {
     const { store, waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     proxy.silenceConnections();
     await create('a');
-    await eventually(() => store.size === 1);
+    await untilKnown(store, 1);
 
     expect(lists()).toHaveLength(1);
   });
@@ -243,9 +253,9 @@ describe('a reflector on a broken connection', () => {
     proxy.setRule(() => ({ kind: 'drip', bytes: 7, pauseMs: 0 }));
     const { store, waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     await create('watched', { text });
-    await eventually(() => store.size === 2);
+    await untilKnown(store, 2);
 
     expect(store.list().map(({ data }) => data)).toEqual([{ text }, { text }]);
   });
@@ -254,11 +264,11 @@ describe('a reflector on a broken connection', () => {
     proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 64, pauseMs: 50 } : undefined));
     const { store, waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     // Takes 3 s, and after 2 s of silence a watch is given up here.
     await create('large', { text: 'x'.repeat(64 * 60) });
     await create('next');
-    await eventually(() => store.size === 2);
+    await untilKnown(store, 2);
 
     expect(watches()).toHaveLength(1);
   });
@@ -271,9 +281,9 @@ describe('a reflector on a broken connection', () => {
       proxy.setRule(times(1, isWatch, fault));
       const { store, waitForSync } = reflect();
       await waitForSync();
-      await eventually(() => watches().length === 2);
+      await untilWatches(2);
       await create('a');
-      await eventually(() => store.size === 1);
+      await untilKnown(store, 1);
 
       expect(said).toEqual(['synced', 'synced', 'added a']);
       expect(lists()).toHaveLength(2);
@@ -283,13 +293,13 @@ describe('a reflector on a broken connection', () => {
   it('lists again when the server was restored to a state before the watch, and reports it', async () => {
     const { waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     const probe = ({ url }: SeenRequest) => url.searchParams.get('limit') === '1';
     const restored = { kind: 'ConfigMapList', apiVersion: 'v1', metadata: { resourceVersion: '1' }, items: [] };
     proxy.setRule(times(1, probe, { kind: 'answer', status: 200, body: restored }));
     proxy.resetConnections();
 
-    await eventually(() => said.length === 2);
+    await untilSaid('restored');
     expect(said).toEqual(['synced', 'restored']);
   });
 
@@ -299,9 +309,9 @@ describe('a reflector on a broken connection', () => {
     await change('a', { a: 'b' });
     const { waitForSync } = reflect();
     await waitForSync();
-    await watching();
+    await untilWatches(1);
     const later = await change('a', { a: 'c' });
-    await eventually(() => said.includes('updated a'));
+    await untilSaid('updated a');
     const list = { kind: 'ConfigMapList', apiVersion: 'v1', items: [old] };
     const metadata = { resourceVersion: `${later.metadata.resourceVersion}0` };
     const isList = (request: SeenRequest) => !request.isWatch && request.url.searchParams.get('limit') === '500';
@@ -311,7 +321,7 @@ describe('a reflector on a broken connection', () => {
     });
     proxy.resetConnections();
 
-    await eventually(() => said.includes('restored'));
+    await untilSaid('restored');
     expect(said).toEqual(['added a', 'synced', 'updated a', 'updated a', 'restored']);
   });
 
@@ -319,7 +329,7 @@ describe('a reflector on a broken connection', () => {
     const busy = statusBody(429, 'TooManyRequests');
     proxy.setRule(times(1, isWatch, { kind: 'answer', status: 429, headers: { 'retry-after': '2' }, body: busy }));
     reflect();
-    await eventually(() => watches().length === 2);
+    await untilWatches(2);
 
     const [refused, accepted] = watches();
     expect((accepted?.atMs ?? 0) - (refused?.atMs ?? 0)).toBeGreaterThanOrEqual(1_999);
@@ -346,7 +356,7 @@ describe('a reflector that makes no progress', () => {
     }
     for (const each of clients) reflect({ client: each });
 
-    await eventually(() => proxies.every(({ seen }) => seen.filter(isWatch).length >= 3));
+    await until('each has watched three times', () => proxies.every(({ seen }) => seen.filter(isWatch).length >= 3));
 
     for (const { seen } of proxies) {
       const starts = seen.filter(isWatch).map(({ atMs }) => atMs);
@@ -364,7 +374,7 @@ describe('a reflector that makes no progress', () => {
     proxy.setRule((request) => (request.isWatch ? { kind: 'answer', status: 200, body } : undefined));
     reflect();
 
-    await eventually(() => watches().length === 4);
+    await untilWatches(4);
 
     const starts = watches().map(({ atMs }) => atMs);
     for (const [index, start] of starts.slice(1).entries()) {
@@ -393,7 +403,7 @@ describe('stopping a reflector', () => {
     it(`${title} ends it without another event or request`, async () => {
       proxy.setRule(rule);
       const reflector = reflect();
-      await eventually(reached);
+      await until('the moment has come', reached);
 
       await reflector.stop();
       const [events, requests] = [said.length, proxy.seen.length];

@@ -1,55 +1,30 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type Cluster, startCluster } from '../../deploy/local/cluster.ts';
-import { freePort } from '../../deploy/local/ports.ts';
-import { type ServerHandle, type StartServer, startServer } from '../../deploy/local/process.ts';
-import { findServers } from '../../deploy/local/servers.ts';
-import { startEtcd } from '../../deploy/local/stack.ts';
+import type { Cluster } from '../../deploy/local/cluster.ts';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient } from '../support/kube.ts';
+import { inWords, newNamespace, recordingLogger, testClient } from '../support/kube.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
+import { until } from '../support/until.ts';
 
 describe('a restart of the API server', () => {
-  let dir: string;
-  const servers: ServerHandle[] = [];
+  let own: OwnClusters;
   /** Two API servers of one cluster: what the one misses is done through the other. */
   let watched: Cluster;
   let other: KubeClient;
   let namespace: string;
   beforeAll(async () => {
-    const programs = await findServers(['etcd', 'kube-apiserver']);
-    dir = await mkdtemp(join(tmpdir(), 'millwright-restart-'));
-    const etcdPort = await freePort();
-    const start: StartServer = async (command) => {
-      const server = await startServer(command, new AbortController().signal);
-      servers.unshift(server);
-      return server;
-    };
-    await startEtcd(start, programs.etcd, dir, etcdPort);
-    const apiServer = programs['kube-apiserver'];
-    const replica = (folder: string) =>
-      startCluster(start, {
-        name: 'cluster',
-        dir: join(dir, folder),
-        etcdPort,
-        apiServer,
-        controllerManager: undefined,
-        isAudited: false,
-      });
-    const [first, second] = await Promise.all([replica('first'), replica('second')]);
+    own = await startOwnClusters('cluster', 'cluster');
+    const [first, second] = own.clusters as [Cluster, Cluster];
     watched = first;
     other = testClient(loadKubeconfig(second.kubeconfig));
     namespace = await newNamespace(other);
   }, 120_000);
   afterAll(async () => {
     await other?.close();
-    for (const server of servers) await server.kill();
-    await rm(dir, { recursive: true, force: true });
+    await own?.stop();
   });
 
   const key = (name: string) => ({ namespace, name });
@@ -68,18 +43,18 @@ describe('a restart of the API server', () => {
       },
     });
     await waitForSync();
-    await eventually(() => requests.some(({ verb }) => verb === 'watch'));
+    await until('it watches', () => requests.some(({ verb }) => verb === 'watch'));
     said.length = 0;
 
     await watched.apiServer.kill('SIGKILL');
-    await eventually(() => !store.reachable);
+    await until('the server is known to be down', () => !store.reachable);
     await other.delete(configMaps, key('deleted'));
     await other.delete(configMaps, key('again'));
     await create('again');
     await other.patch(configMaps, key('changed'), mergePatch({ data: { a: 'b' } }));
     await create('new');
     await watched.apiServer.restart();
-    await eventually(() => said.includes('synced'), 60_000);
+    await until('everything is listed again', (see) => see(said).includes('synced'));
 
     // It has forgotten what came before: a real 410.
     expect(logger.lines.map(({ fields }) => (fields as { err?: { code?: number } }).err?.code)).toContain(410);
@@ -97,7 +72,7 @@ describe('a restart of the API server', () => {
     said.length = 0;
     await watched.apiServer.restart();
     await create('last');
-    await eventually(() => said.includes('added last'), 60_000);
+    await until('the last object is known', (see) => see(said).includes('added last'));
 
     expect(said.filter((word) => word !== 'synced')).toEqual(['added last']);
     // Each failure was followed by a pause, and a try has three requests that fail and one that does not.

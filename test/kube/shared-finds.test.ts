@@ -1,4 +1,4 @@
-import { setImmediate, setTimeout } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { configMaps } from '../../kube/core.ts';
@@ -34,7 +34,7 @@ it('reads once for all callers of a moment, and again for later callers', async 
 
   const askOften = () => Array.from({ length: 50 }, () => find(configMaps, { namespace, name }));
   const early = askOften();
-  await setImmediate(); // the read of these is sent
+  await turn(); // the read of these is sent
   const all = await Promise.all([...early, ...askOften()]);
 
   expect(all.map((found) => found?.data)).toEqual(Array.from({ length: 100 }, () => ({ color: 'red' })));
@@ -50,7 +50,7 @@ it('gathers callers for as long as it is told', async () => {
   const before = reads();
 
   const early = find(configMaps, { namespace, name });
-  await setTimeout(1);
+  await turn();
   await Promise.all([early, find(configMaps, { namespace, name })]);
 
   expect(reads() - before).toBe(1);

@@ -10,7 +10,8 @@ import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { startFaultProxy } from '../faults/proxy.ts';
-import { eventually, inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { inWords, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 const core = { group: '', version: 'v1', namespaced: true };
 const serviceAccounts = defineResource<KubeObject>({ ...core, plural: 'serviceaccounts', kind: 'ServiceAccount' });
@@ -46,7 +47,7 @@ describe('a token of a service account that expires', () => {
     const probe = testClient(loadKubeconfig(await writeKubeconfig('probe', { token })));
     // The server keeps what it has found valid for 10 s.
     const isRefused = async () => (await probe.list(configMaps, { namespace }).catch((error) => error)).code === 401;
-    await eventually(isRefused, 40_000);
+    await until('the server refuses the old token', isRefused);
     await probe.close();
   }, 90_000);
   afterAll(async () => {
@@ -114,7 +115,7 @@ describe('a token of a service account that expires', () => {
       },
     });
     await reflector.waitForSync();
-    await eventually(() => proxy.seen.some(({ isWatch }) => isWatch));
+    await until('it watches', () => proxy.seen.some(({ isWatch }) => isWatch));
     return {
       ...{ proxy, client, said, statuses },
       store: reflector.store,
@@ -142,7 +143,7 @@ describe('a token of a service account that expires', () => {
 
     const lists = await Promise.all([1, 2, 3, 4, 5].map(() => client.list(configMaps, { namespace })));
     await client.create(configMaps, { metadata: { namespace, name: 'created' } });
-    await eventually(() => store.size === 3);
+    await until('the store has three objects', (see) => see(store.size) === 3);
 
     expect(lists.map(({ items }) => items.length)).toEqual([2, 2, 2, 2, 2]);
     expect(statuses).not.toContain(401);
@@ -160,7 +161,7 @@ describe('a token of a service account that expires', () => {
     proxy.resetConnections();
     await direct.delete(configMaps, { namespace, name: 'deleted' });
     await direct.create(configMaps, { metadata: { namespace, name: 'late' } });
-    await eventually(() => pauses().length >= 3);
+    await until('three tries were refused', (see) => see(pauses()).length >= 3);
     for (let index = 0; index < 5; index += 1) {
       await expect(client.list(configMaps, { namespace })).rejects.toMatchObject({ code: 401 });
     }
@@ -173,7 +174,7 @@ describe('a token of a service account that expires', () => {
     expect(refusals()).toBeLessThanOrEqual(pauses().length);
 
     await kept.replaceToken(await issueToken(600));
-    await eventually(() => said.includes('added late'), 60_000);
+    await until('the late object is known', (see) => see(said).includes('added late'));
     expect(said).toContain('deleted deleted');
     expect(said.filter((word) => word === 'synced')).toHaveLength(1);
     expect(store.reachable).toBe(true);

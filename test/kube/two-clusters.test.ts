@@ -1,16 +1,18 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { type Stack, startStack } from '../../deploy/local/stack.ts';
+import type { Cluster } from '../../deploy/local/cluster.ts';
 import type { RequestObservation } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { configMaps } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
-import { eventually, inWords, recordingLogger, testClient } from '../support/kube.ts';
+import { inWords, recordingLogger, testClient } from '../support/kube.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
+import { until } from '../support/until.ts';
 
-let stack: Stack | undefined;
+let own: OwnClusters;
 beforeAll(async () => {
-  stack = await startStack({ clusters: 2 });
+  own = await startOwnClusters('one', 'two');
 }, 60_000);
-afterAll(() => stack?.stop());
+afterAll(() => own?.stop());
 
 /** A client and a reflector of the ConfigMaps in namespace `default` of one cluster, and what they met. */
 function connect(kubeconfig: string) {
@@ -31,29 +33,30 @@ function connect(kubeconfig: string) {
 }
 
 it('reflects two clusters, and continues with one while the other is down', async () => {
-  const [first, second] = stack?.clusters ?? [];
-  if (!first || !second) throw new Error('the stack has fewer than two clusters');
+  const [first, second] = own.clusters as [Cluster, Cluster];
   const [one, two] = [connect(first.kubeconfig), connect(second.kubeconfig)];
   await Promise.all([one.reflector.waitForSync(), two.reflector.waitForSync()]);
   await Promise.all([one.create('a'), two.create('b')]);
-  await eventually(() => one.said.length === 2 && two.said.length === 2);
+  await until('both have two events', (see) =>
+    see([one, two].map(({ said }) => said)).every((said) => said.length === 2),
+  );
   expect([one.said, two.said]).toEqual([
     ['synced', 'added a'],
     ['synced', 'added b'],
   ]);
 
   await second.apiServer.kill('SIGKILL');
-  await eventually(() => !two.reflector.store.reachable);
+  await until('the second cluster is known to be down', () => !two.reflector.store.reachable);
   await one.create('c');
-  await eventually(() => one.said.includes('added c'));
+  await until('the first one goes on', (see) => see(one.said).includes('added c'));
   expect(one.reflector.store).toMatchObject({ reachable: true, size: 2 });
   expect(one.requests.filter(({ verb }) => verb === 'watch')).toHaveLength(1);
   expect(two.reflector.store).toMatchObject({ synced: true, size: 1 });
 
   await second.apiServer.restart();
-  await eventually(() => two.reflector.store.reachable, 60_000);
+  await until('the second cluster is back', () => two.reflector.store.reachable);
   await two.create('d');
-  await eventually(() => two.said.includes('added d'));
+  await until('it goes on, too', (see) => see(two.said).includes('added d'));
   expect(two.said.filter((word) => word !== 'synced')).toEqual(['added b', 'added d']);
   expect(one.said).toEqual(['synced', 'added a', 'added c']);
 

@@ -1,4 +1,5 @@
 /** A recorded history as it is kept in test/histories: one event a line, with payloads that can be read. */
+import { type History, historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { z } from 'zod';
 import { HistoryEvent, isObject, type Json, jsonEncoding } from '../../temporal/history.ts';
 
@@ -12,9 +13,18 @@ const RecordedHistory = z.object({
 /** A history with the payloads of `readable`. */
 export type RecordedHistory = z.output<typeof RecordedHistory>;
 
+/** Events as Temporal's SDK takes them. Most events are replayed several times. */
+const converted = new WeakMap<HistoryEvent, History['events']>();
+
 /** The history as Temporal's SDK takes it. */
-export function toReplay({ events }: Pick<RecordedHistory, 'events'>): unknown {
-  return { events: withPayloads(events as Json) };
+export function toReplay({ events }: Pick<RecordedHistory, 'events'>): History {
+  return {
+    events: events.flatMap((event) => {
+      const known = converted.get(event) ?? historyFromJSON({ events: [withPayloads(event as Json)] }).events;
+      converted.set(event, known);
+      return known ?? [];
+    }),
+  };
 }
 
 function withPayloads(value: Json): Json {

@@ -1,76 +1,96 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
+import { DefaultLogger, makeTelemetryFilterString, Runtime, type Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { FastSandboxWorker } from '../../temporal/fast-sandbox.ts';
 import { isCommand, stepOf } from '../../temporal/history.ts';
 import { plainSecret } from '../support/installation.ts';
 import { bundleChanged } from './changed.ts';
-import { allScenarios, filesOf, historiesFolder, next } from './files.ts';
-import { toText } from './history.ts';
-import { explain, replay, withOtherEnd } from './replay.ts';
+import { allScenarios, filesOf, type HistoryFile, historiesFolder, next } from './files.ts';
+import { toText, workflowTypeOf } from './history.ts';
+import { explain, type Replayed, replay, withOtherEnd } from './replay.ts';
+import { DefaultWorker } from './workers.ts';
 
 const scenarios = allScenarios();
 const files = scenarios.flatMap((scenario) => filesOf(historiesFolder, scenario));
+/** Of each scenario and workflow type the most telling one. */
+const first = files.filter(({ name }) => name.endsWith('-1.json'));
+let bundle: { readonly code: string };
 
-beforeAll(() => {
+beforeAll(async () => {
   // Every error that is looked for would be on the screen, too, in words of the SDK.
   const filter = makeTelemetryFilterString({ core: 'ERROR', other: 'ERROR' });
   Runtime.install({ logger: new DefaultLogger('ERROR'), telemetryOptions: { logging: { filter } } });
+  bundle = await loadWorkflowBundle();
 });
 
+/** Replays histories as they were recorded, and with another end. */
+async function replayTwice(of: readonly HistoryFile[], worker?: typeof Worker) {
+  const replayed = await replay(bundle, [...of, ...of.map(withOtherEnd)], worker);
+  return { asRecorded: replayed.slice(0, of.length), otherEnds: replayed.slice(of.length) };
+}
+
+async function expectSame({ asRecorded, otherEnds }: Awaited<ReturnType<typeof replayTwice>>): Promise<void> {
+  const failed = asRecorded.filter(({ error }) => error !== undefined);
+  if (failed.length > 0) throw new Error(await explain(bundle, failed));
+  // The end of each history was reached: had the workflow ended otherwise, this would have been noticed.
+  for (const { name, error } of otherEnds) {
+    expect({ name, error }).toEqual({ name, error: expect.any(DeterminismViolationError) });
+  }
+}
+
 describe('the workflows do again, to the last step, what they did', () => {
-  it.each(scenarios)(
-    '[invariant 10] in the scenario %s',
-    async (scenario) => {
-      const bundle = await loadWorkflowBundle();
-      const recorded = filesOf(historiesFolder, scenario);
+  let replayed: Awaited<ReturnType<typeof replayTwice>>;
+  beforeAll(async () => {
+    replayed = await replayTwice(files);
+  });
 
-      const failed = (await replay(bundle, recorded)).filter(({ error }) => error !== undefined);
+  it.each(scenarios)('[invariant 10] in the scenario %s', async (scenario) => {
+    const ofIt = (all: readonly Replayed[]) => all.filter(({ name }) => name.startsWith(`${scenario}/`));
 
-      if (failed.length > 0) throw new Error(await explain(bundle, failed));
-      // The end of each history was reached: had the workflow ended otherwise, this would have been noticed.
-      for (const { name, error } of await replay(bundle, recorded.map(withOtherEnd))) {
-        expect({ name, error }).toEqual({ name, error: expect.any(DeterminismViolationError) });
-      }
-    },
-    120_000,
-  );
+    await expectSame({ asRecorded: ofIt(replayed.asRecorded), otherEnds: ofIt(replayed.otherEnds) });
+  });
+
+  it.each([
+    ['the default sandbox of users', DefaultWorker],
+    ['the fast sandbox', FastSandboxWorker],
+  ])('in %s, one history of each workflow type', async (_, worker) => {
+    const byType = Map.groupBy(first, ({ history }) => workflowTypeOf(history));
+    const oneOfEach = [...byType.values()].flatMap((ofType) => ofType.slice(0, 1));
+
+    await expectSame(await replayTwice(oneOfEach, worker));
+  });
 });
 
 describe('a workflow that does something else', () => {
-  /** Of each scenario and workflow type the most telling one. */
-  const first = files.filter(({ name }) => name.endsWith('-1.json'));
+  const workflowTypes = new Set(files.map(({ history }) => workflowTypeOf(history)));
   const changes = {
     'waits first': {
-      change: (source: string) =>
-        source.replaceAll(
-          /^(export async function [^{]*\{)$/gm,
-          '$1\n  await new Promise((done) => setTimeout(done, 1));',
+      change: (code: string) =>
+        code.replaceAll(
+          new RegExp(`\\basync function (${[...workflowTypes].join('|')})\\(.*\\{$`, 'gm'),
+          '$& await new Promise((done) => setTimeout(done, 1));',
         ),
       shows: () => true,
     },
     'calls some activities by other names': {
-      change: (source: string) => source.replaceAll(/\b(ensureVm|writeStatus|actOnOwner)\b/g, '$1Anew'),
+      change: (code: string) => code.replaceAll(/\b(ensureVm|writeStatus|actOnOwner)\b/g, '$1Anew'),
       shows: (step: string) =>
         /^(ACTIVITY_TASK_SCHEDULED|MARKER_RECORDED) (ensureVm|writeStatus|actOnOwner)\b/.test(step),
     },
   };
 
-  it.each(Object.entries(changes))(
-    '[invariant 10] is found out: one that %s',
-    async (_, { change, shows }) => {
-      const replayed = await replay(await bundleChanged(change), first);
+  it.each(Object.entries(changes))('[invariant 10] is found out: one that %s', async (_, { change, shows }) => {
+    const replayed = await replay(await bundleChanged(change), first);
 
-      for (const { name, history, error } of replayed) {
-        const expected = history.events.map(stepOf).some(shows) ? expect.any(DeterminismViolationError) : undefined;
-        expect({ name, error }).toEqual({ name, error: expected });
-      }
-      expect(replayed.filter(({ error }) => error !== undefined).length).toBeGreaterThan(0);
-    },
-    120_000,
-  );
+    for (const { name, history, error } of replayed) {
+      const expected = history.events.map(stepOf).some(shows) ? expect.any(DeterminismViolationError) : undefined;
+      expect({ name, error }).toEqual({ name, error: expected });
+    }
+    expect(replayed.filter(({ error }) => error !== undefined).length).toBeGreaterThan(0);
+  });
 
   it.each([
     ['a release', '0.1.0/scale/machine-1.json', 'Workflows of release 0.1.0 are like this one.'],
@@ -79,7 +99,6 @@ describe('a workflow that does something else', () => {
     'is reported with the file, the event and what to do, where %s has it',
     async (_, name, advice) => {
       const file = { name, history: filesOf(historiesFolder, '0.1.0/scale')[0]!.history };
-      const bundle = await loadWorkflowBundle();
 
       const text = await explain(bundle, await replay(bundle, [withOtherEnd(file)]));
 

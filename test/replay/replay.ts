@@ -1,9 +1,10 @@
 /** Replaying: whether the workflows, as they are now, do what the recorded ones did. */
-import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
+import type { Worker } from '@temporalio/worker';
 import { isCommand, stepOf } from '../../temporal/history.ts';
 import { type Commands, replayHistories } from '../../temporal/replay.ts';
 import { type HistoryFile, next } from './files.ts';
 import { type RecordedHistory, toReplay } from './history.ts';
+import { LeanWorker } from './workers.ts';
 
 /** What came of a history: no error when the workflow does again what it did. */
 export interface Replayed extends HistoryFile {
@@ -14,11 +15,15 @@ export interface Replayed extends HistoryFile {
 type Bundle = { readonly code: string };
 
 /** Replays histories against workflow code, one after the other. */
-export async function replay(bundle: Bundle, files: readonly HistoryFile[]): Promise<Replayed[]> {
+export async function replay(
+  bundle: Bundle,
+  files: readonly HistoryFile[],
+  worker: typeof Worker = LeanWorker,
+): Promise<Replayed[]> {
   const histories = files.map(({ history }) => {
-    return { workflowId: history.workflowId, history: historyFromJSON(toReplay(history)) };
+    return { workflowId: history.workflowId, history: toReplay(history) };
   });
-  const outcomes = await replayHistories(bundle, histories);
+  const outcomes = await replayHistories(bundle, histories, worker);
   return files.map((file, i) => ({ ...file, ...outcomes[i]! }));
 }
 

@@ -16,11 +16,17 @@ export function lackOfBrowser(): string | undefined {
   return ', which needs Chromium: install it, or give its path in MILLWRIGHT_CHROMIUM';
 }
 
+/** The path of the browser, installed first where it is missing. */
+export async function ensureBrowser(): Promise<string> {
+  if (findBrowser() === undefined) await installPackages('chromium', 'fonts-dejavu-core');
+  const path = findBrowser();
+  if (path === undefined) throw new Error(`the Debian package chromium has put nothing at ${places[0]}`);
+  return path;
+}
+
 /** Starts it, installed first where it is missing. Whoever starts it has to close it. */
 export async function startBrowser(): Promise<Browser> {
-  if (findBrowser() === undefined) await installPackages('chromium', 'fonts-dejavu-core');
-  const executablePath = findBrowser();
-  if (executablePath === undefined) throw new Error(`the Debian package chromium has put nothing at ${places[0]}`);
+  const executablePath = await ensureBrowser();
   // Chromium's own sandbox does not work for root.
   const args = ['--disable-gpu', '--disable-dev-shm-usage', ...(isRoot ? ['--no-sandbox'] : [])];
   return launch({ executablePath, headless: true, args, defaultViewport: { width: 1280, height: 800 } });

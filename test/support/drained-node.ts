@@ -13,6 +13,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, recordingLogger } from './kube.ts';
+import { until } from './until.ts';
 
 const ref = { dialect: 'gardener', namespace: 'n', name: 'machine', uid: 'uid' } as const;
 
@@ -124,6 +125,10 @@ export async function createDrainedNode(client: KubeClient) {
       const pod = await client.find(pods, { namespace, name });
       if (pod === undefined) return 'gone';
       return pod.metadata.deletionTimestamp === undefined ? 'running' : 'terminating';
+    },
+
+    async untilTerminating(name: string): Promise<void> {
+      await until(`the pod ${name} is terminating`, async (see) => see(await this.stateOf(name)) === 'terminating');
     },
 
     /** What a kubelet does when a pod has ended. */

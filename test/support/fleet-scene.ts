@@ -35,7 +35,7 @@ export async function createFleetScene({ control, cloud, namespace, ...installat
   const total = pools.reduce((sum, { replicas }) => sum + replicas, 0);
   const running = async () =>
     (await machines()).filter(({ status }) => status?.currentStatus?.phase === 'Running').length;
-  await until('all run', async () => (await running()) === total, { timeoutMs: 120_000 });
+  await until('all run', async (see) => see(await running()) === total, { timeoutMs: 120_000 });
 
   await cloud.setFaults(
     { kind: 'capacity', tags: { pool: 'gpu-a' } },
@@ -45,5 +45,5 @@ export async function createFleetScene({ control, cloud, namespace, ...installat
   await createClass('web-b-2', { providerSpec: spec('web-b-2') });
   const newClass = { template: { spec: { class: { name: 'web-b-2' } } } };
   await control.patch(machineDeployments, { namespace, name: 'web-b' }, mergePatch({ spec: newClass }));
-  await until('the rollout has begun', async () => (await machines()).length === total + 3 + 6);
+  await until('the rollout has begun', async (see) => see(await machines()).length === total + 3 + 6);
 }

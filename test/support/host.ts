@@ -8,9 +8,9 @@ import { appendFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { takeLessMemory } from '../../cli/process/less-memory.ts';
+import { until } from './until.ts';
 
 /** What an installation is started with. */
 export interface HostRequest {
@@ -90,14 +90,14 @@ async function start({ namespace, options: given, logFile }: HostRequest): Promi
     registry: new millwright.Registry(),
     countScrapeFailure: () => undefined,
   };
-  const components = [];
+  const components: { missing(): readonly string[] }[] = [];
   for (const startComponent of [millwright.startWorkersComponent, millwright.startControllersComponent]) {
     const component = await startComponent(options, deps);
     component.failed?.catch((err: unknown) => logger.error({ err }, 'has ended by itself'));
     stops.push(component.stop);
     components.push(component);
   }
-  while (components.some(({ missing }) => missing().length > 0)) await sleep(20);
+  await until('nothing is missing', (see) => see(components.flatMap(({ missing }) => missing())).length === 0);
 }
 
 async function answer(request: IncomingMessage): Promise<void> {

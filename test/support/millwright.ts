@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { removeWhenOrphaned, spawnGuarded } from '../../deploy/local/process.ts';
-import { eventually } from './kube.ts';
+import { until } from './until.ts';
 
 /**
  * A test that kills a process and starts another waits 6 s instead of 15 until that one leads. Shorter ones would be
@@ -86,14 +86,18 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
   });
   let url = '';
   try {
-    await eventually(async () => {
-      if (hasExited) return true;
-      url ||= /"url":"([^"]+)"/.exec(millwright.logs())?.[1] ?? '';
-      return url !== '' && (await fetch(`${url}/readyz`)).ok;
-    }, 60_000);
-  } catch (cause) {
+    await until(
+      `millwright ${command} is ready`,
+      async () => {
+        if (hasExited) return true;
+        url ||= /"url":"([^"]+)"/.exec(millwright.logs())?.[1] ?? '';
+        return url !== '' && (await fetch(`${url}/readyz`)).ok;
+      },
+      { describe: () => millwright.logs() },
+    );
+  } catch (error) {
     await millwright.kill('SIGKILL');
-    throw new Error(`millwright ${command} is not ready after 60 s:\n${millwright.logs()}`, { cause });
+    throw error;
   }
   if (hasExited) throw new Error(`millwright ${command} has exited before it was ready:\n${millwright.logs()}`);
   return { ...millwright, url };

@@ -12,6 +12,7 @@ export function canInstallPackages(): boolean {
 
 /** Installs them, and waits while another process installs something. Throws what apt-get says. */
 export async function installPackages(...names: readonly string[]): Promise<void> {
+  process.stderr.write(`installing the Debian packages ${names.join(', ')}, once\n`);
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   const waiting = ['-o', 'DPkg::Lock::Timeout=600'];
   await run('apt-get', ['update'], { env });

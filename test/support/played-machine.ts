@@ -1,10 +1,9 @@
-/** The workflow of a machine on a real Temporal server, with a cluster and a cloud that the tests play. */
+/** The workflow of a machine, with a cluster and a cloud that the tests play. */
 
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { beforeEach, jest } from '@jest/globals';
+import { beforeEach } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import type { WorkflowHandle } from '@temporalio/client';
 import type { DrainActivities, DrainOutcome, DrainRequest } from '../../activities/machine/drain/index.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { MaintenanceDrain } from '../../activities/machine/maintenance.ts';
@@ -31,8 +30,8 @@ import type {
 } from '../../api/provider.ts';
 import { describeQuery, observedSignal } from '../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
-import { setUpWorkers } from './shared-workers.ts';
-import { eventually as within } from './until.ts';
+import type { VirtualHandle } from '../virtual-temporal/server.ts';
+import { setUpWorkflows } from './workflows.ts';
 
 interface Cluster {
   /** The objects as their API servers have them. */
@@ -81,45 +80,51 @@ interface Cloud {
   volumeIds(request: VolumeIdsRequest): VolumeIds | Promise<VolumeIds>;
 }
 
-const timeoutMs = 60_000;
 const userData = { namespace: 'n', name: 'pool', key: 'userData' };
 
 export const vm: Vm = { state: 'running', providerID: 'played:///vm-1', nodeName: 'node-1', addresses: [] };
-
-export const eventually = (condition: () => boolean | Promise<boolean>) => within(condition, timeoutMs);
 
 /** What a cloud throws. */
 export function refuse(type: FailureCode): never {
   throw ApplicationFailure.create({ type, message: `the cloud says ${type}`, nonRetryable: true });
 }
 
-/** Rejects when the activity is cancelled, which only its heartbeats hear of. */
-export async function untilCancelled(): Promise<never> {
-  const context = Context.current();
-  const beat = setInterval(() => context.heartbeat(), 100).unref();
-  return context.cancelled.finally(() => clearInterval(beat));
-}
-
 /** Prepares workers for the tests of a file. Each test has a cluster with a new Machine, and a cloud without VMs. */
 export function setUpMachine() {
-  const cluster = newCluster();
+  const cluster = newCluster(Date.now());
   const cloud = newCloud();
   /** Writes to the API servers that are done and calls of the cloud that were made, in one order. */
   const order: string[] = [];
-  const workers = setUpWorkers((taskQueue) => ({
-    [taskQueue]: playCluster(cluster, touch, order),
+  const workflows = setUpWorkflows((taskQueue) => ({
+    [taskQueue]: playCluster(cluster, touch, order, time),
     [drainTaskQueue(taskQueue)]: playDrains(cluster),
     [providerTaskQueue(taskQueue, 'played')]: playCloud(cloud, order),
   }));
+  const { until } = workflows;
+  /** The time in this many ms, RFC 3339. */
+  const time = (inMs = 0) => new Date(workflows.now() + inMs).toISOString();
   let workflowId: string;
 
-  jest.setTimeout(4 * timeoutMs);
-  beforeEach(() => {
-    Object.assign(cluster, newCluster());
+  function begin(): void {
+    Object.assign(cluster, newCluster(workflows.now()));
     Object.assign(cloud, newCloud());
     order.length = 0;
-    workflowId = workers.newWorkflowId();
-  });
+    workflowId = workflows.newWorkflowId();
+  }
+  beforeEach(begin);
+
+  /** Rejects when the activity is cancelled, which only its heartbeats hear of. */
+  async function untilCancelled(): Promise<never> {
+    const context = Context.current();
+    let isOver = false;
+    const beat = async () => {
+      for (; !isOver; await workflows.temporal.clock.sleep(5_000)) context.heartbeat();
+    };
+    void beat();
+    return context.cancelled.finally(() => {
+      isOver = true;
+    });
+  }
 
   /** Changes the Machine as a write to the API server does. */
   function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
@@ -129,19 +134,19 @@ export function setUpMachine() {
   }
 
   /** Starts the workflow, as one that goes on from what was `carried`, or with what was `seen`. Answers its first run. */
-  async function start(carried?: object, seen?: MachineObservation): Promise<WorkflowHandle> {
+  async function start(carried?: object, seen?: MachineObservation): Promise<VirtualHandle> {
     const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: cluster.machine.uid };
-    const { taskQueue, client } = workers;
-    const { firstExecutionRunId } = await client.workflow.start('machine', {
+    const { taskQueue, temporal } = workflows;
+    const { firstExecutionRunId } = await temporal.start('machine', {
       taskQueue,
       workflowId,
       args: [ref, seen, carried],
     });
-    return client.workflow.getHandle(workflowId, firstExecutionRunId);
+    return temporal.handle(workflowId, firstExecutionRunId);
   }
 
   /** The workflow in whichever run it is. */
-  const workflow = () => workers.client.workflow.getHandle(workflowId);
+  const workflow = () => workflows.temporal.handle(workflowId);
   const described = () => workflow().query(describeQuery);
   const waitingFor = async () => (await described()).waitingFor;
 
@@ -178,21 +183,21 @@ export function setUpMachine() {
     touch({ managed: true, finalizers: ['ours'], stage: 'running', providerID, nodeName: nodeName!, conditions });
     registerNode();
     await start();
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
   }
 
   /** Starts the workflow and goes with it until the machine is at rest. */
   async function startRunning(): Promise<void> {
     await start();
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode();
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
   }
 
   /** Waits until so many calls for the VM have come to nothing. */
   async function untilRefused(calls: number): Promise<void> {
-    await eventually(() => cloud.asked.length >= calls);
-    await eventually(async () => (await waitingFor()) === 'a change that helps, or the next try');
+    await until(() => cloud.asked.length >= calls);
+    await until(async () => (await waitingFor()) === 'a change that helps, or the next try');
   }
 
   async function tryAgain(): Promise<void> {
@@ -202,6 +207,17 @@ export function setUpMachine() {
   }
 
   return {
+    until,
+    now: workflows.now,
+    time,
+    advance: (ms: number) => workflows.temporal.advance(ms),
+    /** Begins again with a new Machine, within a test. */
+    async renew() {
+      await workflows.temporal.reset();
+      begin();
+    },
+    sleep: (ms: number) => workflows.temporal.clock.sleep(ms),
+    untilCancelled,
     cluster,
     cloud,
     order,
@@ -219,12 +235,12 @@ export function setUpMachine() {
   };
 }
 
-function newCluster(): Cluster {
+function newCluster(nowMs: number): Cluster {
   return {
     machine: {
       uid: randomUUID(),
       resourceVersion: '100',
-      createdAt: new Date().toISOString(),
+      createdAt: new Date(nowMs).toISOString(),
       managed: false,
       finalizers: [],
       hasPriority: false,
@@ -280,6 +296,7 @@ function playCluster(
   cluster: Cluster,
   touch: (change: Partial<MachineSnapshot>) => MachineSnapshot,
   order: string[],
+  time: () => string,
 ): MachineActivities {
   const reads: readonly (keyof MachineActivities)[] = ['observeMachine', 'isNodeTaken', 'readSource', 'readPlaces'];
   const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
@@ -300,7 +317,7 @@ function playCluster(
   /** What a Machine says after a report. */
   const reported = ({ stage, stageSince = cluster.machine.stageSince, step }: MachineReport) => {
     const isAsking = stage === 'unhealthy' && step?.kind === 'health' && step.state === 'failed';
-    const request = { askedAt: new Date().toISOString(), unhealthySince: stageSince ?? '', isGranted: false };
+    const request = { askedAt: time(), unhealthySince: stageSince ?? '', isGranted: false };
     if (step !== undefined) delete (cluster.machine as { request?: object }).request;
     return {
       ...{ stage, phase: phaseOf(stage) },
@@ -393,7 +410,7 @@ function playCluster(
       const reading = { machine: touch({ ...reported(report), conditions }), node };
       return { ...reading, ...(isTemplateRefused && { isTemplateRefused }) };
     }),
-    deleteMachine: noted('deleteMachine', () => touch({ deletingSince: new Date().toISOString() })),
+    deleteMachine: noted('deleteMachine', () => touch({ deletingSince: time() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
     uncordonNode: noted('uncordonNode', () => true),
     noteLostMachine: noted('noteLostMachine', () => true),

@@ -32,7 +32,7 @@ export type TemporalOnPostgresql = Awaited<ReturnType<typeof startTemporalOnPost
 /** Starts both on free ports, and makes the namespace `default`. */
 export async function startTemporalOnPostgresql() {
   const programs = await findServers(['temporal-server', 'temporal-sql-tool', 'temporal']);
-  const folder = findPostgresql() ?? (await installPostgresql());
+  const folder = await ensurePostgresql();
   const dir = await mkdtemp(join(tmpdir(), 'millwright-postgresql-'));
   const releaseFolder = removeWhenOrphaned(dir);
   const servers: ServerHandle[] = [];
@@ -100,8 +100,9 @@ function findPostgresql(): string | undefined {
   return globSync('/usr/lib/postgresql/*/bin').toSorted(compare).at(-1);
 }
 
-async function installPostgresql(): Promise<string> {
-  await installPackages('postgresql');
+/** The folder of its programs, installed first where it is missing. */
+export async function ensurePostgresql(): Promise<string> {
+  if (findPostgresql() === undefined) await installPackages('postgresql');
   const folder = findPostgresql();
   if (folder === undefined) throw new Error('the Debian package postgresql has left nothing in /usr/lib/postgresql');
   return folder;

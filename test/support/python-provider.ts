@@ -12,9 +12,14 @@ import { loadKubeconfig } from '../../kube/config.ts';
 const example = fileURLToPath(new URL('../../deploy/examples/python-provider', import.meta.url));
 const run = promisify(execFile);
 
+/** A Python with the packages of the example. Makes it at the first call in a checkout. */
+export function findProviderPython(): Promise<string> {
+  return ensureVenv('python-provider', join(example, 'requirements.txt'));
+}
+
 /** Makes what the example needs to serve an installation, with no more than the rights it asks for. `remove` deletes its files. */
 export async function preparePythonProvider(kubeconfig: string, temporalAddress: string, installation: string) {
-  const python = await ensureVenv('python-provider', join(example, 'requirements.txt'));
+  const python = await findProviderPython();
   const kubectl = await findServer('kubectl');
   const asAdmin = ['--kubeconfig', kubeconfig, '--namespace', installation];
   await run(kubectl, [...asAdmin, 'apply', '-f', join(example, 'rights.yaml')]);

@@ -192,7 +192,7 @@ export const stuckCauses: readonly StuckCause[] = [
           volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
         },
       });
-      await until('it runs', async () => (await target.get(pods, key)).status?.phase === 'Running');
+      await until('it runs', async (see) => see(await target.get(pods, key)).status?.phase === 'Running');
       await control.delete(machines, ref);
       return {
         ref,

@@ -31,8 +31,8 @@ export async function makeVm(
 
 /** Waits until a sweep with `quickSweeps` would judge every VM. */
 export async function untilOld({ cloud }: Installation): Promise<void> {
-  await until('all VMs are older than the minimum age', async () =>
-    (await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500),
+  await until('all VMs are older than the minimum age', async (see) =>
+    see(await cloud.vms()).every(({ createdAt }) => Date.now() - Date.parse(createdAt) > 1_500),
   );
 }
 

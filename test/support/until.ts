@@ -1,5 +1,6 @@
 /** How tests wait: for a condition, never for a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect, stripVTControlCharacters } from 'node:util';
 
 interface UntilOptions {
   /** Default: a minute. */
@@ -8,29 +9,49 @@ interface UntilOptions {
   readonly describe?: () => string | Promise<string>;
 }
 
+/** Notes what a check has seen, for the message of a wait in vain. Returns it. */
+type See = <V>(seen: V) => V;
+
 /**
  * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
- * last error is the cause of the one that ends the wait. Pauses grow to 200 ms: many checks make a server work.
+ * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
+ * or else its answer. Pauses grow to 200 ms: many checks make a server work.
  */
 export async function until<T>(
   what: string,
-  check: () => T | Promise<T>,
+  check: (see: See) => T | Promise<T>,
   { timeoutMs = 60_000, describe }: UntilOptions = {},
 ): Promise<Exclude<T, false | undefined>> {
   const since = performance.now();
+  let seen: unknown;
   let cause: unknown;
   for (;;) {
+    let isNoted = false;
+    const see: See = (value) => {
+      seen = value;
+      isNoted = true;
+      return value;
+    };
     try {
-      const answer = await check();
+      const answer = await check(see);
       if (answer !== false && answer !== undefined) return answer as Exclude<T, false | undefined>;
+      if (!isNoted) seen = answer;
     } catch (error) {
-      cause = error;
+      seen = cause = error;
     }
     const elapsedMs = performance.now() - since;
     if (elapsedMs > timeoutMs) break;
     await sleep(Math.min(200, Math.max(20, elapsedMs / 10)));
   }
-  throw new Error(`waited ${timeoutMs} ms in vain until ${what}\n${(await describe?.()) ?? ''}`, { cause });
+  const seconds = ((performance.now() - since) / 1_000).toFixed(1);
+  const lines = [`waited ${seconds} s in vain until ${what}`, `seen last: ${textOf(seen)}`, (await describe?.()) ?? ''];
+  throw new Error(lines.join('\n'), { cause });
+}
+
+/** A text that people can read: a list of objects has thousands of characters. The status of an object comes last. */
+function textOf(seen: unknown): string {
+  const text = seen instanceof Error ? stripVTControlCharacters(seen.message) : inspect(seen, { depth: 6 });
+  return text.length > 2_000 ? `${text.slice(0, 1_000)} … ${text.slice(-1_000)}` : text;
 }
 
 /** `until` for a condition that says itself what it is about. */

@@ -7,6 +7,7 @@ import {
   persistentVolumeClaims,
   persistentVolumes,
   pods,
+  type VolumeAttachment,
   volumeAttachments,
 } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
@@ -26,18 +27,21 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
   const volumeOf = (claim: string) => `${namespace}-${claim}`;
   const failures: unknown[] = [];
 
+  async function attachments(): Promise<VolumeAttachment[]> {
+    return (await client.list(volumeAttachments, { labelSelector: `test=${namespace}` })).items;
+  }
+
   async function attach(claim: string, nodeName: string, driver: string): Promise<void> {
-    const name = `${volumeOf(claim)}-on-${nodeName}`;
+    const metadata = { name: `${volumeOf(claim)}-on-${nodeName}`, labels: { test: namespace } };
     const spec = { attacher: driver, nodeName, source: { persistentVolumeName: volumeOf(claim) } };
-    await client.create(volumeAttachments, { metadata: { name }, spec });
-    await client.patch(volumeAttachments, { name }, mergePatch({ status: { attached: true } }), {
+    await client.create(volumeAttachments, { metadata, spec });
+    await client.patch(volumeAttachments, metadata, mergePatch({ status: { attached: true } }), {
       subresource: 'status',
     });
   }
 
   async function setInUse(nodeName: string): Promise<void> {
-    const { items } = await client.list(volumeAttachments);
-    const here = items.filter(({ spec }) => spec?.nodeName === nodeName);
+    const here = (await attachments()).filter(({ spec }) => spec?.nodeName === nodeName);
     const volumesAttached = here.map(({ spec }) => ({
       name: `kubernetes.io/csi/${spec?.attacher}^${spec?.source.persistentVolumeName}`,
       devicePath: '',
@@ -83,6 +87,8 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
 
   return {
     steps,
+    /** Which of its volumes are attached where. */
+    attachments,
 
     /** Makes a claim with a volume that is attached to a node. The simulated provider knows those of its driver. */
     async create(claim: string, nodeName: string, driver = simulatedDriver): Promise<void> {
@@ -108,10 +114,7 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
 
     async stop(): Promise<void> {
       await reflector.stop();
-      const { items } = await client.list(volumeAttachments);
-      for (const { metadata, spec } of items)
-        if (spec?.source.persistentVolumeName?.startsWith(namespace))
-          await client.delete(volumeAttachments, { name: metadata.name });
+      for (const { metadata } of await attachments()) await client.delete(volumeAttachments, metadata);
       if (failures.length > 0) throw failures[0];
     },
   };

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 const folder = fileURLToPath(new URL('../../.cache/workflows', import.meta.url));
 
@@ -20,8 +20,8 @@ describe('loadWorkflowBundle', () => {
 
     expect(first.code === second.code).toBe(true);
     // Another process may be at a build of its own, and one that was killed has left its file.
-    const isFinished = (file: string) => before.includes(file) || /^[0-9a-f]{32}\.js$/.test(file);
-    await eventually(() => readdirSync(folder).every(isFinished));
+    const isFinished = (file: string) => before.includes(file) || /^(workflows|replay)-[0-9a-f]{32}\.js$/.test(file);
+    await until('no unfinished bundle is left', (see) => see(readdirSync(folder)).every(isFinished));
   });
 
   it('has no activity code in it and no zod, which would cost 17 times the memory of a workflow', async () => {

@@ -66,7 +66,9 @@ async function deleteNamespace(): Promise<void> {
     body: JSON.stringify({ ...left, spec: { finalizers: [] } }),
   });
   expect(answer.status).toBe(200);
-  await until('it is gone', async () => ((await control.find(namespaces, { name: namespace })) ? undefined : true));
+  await until('it is gone', async (see) =>
+    see(await control.find(namespaces, { name: namespace })) ? undefined : true,
+  );
 }
 
 describe('watchForOtherClusters', () => {

@@ -117,7 +117,7 @@ describe('ensureSweepSchedule', () => {
   async function startScheduled(): Promise<string> {
     await ensure(900);
     await schedule.trigger();
-    const { action } = await until('a sweep runs', async () => (await schedule.describe()).info.recentActions[0]);
+    const { action } = await until('a sweep runs', async (see) => see(await schedule.describe()).info.recentActions[0]);
     return action.workflow.workflowId;
   }
 
@@ -127,8 +127,8 @@ describe('ensureSweepSchedule', () => {
   async function startBroken(begin: () => Promise<string>, signals: number) {
     const sweep = client.workflow.getHandle(await begin());
     for (let i = 0; i < signals; i++) await sweep.signal('retryNow');
-    const broken = await bundleChanged((source) =>
-      source.replace("show(sweep, { doing: 'reading the sources' });", "throw new Error('broken');"),
+    const broken = await bundleChanged((code) =>
+      code.replace(/\b\w+\(sweep, \{\s+doing: 'reading the sources'\s+\}\);/, "throw new Error('broken');"),
     );
     const connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
     const taskQueue = installation.name;
@@ -136,7 +136,7 @@ describe('ensureSweepSchedule', () => {
     const running = worker.run();
     await until(
       'its task has failed',
-      async () => ((await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1,
+      async (see) => (see(await sweep.describe()).raw.pendingWorkflowTask?.attempt ?? 1) > 1,
     );
     return {
       sweep,
@@ -159,8 +159,8 @@ describe('ensureSweepSchedule', () => {
 
       await ensure(900);
 
-      const signal = await until('it has a signal', async () => {
-        const { events } = await sweep.fetchHistory(); // which has it once the try under way is over
+      const signal = await until('it has a signal', async (see) => {
+        const { events } = see(await sweep.fetchHistory()); // which has it once the try under way is over
         return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
           ?.workflowExecutionSignaledEventAttributes?.signalName;
       });

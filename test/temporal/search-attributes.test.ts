@@ -4,7 +4,7 @@ import { msToTs } from '@temporalio/common/lib/time.js';
 import { searchAttributes } from '../../api/names.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
-import { eventually } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 const names = Object.values(searchAttributes);
 const keyword = 2;
@@ -25,7 +25,7 @@ async function newNamespace(): Promise<string> {
     namespace,
     workflowExecutionRetentionPeriod: msToTs('1 day'),
   });
-  await eventually(async () => Boolean(await new Client({ connection, namespace }).workflow.count()));
+  await until('the namespace answers', () => new Client({ connection, namespace }).workflow.count());
   return namespace;
 }
 

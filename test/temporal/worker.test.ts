@@ -19,7 +19,8 @@ import { startWorkflow } from '../../temporal/workflows.ts';
 import type { MachineDescription } from '../../workflows/machine/messages.ts';
 import { refreshSignal, retryNowSignal } from '../../workflows/messages.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
-import { eventually, newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 let proxy: FaultProxy;
 let direct: KubeClient;
@@ -129,7 +130,10 @@ describe('startWorkers', () => {
     const { missing } = await start();
     const ref = await createMachine();
 
-    await eventually(async () => (await descriptionOf(ref))?.lastError?.code === 'InvalidArgument');
+    await until(
+      'the machine is refused',
+      async (see) => see(await descriptionOf(ref))?.lastError?.code === 'InvalidArgument',
+    );
 
     expect(missing()).toEqual([]);
   });
@@ -144,7 +148,7 @@ describe('startWorkers', () => {
     await createMachine();
 
     const failure = { isLocal: true, activityType: 'observeMachine', err: { type: 'PermissionDenied' } };
-    await eventually(() => {
+    await until('the failure is logged', () => {
       expect(logger.lines).toContainEqual({
         level: 'warn',
         message: 'Activity failed',
@@ -160,7 +164,7 @@ describe('startWorkers', () => {
     const ref = await createMachine();
 
     const refused = { code: 'Unavailable', message: 'somebody else holds a Lease' };
-    await eventually(async () => {
+    await until('the machine says so', async () => {
       expect((await descriptionOf(ref))?.lastError).toMatchObject(refused);
       return true;
     });
@@ -177,25 +181,25 @@ describe('startWorkers', () => {
     proxy.setRule((request) => (isWrite(request) ? { kind: 'answer', status: 503, headers, body } : undefined));
     const ref = await createMachine();
     const handle = client.workflow.getHandle(workflowId(namespace, 'Machine', ref));
-    await eventually(() => proxy.seen.some(isWrite));
-    await eventually(async () => (await handle.describe()).raw.pendingWorkflowTask == null);
+    await until('the status is being written', () => proxy.seen.some(isWrite));
+    await until('it holds no workflow task', async () => (await handle.describe()).raw.pendingWorkflowTask == null);
 
     await direct.delete(machines, ref);
     const before = proxy.seen.length;
     await handle.signal(refreshSignal);
     const isRead = ({ method, url }: SeenRequest) => method === 'GET' && url.pathname.endsWith('/machines/one');
-    await eventually(() => proxy.seen.slice(before).some(isRead));
+    await until('the Machine is being read', () => proxy.seen.slice(before).some(isRead));
     proxy.setRule();
     await handle.signal(retryNowSignal);
 
-    await eventually(async () => (await handle.describe()).status.name === 'COMPLETED');
+    await until('the workflow has ended', async (see) => see((await handle.describe()).status.name) === 'COMPLETED');
     expect(await direct.find(machines, ref)).toBeUndefined();
   });
 
   it('lets running activities end, writes the Events and stops polling when it is stopped', async () => {
     const { stop, missing } = await start();
     const ref = await createMachine();
-    await eventually(async () => (await descriptionOf(ref))?.lastError !== undefined);
+    await until('a step has failed', async (see) => see(await descriptionOf(ref))?.lastError !== undefined);
 
     await stop();
 

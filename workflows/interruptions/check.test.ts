@@ -1,14 +1,13 @@
-/** The check on a real Temporal server, with places, providers and Machines that the tests play. */
+/** The check, with places, providers and Machines that the tests play. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import type { WorkflowHandle } from '@temporalio/client';
 import type { InterruptedMachine } from '../../activities/interruptions.ts';
 import type { Place } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { Interruption, ListInterruptionsRequest } from '../../api/provider.ts';
 import { workflowId } from '../../api/workflow-id.ts';
-import { setUpWorkers } from '../../test/support/shared-workers.ts';
-import { eventually } from '../../test/support/until.ts';
+import { setUpWorkflows } from '../../test/support/workflows.ts';
+import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import type { InterruptionReport } from './check.ts';
 
 const of = { dialect: 'gardener', namespace: 'n', cluster: 'c' };
@@ -27,7 +26,7 @@ beforeEach(() => {
   answer = () => ({ items: [] });
 });
 
-const workers = setUpWorkers((taskQueue) => ({
+const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
     listInterruptible: async () => places,
     findInterrupted: async (_: unknown, interruptions: readonly Interruption[]) => {
@@ -47,11 +46,8 @@ const workers = setUpWorkers((taskQueue) => ({
 }));
 
 async function check(): Promise<InterruptionReport> {
-  const options = { taskQueue: workers.taskQueue, workflowId: workers.newWorkflowId(), args: [of] };
-  return workers.client.workflow.execute<(input: typeof of) => Promise<InterruptionReport>>(
-    'interruptionCheck',
-    options as never,
-  );
+  const options = { taskQueue: workflows.taskQueue, workflowId: workflows.newWorkflowId(), args: [of] };
+  return workflows.temporal.execute<InterruptionReport>('interruptionCheck', options as never);
 }
 
 describe('interruptionCheck', () => {
@@ -85,7 +81,7 @@ describe('interruptionCheck', () => {
 
     expect(await check()).toMatchObject({ told: ['m'], failures: [{ code: 'PermissionDenied' }] });
     expect(sought).toEqual([[interruption('vm-1'), interruption('vm-2')]]);
-    await eventually(async () => (await signalsOf(machine)).length === 1);
+    await workflows.until(async () => (await signalsOf(machine)).length === 1);
     expect(await signalsOf(machine)).toEqual([['interrupted', interruption('vm-2')]]);
     await machine.terminate();
   });
@@ -97,16 +93,16 @@ describe('interruptionCheck', () => {
 });
 
 /** The workflow of a Machine, which waits for its API server. */
-async function startMachine(name: string, uid: string): Promise<WorkflowHandle> {
+async function startMachine(name: string, uid: string): Promise<VirtualHandle> {
   const ref = { ...of, name, uid };
-  const { client, taskQueue } = workers;
+  const { temporal, taskQueue } = workflows;
   const options = { taskQueue, workflowId: workflowId(taskQueue, 'Machine', ref), args: [ref] };
-  return client.workflow.start('machine', options);
+  return temporal.start('machine', options);
 }
 
-async function signalsOf(machine: WorkflowHandle): Promise<[string, unknown][]> {
-  const { events = [] } = await machine.fetchHistory();
-  return (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }): [string, unknown][] => {
+async function signalsOf(machine: VirtualHandle): Promise<[string, unknown][]> {
+  const { events } = await machine.fetchHistory();
+  return events.flatMap(({ workflowExecutionSignaledEventAttributes: signal }): [string, unknown][] => {
     const [payload] = signal?.input?.payloads ?? [];
     return signal ? [[signal.signalName ?? '', JSON.parse(Buffer.from(payload?.data ?? []).toString())]] : [];
   });

@@ -1,10 +1,10 @@
-/** The workflow that grants the limits of a namespace on a real Temporal server, with a namespace that the tests play. */
+/** The workflow that grants the limits of a namespace, with a namespace that the tests play. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { type WorkflowHandle, WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { LimitGrant, LimitReading, LimitUse } from '../../api/model/limits.ts';
-import { setUpWorkers } from '../../test/support/shared-workers.ts';
-import { eventually } from '../../test/support/until.ts';
+import { setUpWorkflows } from '../../test/support/workflows.ts';
+import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import { refreshSignal } from '../messages.ts';
 import { claimUpdate, describeLimitsQuery } from './messages.ts';
 
@@ -16,9 +16,9 @@ let uses: LimitUse[];
 let readings: number;
 let beforeReading: () => Promise<void>;
 let id: string;
-let handle: WorkflowHandle;
+let handle: VirtualHandle;
 
-const workers = setUpWorkers((taskQueue) => ({
+const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
     readLimits: async (): Promise<LimitReading> => {
       readings += 1;
@@ -35,11 +35,10 @@ beforeEach(() => {
 });
 
 async function start(): Promise<void> {
-  handle = await workers.client.workflow.start('machineLimits', {
-    taskQueue: workers.taskQueue,
+  handle = await workflows.temporal.start('machineLimits', {
+    taskQueue: workflows.taskQueue,
     workflowId: id,
     args: [scope],
-    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
   });
 }
 
@@ -60,7 +59,7 @@ function run(name: string): void {
 
 describe('the workflow that grants the limits of a namespace', () => {
   beforeEach(async () => {
-    id = workers.newWorkflowId();
+    id = workflows.newWorkflowId();
     await start();
   });
 
@@ -88,7 +87,7 @@ describe('the workflow that grants the limits of a namespace', () => {
 
     await handle.signal(refreshSignal);
 
-    await eventually(async () => (await handle.query(describeLimitsQuery)).waiting.length === 0);
+    await workflows.until(async () => (await handle.query(describeLimitsQuery)).waiting.length === 0);
   });
 
   it('grants after it was terminated no machine that was granted before and does not exist yet', async () => {

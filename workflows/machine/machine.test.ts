@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 
 const {
@@ -18,19 +18,21 @@ const {
   startRunning,
   untilRefused,
   tryAgain,
+  until,
+  time,
 } = setUpMachine();
 
 describe('a Machine that is deleted before its finalizer is on', () => {
   it.each([
     {
       when: 'is left to others when it is seen so',
-      prepare: () => touch({ deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] }),
+      prepare: () => touch({ deletingSince: time(), finalizers: ['foregroundDeletion'] }),
       looks: ['observeMachine'],
     },
     {
       when: 'is left to others when the finalizer comes too late',
       prepare: () => {
-        cluster.withFinalizer = { deletingSince: new Date().toISOString(), finalizers: ['foregroundDeletion'] };
+        cluster.withFinalizer = { deletingSince: time(), finalizers: ['foregroundDeletion'] };
       },
       looks: ['observeMachine', 'begin'],
     },
@@ -47,7 +49,7 @@ describe('a new Machine as a watcher saw it', () => {
   it('is not read', async () => {
     const { machine, node } = cluster;
     await start(undefined, { machine, node });
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
 
     expect(cluster.steps).toEqual(['begin', 'isNodeTaken', 'storeIdentity']);
     expect(cluster.machine).toMatchObject({ managed: true, stage: 'joining', providerID: vm.providerID });
@@ -58,21 +60,21 @@ describe('a new Machine as a watcher saw it', () => {
     let isHeld = true;
     cluster.before = (step) => step === 'begin' && isHeld && refuse('Unavailable');
     await start(undefined, { machine, node });
-    await eventually(() => cluster.steps.includes('begin'));
+    await until(() => cluster.steps.includes('begin'));
     await observe();
-    await eventually(() => cluster.steps.includes('observeMachine'));
+    await until(() => cluster.steps.includes('observeMachine'));
     isHeld = false;
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
   });
 
   it('[invariant 1 partly] is read like that of a lost run when it was changed since', async () => {
     const { machine, node } = cluster;
     touch({ managed: true, finalizers: ['ours'] }); // by an earlier run, which may have asked for a VM
     await start(undefined, { machine, node });
-    await eventually(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
+    await until(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
 
     expect([cluster.steps.at(-1), cloud.asked]).toEqual(['observeMachine', []]);
-    await eventually(() => cloud.asked.length > 0);
+    await until(() => cloud.asked.length > 0);
     expect(cloud.asked[0]).toMatchObject({ outcomeUnknown: true });
   });
 });
@@ -81,7 +83,7 @@ describe('a Machine whose finalizer somebody takes off while its source is read'
   it('[invariant 3 partly] gets it back before a cloud is asked', async () => {
     cluster.reading = { ...cluster.reading, problem: 'the class is not ready' };
     await start();
-    await eventually(() => cluster.machine.stage === 'creating');
+    await until(() => cluster.machine.stage === 'creating');
     const { problem: _, ...ready } = cluster.reading;
     cluster.reading = ready;
     cluster.before = async (step) => {
@@ -92,7 +94,7 @@ describe('a Machine whose finalizer somebody takes off while its source is read'
       refuse('Unavailable');
     };
     await workflow().signal(retryNowSignal);
-    await eventually(() => cloud.asked.length > 0);
+    await until(() => cloud.asked.length > 0);
 
     expect(order.slice(order.lastIndexOf('begin'))).toEqual(expect.arrayContaining(['begin', 'ensureVm']));
     expect(cluster.machine.managed).toBe(true);
@@ -102,7 +104,7 @@ describe('a Machine whose finalizer somebody takes off while its source is read'
 describe('a Machine from its creation to its deletion', () => {
   it('[invariant 3] [mcm 43 partly] has its finalizer before the first call of a cloud and until the last one is answered', async () => {
     await startRunning();
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
 
@@ -146,7 +148,7 @@ describe('a refusal', () => {
     const looks = () => cluster.steps.filter((step) => step === 'observeMachine').length;
     const before = looks();
     await workflow().signal(refreshSignal);
-    await eventually(() => looks() > before);
+    await until(() => looks() > before);
     expect(await waitingFor()).toBe('a change that helps, or the next try');
     expect(cloud.asked).toHaveLength(1);
 
@@ -171,9 +173,9 @@ describe('a machine at rest', () => {
     const machine = { ...cluster.machine, limits };
     const known = { creation: { state: 'named', hasJoined: true }, mayHaveUserData: false, drained: false };
     await start({ machine, node: cluster.node, ...known, outageEndMs: 0, stale: false });
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
 
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
 
     await workflow().result();
@@ -187,6 +189,6 @@ describe('a machine at rest', () => {
     touch({ stage: 'joining' });
     await observe();
 
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
   });
 });

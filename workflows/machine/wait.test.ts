@@ -1,17 +1,18 @@
 /** How the workflow of a machine waits: outages, long waits, slow answers, clocks that differ. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import type { WorkflowHandle } from '@temporalio/client';
 import type { MachineActivities } from '../../activities/machine/index.ts';
-import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
+import type { HistoryEvent } from '../../test/virtual-temporal/run.ts';
+import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 
 import { forceDeletionSignal, skipDrainSignal } from './messages.ts';
 import type { PersistedState } from './state.ts';
 
 const {
+  sleep,
   cluster,
   cloud,
   touch,
@@ -24,23 +25,25 @@ const {
   startRunning,
   startAtRest,
   untilRefused,
+  until,
+  untilCancelled,
+  now,
+  time,
 } = setUpMachine();
 
 const hour = 3_600_000;
-const timeAgo = (ms: number) => new Date(Date.now() - ms).toISOString();
+const timeAgo = (ms: number) => time(-ms);
 const countOf = (name: keyof MachineActivities) => cluster.steps.filter((step) => step === name).length;
 
 /** Deletes the Machine as the API server does. The workflow has to be signalled. */
-const deleteMachine = (deletingSince = new Date().toISOString()) => touch({ deletingSince });
+const deleteMachine = (deletingSince = time()) => touch({ deletingSince });
 
 async function runId(): Promise<string> {
   return (await workflow().describe()).runId;
 }
 
-type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
-
 /** What the events of a run, default: the present one, say under a name. */
-async function attributesOf<K extends keyof HistoryEvent>(name: K, run: WorkflowHandle = workflow()) {
+async function attributesOf<K extends keyof HistoryEvent>(name: K, run: VirtualHandle = workflow()) {
   const { events } = await run.fetchHistory();
   return (events ?? []).map((event) => event[name]).filter((attributes) => attributes != null);
 }
@@ -65,7 +68,7 @@ async function sendMany(send: () => Promise<void>): Promise<void> {
 async function untilNextRun(send = observe): Promise<void> {
   const before = await runId();
   await sendMany(send);
-  await eventually(async () => (await runId()) !== before);
+  await until(async () => (await runId()) !== before);
 }
 
 const requestRefresh = () => workflow().signal(refreshSignal);
@@ -90,7 +93,7 @@ async function drainNode(): Promise<void> {
   await startRunning();
   deleteMachine();
   await observe();
-  await eventually(() => cluster.drains === 1);
+  await until(() => cluster.drains === 1);
 }
 
 describe('an outage of the API server during a refresh', () => {
@@ -102,7 +105,7 @@ describe('an outage of the API server during a refresh', () => {
         cloud.ensureVm = () => refuse('ResourceExhausted');
         await start();
         await untilRefused(1);
-        await eventually(async () => (await pauses()).includes(600));
+        await until(async () => (await pauses()).includes(600));
       },
       isBack: async () => (await waitingFor()) === 'a change that helps, or the next try',
     },
@@ -117,10 +120,10 @@ describe('an outage of the API server during a refresh', () => {
       const before = countOf('observeMachine');
       const pausesBefore = (await pauses()).length;
       await requestRefresh();
-      await eventually(() => countOf('observeMachine') === before + 1);
+      await until(() => countOf('observeMachine') === before + 1);
       for (let count = 0; count < 5; count++) await requestRefresh();
-      await eventually(() => countOf('observeMachine') >= before + 3);
-      await eventually(async () => (await pauses()).length >= pausesBefore + 3);
+      await until(() => countOf('observeMachine') >= before + 3);
+      await until(async () => (await pauses()).length >= pausesBefore + 3);
 
       const readings = countOf('observeMachine') - before;
       expect([readings, (await pauses()).slice(pausesBefore)]).toEqual([3, [1, 2, 4]]);
@@ -129,7 +132,7 @@ describe('an outage of the API server during a refresh', () => {
 
       const asked = cloud.asked.length;
       answerAll();
-      await eventually(each.isBack);
+      await until(each.isBack);
       expect(countOf('observeMachine')).toBe(before + readings + 1);
       expect(cloud.asked).toHaveLength(asked);
     },
@@ -143,13 +146,13 @@ describe('an outage of the API server during a refresh', () => {
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'later', details, nonRetryable: true });
     };
     await start();
-    await eventually(async () => (await pauses()).length === 1);
+    await until(async () => (await pauses()).length === 1);
     retryAfterMs = hour;
     await workflow().signal(retryNowSignal);
-    await eventually(async () => (await pauses()).length === 2);
+    await until(async () => (await pauses()).length === 2);
     expect(await pauses()).toEqual([20, 30]);
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
   });
 });
 
@@ -158,7 +161,7 @@ describe('a long wait', () => {
     await startAtRest();
     cluster.node = { ...cluster.node, conditions: { Ready: 'Unknown' }, resourceVersion: '2' } as typeof cluster.node;
     await observe();
-    await eventually(async () => (await described()).blockedOn === 'NodeHealth');
+    await until(async () => (await described()).blockedOn === 'NodeHealth');
     expect(await pauses()).toEqual([]);
     const steps = cluster.steps.length;
 
@@ -177,7 +180,7 @@ describe('a long wait', () => {
     const before = await runId();
     for (let sent = 0; sent < 50; sent++) await observe();
     await requestRefresh();
-    await eventually(() => cluster.steps.at(-1) === 'observeMachine');
+    await until(() => cluster.steps.at(-1) === 'observeMachine');
     expect([await described(), await runId(), await pauses()]).toMatchObject([{ doing: 'running' }, before, []]);
   });
 
@@ -190,7 +193,7 @@ describe('a long wait', () => {
     };
     refuseSteps('observeMachine');
     await start();
-    await eventually(() => countOf('observeMachine') > 0);
+    await until(() => countOf('observeMachine') > 0);
     await workflow().signal(forceDeletionSignal);
     await untilNextRun(requestRefresh);
 
@@ -205,14 +208,14 @@ describe('a long wait', () => {
     touch({ managed: true, finalizers: ['ours'] });
     refuseSteps('observeMachine');
     await start();
-    await eventually(() => countOf('observeMachine') > 0);
+    await until(() => countOf('observeMachine') > 0);
     await untilNextRun(requestRefresh);
 
     answerAll();
     await workflow().signal(retryNowSignal);
-    await eventually(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
+    await until(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
     expect(cloud.asked).toEqual([]);
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     expect(cloud.asked).toMatchObject([{ outcomeUnknown: true }]);
   });
 
@@ -226,13 +229,13 @@ describe('a long wait', () => {
     };
     cluster.machine = { ...restored, stage: 'running', resourceVersion: '50' }; // its cluster was restored from a backup
     await requestRefresh();
-    await eventually(() => countOf('uncordonNode') > 0);
+    await until(() => countOf('uncordonNode') > 0);
 
     await untilNextRun();
     answerAll();
     await workflow().signal(retryNowSignal);
 
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
     expect(uncordoned).toBe(1);
     expect((await handedOn()).mayBeCordoned).toBe(true);
   });
@@ -248,25 +251,24 @@ describe('a slow answer', () => {
     // A workflow task in the middle of a step hears of signals only when it is prolonged, which is after 8 s.
     const firstSteps = ['observeMachine', 'begin', 'observeMachine', 'begin']; // somebody else changes the Machine first
     cluster.before = (next) => next === 'begin' && cluster.steps.length === 2 && touch({});
-    let heard = false;
-    let startMs: number | undefined;
+    let tasksBefore: number | undefined;
+    const tasks = async () => (await attributesOf('workflowTaskStartedEventAttributes')).length;
     cluster.after = async (done) => {
-      startMs ??= Date.now();
       if (cluster.steps.length <= firstSteps.length) {
-        await sleep(startMs + cluster.steps.length * 1_850 - Date.now());
-      } else if (!heard && done === step) {
+        await sleep(1_850);
+      } else if (tasksBefore === undefined && done === step) {
+        tasksBefore = await tasks();
         deleteMachine();
         await observe();
-        await eventually(async () => (await attributesOf('workflowTaskStartedEventAttributes')).length > 1);
-        await sleep(300); // until the worker has got it, of which nobody hears
-        heard = true;
+        await sleep(1_000);
+        expect(await tasks()).toBe(tasksBefore + 1);
       }
     };
     await start();
 
     await workflow().result(); // for which no class is needed, as no VM was ever asked for
 
-    expect(heard).toBe(true);
+    expect(tasksBefore).toBe(1);
     expect(cluster.steps.slice(0, 6)).toEqual([...firstSteps, step, 'observeMachine']); // what was overtaken is read again
     expect(cluster.steps.at(-1)).toBe('tearDown');
     expect(cloud.deletions).toEqual([]);
@@ -278,9 +280,9 @@ describe('a slow answer', () => {
       return vm;
     };
     await start();
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode();
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(Number(cluster.machine.resourceVersion)).toBeLessThan(100);
@@ -296,11 +298,11 @@ describe('a machine that has Failed', () => {
 
   it('ends its creation when its node joins after all: nothing that was made for it is kept', async () => {
     await start();
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
     expect(cluster.steps).not.toContain('removeUserData');
 
     await joinNode();
-    await eventually(() => countOf('removeUserData') === 1);
+    await until(() => countOf('removeUserData') === 1);
 
     expect(cluster.machine.stage).toBe('running');
     await untilNextRun();
@@ -317,9 +319,9 @@ describe('user data with a token', () => {
     let isOut = true;
     cloud.ensureVm = () => (isOut ? refuse('Unavailable') : vm);
     await start();
-    await eventually(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
+    await until(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
     isOut = false;
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
 
     expect(cluster.steps.lastIndexOf('ensureUserData')).toBeLessThan(cluster.steps.lastIndexOf('storeIdentity'));
     const requests = cloud.asked.map((request) => JSON.stringify({ ...request, outcomeUnknown: true }));
@@ -334,7 +336,7 @@ describe('an order for a deletion', () => {
       await startRunning();
       const before = countOf('observeMachine');
       await workflow().signal(signal);
-      await eventually(() => countOf('observeMachine') > before);
+      await until(() => countOf('observeMachine') > before);
       expect(await described()).toMatchObject({ doing: 'running' });
 
       deleteMachine();
@@ -365,24 +367,24 @@ describe('a clock of the API server', () => {
   it('that is a day ahead keeps no machine from failing', async () => {
     touch({ createdAt: timeAgo(-24 * hour), limits: { ...cluster.machine.limits, creationSeconds: 2 } });
     await start();
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
   });
 
   it.each([24, -24])('that is %i h behind moves no drain timeout, nor does another run', async (hours) => {
     cluster.drainNode = untilCancelled;
     await startRunning();
-    const before = Date.now();
+    const before = now();
     deleteMachine(timeAgo(hours * hour));
     await observe();
-    await eventually(() => cluster.drains === 1);
+    await until(() => cluster.drains === 1);
     const deadline = Date.parse(cluster.drainRequest?.deadline ?? '');
     expect(deadline).toBeGreaterThanOrEqual(before + 2 * hour);
-    expect(deadline).toBeLessThanOrEqual(Date.now() + 2 * hour);
+    expect(deadline).toBeLessThanOrEqual(now() + 2 * hour);
 
     await sendMany(observe);
     const run = await runId();
     await requestRefresh();
-    await eventually(() => cluster.drains === 2);
+    await until(() => cluster.drains === 2);
     expect(await runId()).not.toBe(run);
     expect(Date.parse(cluster.drainRequest?.deadline ?? '')).toBe(deadline);
   });
@@ -397,7 +399,7 @@ describe('the creation in the history of a machine', () => {
     expect(pause).toBeGreaterThanOrEqual(4);
     expect(pause).toBeLessThanOrEqual(8);
 
-    await eventually(async () => (await runId()) !== first);
+    await until(async () => (await runId()) !== first);
 
     expect(await described()).toMatchObject({ doing: 'running', providerID: vm.providerID });
     expect([cluster.steps.length, await pauses()]).toEqual([steps, []]);
@@ -412,7 +414,7 @@ describe('the creation in the history of a machine', () => {
 });
 
 describe('the search attributes', () => {
-  const writes = async (run?: WorkflowHandle) =>
+  const writes = async (run?: VirtualHandle) =>
     (await attributesOf('upsertWorkflowSearchAttributesEventAttributes', run)).map(({ searchAttributes }) => {
       const { MillwrightPhase, MillwrightBlockedOn } = searchAttributes?.indexedFields ?? {};
       const [phase, blockedOn] = [MillwrightPhase, MillwrightBlockedOn].map(
@@ -428,11 +430,11 @@ describe('the search attributes', () => {
       await observe();
     };
     await report('Unknown', '2');
-    await eventually(async () => (await described()).blockedOn === 'NodeHealth');
+    await until(async () => (await described()).blockedOn === 'NodeHealth');
     await report('True', '3');
-    await eventually(() => cluster.machine.stage === 'running');
-    await eventually(async () => (await writes()).length >= 4);
-    await eventually(async () => (await described()).doing === 'running');
+    await until(() => cluster.machine.stage === 'running');
+    await until(async () => (await writes()).length >= 4);
+    await until(async () => (await described()).doing === 'running');
     expect(await writes()).toEqual([
       ['is joining', null],
       ['is running', null],
@@ -450,11 +452,11 @@ describe('the search attributes', () => {
       if (isDown) throw ApplicationFailure.create({ ...failure, details: [{ retryAfterMs: 30_000 }] });
     };
     await requestRefresh();
-    await eventually(async () => (await writes()).length > before);
+    await until(async () => (await writes()).length > before);
     isDown = false;
     await observe();
     await workflow().signal(retryNowSignal); // ends the pause
-    await eventually(async () => (await writes()).length > before + 1);
+    await until(async () => (await writes()).length > before + 1);
     expect((await writes()).slice(before)).toEqual([
       ['is running', 'KubernetesApi'],
       ['is running', null],
@@ -465,7 +467,7 @@ describe('the search attributes', () => {
   it('are written once when a VM cannot be set up', async () => {
     cloud.ensureVm = () => ({ ...vm, state: 'uninitialized', message: 'no route yet' });
     const run = await start();
-    await eventually(async () => (await described()).blockedOn === 'CloudApi');
+    await until(async () => (await described()).blockedOn === 'CloudApi');
     expect(await writes(run)).toEqual([['is creating', 'CloudApi']]);
   });
 });

@@ -1,15 +1,14 @@
-/** The sweep on a real Temporal server, with a cloud and Machines that the tests play. */
+/** The sweep, with a cloud and Machines that the tests play. */
 
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import type { WorkflowHandle } from '@temporalio/client';
 import type { SweepActivities } from '../../activities/sweep.ts';
 import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptSource } from '../../api/model/sweep.ts';
-import { providerTaskQueue } from '../../api/names.ts';
+import { providerTaskQueue, searchAttributes } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import { setUpWorkers } from '../../test/support/shared-workers.ts';
-import { eventually } from '../../test/support/until.ts';
+import { setUpWorkflows } from '../../test/support/workflows.ts';
+import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import { retryNowSignal } from '../messages.ts';
 import { approveUpdate, notApprovedFailure, progressQuery, type SweepReport } from './messages.ts';
 
@@ -32,7 +31,7 @@ let deletions: DeleteVmRequest[];
 let released: string[][];
 let notices: SweepNotice[];
 
-let handle: WorkflowHandle;
+let handle: VirtualHandle;
 
 beforeEach(() => {
   [sources, cloud, machines, keepers] = [[swept('small')], [], new Set(), new Map()];
@@ -87,7 +86,7 @@ const provider: Pick<ProviderActivities, 'validateClass' | 'deleteVm'> & { listV
   },
 };
 
-const workers = setUpWorkers((taskQueue) => ({
+const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: kubernetes,
   [providerTaskQueue(taskQueue, 'fake')]: provider,
 }));
@@ -115,15 +114,17 @@ function surplusIn(asked: readonly ResourceKey[]) {
 
 async function start(dryRun = false): Promise<void> {
   const args = [{ dialect: 'gardener', namespace: 'n', dryRun }];
-  const { taskQueue, client } = workers;
-  handle = await client.workflow.start('orphanSweep', { taskQueue, workflowId: workers.newWorkflowId(), args });
+  const { taskQueue, temporal } = workflows;
+  handle = await temporal.start('orphanSweep', { taskQueue, workflowId: workflows.newWorkflowId(), args });
 }
 
 async function sweep(dryRun = false): Promise<SweepReport> {
   await start(dryRun);
-  return handle.result();
+  return (await handle.result()) as SweepReport;
 }
 
+/** What the search attributes of the sweep say. */
+const blockedOn = async () => (await handle.describe()).searchAttributes[searchAttributes.blockedOn]?.[0];
 const refusal = (type: string) => ApplicationFailure.create({ type, message: 'no', nonRetryable: true });
 const idsIn = (tally: { resources: readonly { id: string }[] } | undefined) => tally?.resources.map(({ id }) => id);
 
@@ -293,9 +294,8 @@ describe('orphanSweep', () => {
     };
 
     await start();
-    const query = `MillwrightBlockedOn = 'KubernetesApi' AND WorkflowId = '${handle.workflowId}'`;
-    await eventually(async () => (await workers.client.workflow.count(query)).count === 1, 30_000);
-    await eventually(async () => (await handle.query(progressQuery)).lastError?.code === 'Unavailable');
+    await workflows.until(async () => (await blockedOn()) === 'KubernetesApi');
+    await workflows.until(async () => (await handle.query(progressQuery)).lastError?.code === 'Unavailable');
     expect(deletions).toEqual([]);
     isDown = false;
     await handle.signal(retryNowSignal);
@@ -303,7 +303,7 @@ describe('orphanSweep', () => {
 
     expect(groups).toMatchObject([{ seen: 1, kept: [{ reason: 'machine', count: 1 }] }]);
     expect(deletions).toEqual([]);
-    await eventually(async () => (await workers.client.workflow.count(query)).count === 0, 30_000);
+    expect(await blockedOn()).toBeNull();
   });
 
   it('deletes nothing in a dry run', async () => {
@@ -378,17 +378,15 @@ describe('the brake of a sweep', () => {
   const orphans = (count: number) =>
     Array.from({ length: count }, (_, i) => vm(`c://a/${i}`, { uid: `u${i}`, name: `name-${i}` }));
   const held = async () => (await handle.query(progressQuery)).held;
-  const untilHeld = () => eventually(async () => (await held()) !== undefined, 30_000);
+  const untilHeld = () => workflows.until(async () => (await held()) !== undefined);
   const approve = (...named: string[]) => handle.executeUpdate(approveUpdate, { args: [named] });
-  const blockedOnBrake = async () =>
-    (await workers.client.workflow.count(`MillwrightBlockedOn = 'Brake' AND WorkflowId = '${handle.workflowId}'`))
-      .count === 1;
+  const blockedOnBrake = async () => (await blockedOn()) === 'Brake';
 
   it('[mcm 89 partly] [invariant 4 partly] holds more orphans than may go, until a person names some, and keeps the others', async () => {
     cloud = orphans(4);
     await start();
     await untilHeld();
-    await eventually(blockedOnBrake, 30_000);
+    await workflows.until(blockedOnBrake);
     expect(deletions).toEqual([]);
     expect(await held()).toMatchObject({ count: 4, reasons: [expect.stringContaining('there are 4 orphans')] });
     const metadata = JSON.stringify(await handle.query('__temporal_workflow_metadata'));
@@ -415,7 +413,7 @@ describe('the brake of a sweep', () => {
       1,
       [expect.stringMatching(/some orphans of the sweep of .* were not approved/)],
     ]);
-    await eventually(async () => !(await blockedOnBrake()), 30_000);
+    await workflows.until(async () => !(await blockedOnBrake()));
   });
 
   it('[mcm 89 partly] [invariant 4 partly] fails when nobody approves in time, names what waits, and deletes nothing', async () => {
@@ -429,7 +427,7 @@ describe('the brake of a sweep', () => {
     expect(message).toContain('vm c://a/3 (name-3)');
     expect(message).toContain('millwright sweep approve <id>... -n n');
     expect(deletions).toEqual([]);
-    await eventually(blockedOnBrake, 30_000);
+    await workflows.until(blockedOnBrake);
   });
 
   it('[invariant 4 partly] looks at the cloud and the Machines again before what was approved goes', async () => {

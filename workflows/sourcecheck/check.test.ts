@@ -1,4 +1,4 @@
-/** The check on a real Temporal server, with a source and a provider that the tests play. */
+/** The check, with a source and a provider that the tests play. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { ObjectRef } from '../../api/model/ref.ts';
@@ -6,7 +6,7 @@ import type { SourceSnapshot } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { ValidateClassRequest } from '../../api/provider.ts';
 import type { Verdict } from '../../api/verdict.ts';
-import { setUpWorkers } from '../../test/support/shared-workers.ts';
+import { setUpWorkflows } from '../../test/support/workflows.ts';
 import type { CheckResult } from './check.ts';
 
 const ref: ObjectRef = { dialect: 'gardener', namespace: 'n', name: 'small', uid: 'uid-of-small', cluster: 'c' };
@@ -27,7 +27,7 @@ beforeEach(() => {
   answer = () => ({ problems: [] });
 });
 
-const workers = setUpWorkers((taskQueue) => ({
+const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
     readSource: async () => reading,
     writeVerdict: async (...args: [ObjectRef, Verdict]) => void written.push(args),
@@ -41,9 +41,9 @@ const workers = setUpWorkers((taskQueue) => ({
 }));
 
 async function check(): Promise<CheckResult> {
-  const { taskQueue, client } = workers;
-  const workflowId = workers.newWorkflowId();
-  return client.workflow.execute<(ref: ObjectRef) => Promise<CheckResult>>('sourceCheck', {
+  const { taskQueue, temporal } = workflows;
+  const workflowId = workflows.newWorkflowId();
+  return temporal.execute<CheckResult>('sourceCheck', {
     ...{ taskQueue, workflowId, args: [ref] },
   });
 }

@@ -1,11 +1,11 @@
-/** The update on a real Temporal server, with a source and a provider that the tests play. */
+/** The update, with a source and a provider that the tests play. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { TagUpdate } from '../../activities/vm-tags.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { UpdateVmRequest } from '../../api/provider.ts';
-import { setUpWorkers } from '../../test/support/shared-workers.ts';
+import { setUpWorkflows } from '../../test/support/workflows.ts';
 import type { TagUpdateResult } from './tag-update.ts';
 
 const ref: ObjectRef = { dialect: 'gardener', namespace: 'n', name: 'small', uid: 'uid-of-small' };
@@ -29,7 +29,7 @@ beforeEach(() => {
   onAsked = () => undefined;
 });
 
-const workers = setUpWorkers((taskQueue) => ({
+const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
     readTagUpdate: async (_: ObjectRef, after: string): Promise<TagUpdate | null> => {
       const due = Object.keys(noted).filter((name) => name > after && noted[name] !== team);
@@ -68,9 +68,9 @@ const workers = setUpWorkers((taskQueue) => ({
 }));
 
 async function update(): Promise<TagUpdateResult> {
-  const { taskQueue, client } = workers;
-  const workflowId = workers.newWorkflowId();
-  return client.workflow.execute<(ref: ObjectRef) => Promise<TagUpdateResult>>('tagUpdate', {
+  const { taskQueue, temporal } = workflows;
+  const workflowId = workflows.newWorkflowId();
+  return temporal.execute<TagUpdateResult>('tagUpdate', {
     ...{ taskQueue, workflowId, args: [ref] },
   });
 }

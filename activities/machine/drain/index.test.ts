@@ -1,13 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes, podDisruptionBudgets, pods, volumeAttachments } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { startFaultProxy } from '../../../test/faults/proxy.ts';
 import { createDrainedNode, type DrainedNode } from '../../../test/support/drained-node.ts';
-import { eventually, testClient, testKubeconfig } from '../../../test/support/kube.ts';
-import { createDrainActivities } from './index.ts';
+import { testClient, testKubeconfig } from '../../../test/support/kube.ts';
+import { until } from '../../../test/support/until.ts';
+import { createDrainActivities, type DrainOutcome } from './index.ts';
 
 const hour = 3_600_000;
 let client: KubeClient;
@@ -24,16 +24,25 @@ beforeEach(async () => {
   ({ namespace, nodeName } = drained);
 });
 
-afterEach(() => drained.stop());
+afterEach(async () => {
+  jest.restoreAllMocks();
+  await drained.stop();
+});
 
 afterAll(() => client.close());
 
 const start: DrainedNode['start'] = (...args) => drained.start(...args);
 const newPod: DrainedNode['newPod'] = (...args) => drained.newPod(...args);
 const stateOf: DrainedNode['stateOf'] = (name) => drained.stateOf(name);
+const untilTerminating: DrainedNode['untilTerminating'] = (name) => drained.untilTerminating(name);
 const finish: DrainedNode['finish'] = (name) => drained.finish(name);
 const newBudget: DrainedNode['newBudget'] = (...args) => drained.newBudget(...args);
 const allow: DrainedNode['allow'] = (...args) => drained.allow(...args);
+
+/** Waits until a drain has come back so often. */
+async function untilBack(outcomes: readonly DrainOutcome[], times = 1): Promise<void> {
+  await until(`it has come back ${times} times`, (see) => see(outcomes).length >= times);
+}
 
 /** A client that counts what is done to pods. */
 function counting() {
@@ -50,6 +59,17 @@ function counting() {
     },
   };
   return { target, tries };
+}
+
+/** Stops the clock of the drains shortly before a deadline, which is over when the test says so. */
+function stopClock() {
+  let nowMs = Date.now();
+  const deadlineMs = nowMs + 300;
+  jest.spyOn(Date, 'now').mockImplementation(() => nowMs);
+  const pass = () => {
+    nowMs = deadlineMs;
+  };
+  return { deadline: new Date(deadlineMs).toISOString(), pass };
 }
 
 /** Runs code as in an activity that a worker runs. */
@@ -71,7 +91,7 @@ describe('a drain', () => {
     const { target, tries } = counting();
     const { ended, beats } = start({}, { target });
     const evicted = ['unmanaged', 'replicated', 'related'];
-    for (const name of evicted) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of evicted) await untilTerminating(name);
     expect(tries).toEqual({ evict: 3, delete: 0 });
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
     expect(beats[0]).toMatchObject({ podsLeft: 3, waitingFor: expect.arrayContaining([`${namespace}/related`]) });
@@ -87,7 +107,7 @@ describe('a drain', () => {
     await newPod('blocked', { labels: { app: 'blocked' } });
     for (const name of ['a', 'b']) await newPod(name);
     const { ended, cancel } = start();
-    for (const name of ['a', 'b']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of ['a', 'b']) await untilTerminating(name);
     expect(await stateOf('blocked')).toBe('running');
     cancel.abort();
     await expect(ended).rejects.toThrow();
@@ -98,7 +118,7 @@ describe('a drain', () => {
     await newPod('guarded', { labels: { app: 'budget' } });
     const { target, tries } = counting();
     const { ended, beats, outcomes } = start({}, { target });
-    await eventually(() => outcomes.length > 3);
+    await until('it has come back four times', (see) => see(outcomes).length > 3);
     expect(outcomes[0]).toMatchObject({
       ...{ kind: 'blocked', budget: `${namespace}/budget`, podsLeft: 1, pods: [`${namespace}/guarded`] },
       retryMs: expect.any(Number),
@@ -109,7 +129,7 @@ describe('a drain', () => {
     expect(await stateOf('guarded')).toBe('running');
 
     await allow('budget', 1);
-    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await untilTerminating('guarded');
     await finish('guarded');
     await ended;
     expect(outcomes.at(-1)).toEqual({ kind: 'drained' });
@@ -120,7 +140,7 @@ describe('a drain', () => {
     for (const name of ['guarded', 'other']) await newPod(name, { labels: { app: 'budget' } });
     const { target, tries } = counting();
     const { ended } = start({ maxEvictRetries: 2 }, { target });
-    for (const name of ['guarded', 'other']) await eventually(async () => (await stateOf(name)) === 'terminating');
+    for (const name of ['guarded', 'other']) await untilTerminating(name);
     // Two pods, each with a first try and two more.
     expect(tries).toEqual({ evict: 6, delete: 2 });
     for (const name of ['guarded', 'other']) await finish(name);
@@ -136,7 +156,7 @@ describe('a drain', () => {
     const heartbeatDetails = { podsLeft: 1, waitingFor: [], refusals: { [metadata.uid]: 3 } };
     const info = { attempt: 2, currentAttemptScheduledTimestampMs: Date.now(), heartbeatDetails };
     const ended = inActivity(info, () => drainNode(drained.requestOf({ maxEvictRetries: 2 })));
-    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await untilTerminating('guarded');
     expect(tries).toEqual({ evict: 0, delete: 1 });
     await finish('guarded');
     expect(await ended).toEqual({ kind: 'drained' });
@@ -156,7 +176,7 @@ describe('a drain', () => {
       },
     };
     const { ended, outcomes } = start({ maxEvictRetries: 2 }, { target: flapping });
-    await eventually(async () => (await stateOf('guarded')) === 'terminating');
+    await untilTerminating('guarded');
 
     expect(tries).toEqual({ evict: 3, delete: 1 });
     await finish('guarded');
@@ -180,7 +200,7 @@ describe('a drain', () => {
         },
       };
       const { ended } = start(wasUnhealthy === undefined ? {} : { wasUnhealthy }, { target });
-      await eventually(async () => (await stateOf('pod')) === 'terminating');
+      await untilTerminating('pod');
       await finish('pod');
       await ended;
       expect(node?.spec?.unschedulable).toBe(true);
@@ -212,7 +232,7 @@ describe('a drain', () => {
     });
     await newPod('here');
     const { ended } = start();
-    await eventually(async () => (await stateOf('here')) === 'terminating');
+    await untilTerminating('here');
     await finish('here');
     await ended;
     expect(await stateOf('elsewhere')).toBe('running');
@@ -249,7 +269,7 @@ describe('a drain', () => {
   it('leaves it alone, too, when it takes the name while the node is drained', async () => {
     await newPod('slow');
     const { ended, outcomes } = start({ providerID: 'cloud:///ours' });
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     await replaceNode('theirs');
     await ended;
     expect(outcomes).toEqual([{ kind: 'drained' }]);
@@ -259,29 +279,27 @@ describe('a drain', () => {
 
   it('leaves it alone, too, at the deadline', async () => {
     await newPod('slow');
-    let hasReplaced = false;
+    const { deadline, pass } = stopClock();
     const late: KubeClient = {
       ...client,
       evict: async (...args) => {
         await client.evict(...args);
         await client.delete(nodes, { name: nodeName });
         await client.create(nodes, { metadata: { name: nodeName }, spec: { providerID: 'cloud:///theirs' } });
-        hasReplaced = true;
+        pass();
       },
     };
-    const deadline = new Date(Date.now() + 700).toISOString();
     await start({ providerID: 'cloud:///ours', deadline }, { target: late }).ended;
-    expect(hasReplaced).toBe(true);
     expect(await stateOf('slow')).toBe('terminating');
   });
 
   it('cordons the node again when a pod arrives because somebody has uncordoned it', async () => {
     await newPod('slow');
     const { ended } = start();
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { unschedulable: null } }));
     await newPod('late');
-    await eventually(async () => (await stateOf('late')) === 'terminating');
+    await untilTerminating('late');
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
     for (const name of ['slow', 'late']) await finish(name);
     await ended;
@@ -292,11 +310,11 @@ describe('a drain', () => {
     await client.delete(pods, { namespace, name: 'slow' });
     const { target, tries } = counting();
     const { ended, beats } = start({}, { target });
-    await eventually(() => beats.length > 0);
+    await until('it has begun', () => beats.length > 0);
     await newPod('late');
-    await eventually(async () => (await stateOf('late')) === 'terminating');
+    await untilTerminating('late');
     await finish('late');
-    await eventually(() => beats.at(-1)?.podsLeft === 1);
+    await until('one pod is left', (see) => see(beats.at(-1))?.podsLeft === 1);
     // It looks when there is news: what happened here is a handful of events.
     expect(beats.length).toBeLessThan(20);
     await finish('slow');
@@ -317,9 +335,11 @@ describe('a drain', () => {
       },
     };
     const { ended, beats } = start({}, { target: failing });
-    await eventually(() => beats.some(({ waitingFor }) => waitingFor[0]?.endsWith('unlucky: refused 2') === true));
+    await until('it was refused twice', (see) =>
+      see(beats).some(({ waitingFor }) => waitingFor[0]?.endsWith('unlucky: refused 2') === true),
+    );
     isAllowed = true;
-    await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+    await untilTerminating('unlucky');
     await finish('unlucky');
     await ended;
   });
@@ -328,12 +348,12 @@ describe('a drain', () => {
 it('a pod that becomes due in the middle of a look is evicted in the next one', async () => {
   await newPod('unlucky');
   let tries = 0;
+  let nextBeat = Promise.withResolvers<void>();
   const failing: KubeClient = {
     ...client,
     evict: async (...args) => {
       tries += 1;
-      // The answer is news of its own: no other look is under way.
-      await sleep(30);
+      await nextBeat.promise; // the look that asks for it is over when it is answered
       if (tries < 6) throw new Error('refused');
       await client.evict(...args);
     },
@@ -345,33 +365,50 @@ it('a pod that becomes due in the middle of a look is evicted in the next one', 
       target: failing,
       evictionRetryMs: 50,
       onBeat: ({ waitingFor }) => {
+        nextBeat.resolve();
+        nextBeat = Promise.withResolvers();
         if (waitingFor[0]?.endsWith('refused')) Atomics.wait(busy, 0, 0, 100);
       },
     },
   );
-  await eventually(async () => (await stateOf('unlucky')) === 'terminating');
+  await untilTerminating('unlucky');
   await finish('unlucky');
   await ended;
 });
 
 describe('a drain that makes no progress', () => {
-  it('comes back once, after the grace period, with what keeps the pods, and again when one of them has left', async () => {
-    await newPod('held', { finalizers: ['test/held'] }, { terminationGracePeriodSeconds: 1 });
+  it('comes back once, after the grace period, with what keeps the pods, and again when that has changed', async () => {
+    const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now());
+    await newPod('held', { finalizers: ['test/held'] });
     await newPod('slow', {}, { terminationGracePeriodSeconds: 3_600 });
-    const { ended, outcomes } = start({}, { stuckAfterMs: 100 });
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
-    expect(outcomes).toEqual([]); // it may end for an hour
+    const { ended, beats, outcomes } = start({}, { stuckAfterMs: 60_000 });
+    for (const name of ['held', 'slow']) await untilTerminating(name);
+    const { metadata } = await client.get(pods, { namespace, name: 'held' });
+    const graceEndMs = Date.parse(`${metadata.deletionTimestamp}`);
+    const lookAt = async (ms: number) => {
+      now.mockReturnValue(ms);
+      const looks = beats.length;
+      await client.patch(pods, { namespace, name: 'held' }, mergePatch({ metadata: { labels: { at: `${ms}` } } }));
+      await until('it has looked again', (see) => see(beats).length > looks);
+    };
+    await lookAt(graceEndMs + 60_000);
+    expect(outcomes).toEqual([]); // the slow one may end for an hour
+    now.mockReturnValue(graceEndMs);
     await finish('slow');
-    await eventually(() => outcomes.length > 0);
+    await until('one pod is left', (see) => see(beats.at(-1))?.podsLeft === 1);
+    await lookAt(graceEndMs + 59_999);
+    expect(outcomes).toEqual([]);
+    await lookAt(graceEndMs + 60_000);
+    await untilBack(outcomes);
     const waitingFor = expect.stringMatching(
       /held to end, which should have ended by \S+Z and has the finalizers test\/held$/,
     );
     expect(outcomes).toEqual([{ kind: 'stuck', reported: expect.any(String), waitingFor: [waitingFor], refusals: {} }]);
 
     await newPod('other');
-    await eventually(() => outcomes.length > 1);
+    await untilBack(outcomes, 2);
     expect(outcomes[1]).toEqual({ kind: 'goesOn', refusals: {} });
-    await eventually(async () => (await stateOf('other')) === 'terminating');
+    await untilTerminating('other');
     await client.patch(pods, { namespace, name: 'held' }, mergePatch({ metadata: { finalizers: null } }));
     for (const name of ['held', 'other']) await finish(name).catch(() => undefined);
     await ended;
@@ -399,8 +436,10 @@ describe('force', () => {
     await newPod('guarded', { labels: { app: 'budget' } });
     await newPod('slow');
     await newPod('mirror', { annotations: { 'kubernetes.io/config.mirror': 'x' } });
-    const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() });
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    const { deadline, pass } = stopClock();
+    const { ended } = start({ deadline });
+    await untilTerminating('slow');
+    pass();
     await ended;
     expect([await stateOf('guarded'), await stateOf('slow'), await stateOf('mirror')]).toEqual([
       'gone',
@@ -413,14 +452,16 @@ describe('force', () => {
     await newPod('unwatched');
     const proxy = await startFaultProxy(testKubeconfig());
     const target = testClient(proxy.access);
+    const { deadline, pass } = stopClock();
     let lists = 0;
     proxy.setRule(({ method, url }) => {
       const isList = method === 'GET' && url.pathname === '/api/v1/pods';
-      return isList && ++lists === 2 ? { kind: 'hang' } : undefined; // the first finds pods, the third deletes them
+      if (!isList || ++lists !== 2) return undefined; // the first finds pods, the third deletes them
+      pass();
+      return { kind: 'hang' };
     });
     try {
-      const { ended } = start({ deadline: new Date(Date.now() + 700).toISOString() }, { target });
-      await ended;
+      await start({ deadline }, { target }).ended;
 
       expect(lists).toBe(3);
       expect(await stateOf('unwatched')).toBe('gone');
@@ -432,18 +473,18 @@ describe('force', () => {
 
   it('deletes them, too, when the API server answers with an error only past the deadline', async () => {
     await newPod('unlisted');
-    const deadlineMs = Date.now() + 300;
+    const { deadline, pass } = stopClock();
     let hasFailed = false;
     const target: KubeClient = {
       ...client,
       list: async (...args) => {
         if (hasFailed) return client.list(...args);
         hasFailed = true;
-        await eventually(() => Date.now() > deadlineMs);
+        pass();
         throw new Error('out of order');
       },
     };
-    await start({ deadline: new Date(deadlineMs).toISOString() }, { target }).ended;
+    await start({ deadline }, { target }).ended;
     expect(hasFailed).toBe(true);
     expect(await stateOf('unlisted')).toBe('gone');
   });
@@ -507,21 +548,23 @@ describe('cancellation', () => {
   it('ends a drain promptly, while it waits and while an eviction is under way', async () => {
     await newPod('slow');
     const waiting = start();
-    await eventually(async () => (await stateOf('slow')) === 'terminating');
+    await untilTerminating('slow');
     waiting.cancel.abort(new Error('enough'));
     await expect(waiting.ended).rejects.toThrow('enough');
 
     await newPod('hanging');
-    const hanging: { signal?: AbortSignal | undefined } = {};
+    const hanging: { signal?: AbortSignal } = {};
     const target: KubeClient = {
       ...client,
-      evict: async (_, options) => {
-        hanging.signal = options?.signal;
-        await sleep(10_000, undefined, { signal: options?.signal });
-      },
+      evict: (_, { signal } = {}) =>
+        new Promise((__, reject) => {
+          if (signal === undefined) throw new Error('the eviction cannot be cancelled');
+          hanging.signal = signal;
+          signal.addEventListener('abort', () => reject(signal.reason));
+        }),
     };
     const evicting = start({}, { target });
-    await eventually(() => hanging.signal !== undefined);
+    await until('the eviction is under way', () => hanging.signal !== undefined);
     evicting.cancel.abort(new Error('enough'));
     await expect(evicting.ended).rejects.toThrow('enough');
     expect(hanging.signal?.aborted).toBe(true);
@@ -575,7 +618,7 @@ describe('a node that was not well for 5 min', () => {
     await newPod('app');
     await setConditions(condition('Ready', 'False', 4), condition('ReadonlyFilesystem', 'False', 60));
     const { ended } = start();
-    await eventually(async () => (await stateOf('app')) === 'terminating');
+    await untilTerminating('app');
     await finish('app');
     await ended;
     expect(await client.find(volumeAttachments, { name: `va-${nodeName}` })).toBeDefined();
@@ -588,7 +631,7 @@ describe('a budget that can never allow an eviction', () => {
     await newBudget('never', 0);
     await newPod('never', { labels: { app: 'never' } });
     const { outcomes, cancel } = start();
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     cancel.abort();
     expect(outcomes[0]).toMatchObject({
       kind: 'blocked',
@@ -603,7 +646,7 @@ describe('a budget that can never allow an eviction', () => {
       { subresource: 'status' },
     );
     const later = start();
-    await eventually(() => later.outcomes.length > 0);
+    await untilBack(later.outcomes);
     later.cancel.abort();
     expect(later.outcomes[0]).toMatchObject({ kind: 'blocked', budget: `${namespace}/never` });
     expect(later.outcomes[0]).not.toHaveProperty('mistake');
@@ -621,7 +664,7 @@ describe('a budget that can never allow an eviction', () => {
       { subresource: 'status' },
     );
     const { outcomes, cancel } = start();
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     cancel.abort();
     expect(outcomes[0]).toMatchObject({
       ...{ kind: 'blocked', budget: `${namespace}/never`, podsLeft: 2 },
@@ -645,7 +688,7 @@ describe('a budget that can never allow an eviction', () => {
     await newPod('a-daemon', { labels: { app: 'one', of: 'daemon' }, ownerReferences: [daemon] });
     await newPod('twice', { labels });
     const { outcomes, cancel } = start();
-    await eventually(() => outcomes.length > 0);
+    await untilBack(outcomes);
     cancel.abort();
     expect(outcomes[0]).toMatchObject({
       kind: 'blocked',

@@ -13,7 +13,8 @@ import {
 } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { createDrainedNode, type Drain, type DrainedNode } from '../../../test/support/drained-node.ts';
-import { eventually, testClient } from '../../../test/support/kube.ts';
+import { testClient } from '../../../test/support/kube.ts';
+import { until } from '../../../test/support/until.ts';
 
 const priorityClasses = defineResource<KubeObject & { value: number }>({
   group: 'scheduling.k8s.io',
@@ -42,9 +43,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await drained.stop();
-  const { items } = await client.list(volumeAttachments);
-  for (const { metadata, spec } of items)
-    if (spec?.attacher === driver) await client.delete(volumeAttachments, metadata);
+  const { items } = await client.list(volumeAttachments, { labelSelector: `test=${drained.namespace}` });
+  for (const { metadata } of items) await client.delete(volumeAttachments, metadata);
 });
 
 afterAll(() => client.close());
@@ -77,11 +77,11 @@ async function newVolume(claim: string, hasAttachment = true): Promise<void> {
 }
 
 async function attach(claim: string, nodeName: string): Promise<void> {
-  const name = attachmentOf(claim, nodeName);
+  const metadata = { name: attachmentOf(claim, nodeName), labels: { test: drained.namespace } };
   const spec = { attacher: driver, nodeName, source: { persistentVolumeName: volumeOf(claim) } };
-  await client.create(volumeAttachments, { metadata: { name }, spec });
+  await client.create(volumeAttachments, { metadata, spec });
   const status = mergePatch({ status: { attached: true } });
-  await client.patch(volumeAttachments, { name }, status, { subresource: 'status' });
+  await client.patch(volumeAttachments, metadata, status, { subresource: 'status' });
 }
 
 const detach = (claim: string) => client.delete(volumeAttachments, { name: attachmentOf(claim, drained.nodeName) });
@@ -98,9 +98,8 @@ function start(claims: readonly string[], policy: object = {}): Drain {
   return drained.start({}, { volumeIds, policy });
 }
 
-const untilLeaving = (pod: string) => eventually(async () => (await drained.stateOf(pod)) === 'terminating');
 const untilWaitingFor = ({ beats }: Drain, text: string) =>
-  eventually(() => beats.at(-1)?.waitingFor.includes(text) === true);
+  until(`it waits for ${text}`, (see) => see(beats.at(-1))?.waitingFor.includes(text) === true);
 const isDetaching = (claim: string) => `volume ${volumeOf(claim)}: to be detached`;
 const isReattaching = (claim: string) => `volume ${volumeOf(claim)}: to be attached to another node`;
 
@@ -117,13 +116,13 @@ describe('pods with volumes', () => {
       await newPod(`pod-${claim}`, [claim]);
     }
     const drain = start(['a', 'b']);
-    for (const pod of ['pod-a', 'pod-b']) await untilLeaving(pod);
+    for (const pod of ['pod-a', 'pod-b']) await drained.untilTerminating(pod);
     for (const pod of ['pod-a', 'pod-b']) await drained.finish(pod);
     await untilWaitingFor(drain, isDetaching('a'));
     await detach('a');
     await untilWaitingFor(drain, isReattaching('a'));
     await attach('a', otherNode);
-    await eventually(() => drain.beats.at(-1)?.waitingFor.length === 1);
+    await until('it waits for one volume', (see) => see(drain.beats.at(-1))?.waitingFor.length === 1);
     await untilWaitingFor(drain, isDetaching('b'));
     await move('b');
     await drain.ended;
@@ -134,7 +133,7 @@ describe('pods with volumes', () => {
     await newVolume('a');
     await newPod('pod', ['a']);
     const { outcomes } = start(['a']);
-    await eventually(() => outcomes.length > 0);
+    await until('it has come back', () => outcomes.length > 0);
     expect(outcomes[0]).toMatchObject({
       volumes: [{ name: volumeOf('a'), spec: { csi: { driver, volumeHandle: 'disk-a' } } }],
     });
@@ -149,13 +148,13 @@ describe('pods with volumes', () => {
     }
     await drained.newPod('free');
     const drain = start(['a', 'b']);
-    await untilLeaving('pod-a');
-    await untilLeaving('free');
+    await drained.untilTerminating('pod-a');
+    await drained.untilTerminating('free');
     for (const pod of ['pod-a', 'free']) await drained.finish(pod);
     await untilWaitingFor(drain, isDetaching('a'));
     expect(await drained.stateOf('pod-b')).toBe('running');
     await move('a'); // the other node is full now, and nothing moves
-    await untilLeaving('pod-b');
+    await drained.untilTerminating('pod-b');
     await drained.finish('pod-b');
     await detach('b');
     await attach('b', otherNode);
@@ -170,14 +169,14 @@ describe('pods with volumes', () => {
     await newPod('a-low', ['a']);
     await newPod('b-high', ['b'], { priorityClassName });
     const drain = start(['a', 'b'], { isSerial: true });
-    await untilLeaving('b-high');
+    await drained.untilTerminating('b-high');
     await drained.finish('b-high');
     await untilWaitingFor(drain, isDetaching('b'));
     await detach('b');
     await untilWaitingFor(drain, isReattaching('b'));
     expect(await drained.stateOf('a-low')).toBe('running');
     await attach('b', otherNode);
-    await untilLeaving('a-low');
+    await drained.untilTerminating('a-low');
     await drained.finish('a-low');
     await move('a');
     await drain.ended;
@@ -189,7 +188,7 @@ describe('pods with volumes', () => {
     for (const claim of ['stays', 'goes']) await newVolume(claim);
     await newPod('pod', ['stays', 'goes']);
     const drain = start(['stays', 'goes'], { detachMs: 100, reattachMs: 100 });
-    await untilLeaving('pod');
+    await drained.untilTerminating('pod');
     await drained.finish('pod');
     await detach('goes');
     await drain.ended; // one is never detached, the other is attached nowhere
@@ -202,10 +201,10 @@ describe('pods with volumes', () => {
     await newPod('of-foreign', ['foreign']);
     for (const pod of ['first', 'second']) await newPod(pod, ['shared']);
     const drain = start(['shared']);
-    for (const pod of ['of-foreign', 'first']) await untilLeaving(pod);
+    for (const pod of ['of-foreign', 'first']) await drained.untilTerminating(pod);
     expect(await drained.stateOf('second')).toBe('running');
     await drained.finish('first');
-    await untilLeaving('second'); // those that share it leave one after the other
+    await drained.untilTerminating('second'); // those that share it leave one after the other
     for (const pod of ['of-foreign', 'second']) await drained.finish(pod);
     await drain.ended;
     for (const claim of ['foreign', 'shared'])
@@ -233,7 +232,7 @@ describe('pods with volumes', () => {
     await setAttached('disk-a');
     await newPod('pod', ['a']);
     const drain = start(['a'], { reattachMs: 100 });
-    await untilLeaving('pod');
+    await drained.untilTerminating('pod');
     await drained.finish('pod');
     await untilWaitingFor(drain, isDetaching('a'));
     await setAttached('another-disk-a');
@@ -258,8 +257,8 @@ describe('pods with volumes', () => {
     const finished = { namespace: drained.namespace, name: 'finished' };
     await client.patch(pods, finished, mergePatch({ status: { phase: 'Succeeded' } }), { subresource: 'status' });
     const drain = start(['twice', 'done']);
-    await eventually(async () => (await drained.stateOf('finished')) === 'gone'); // no kubelet has to end it
-    for (const pod of ['of-twice', 'running']) await untilLeaving(pod);
+    await until('the finished pod is gone', async (see) => see(await drained.stateOf('finished')) === 'gone'); // no kubelet has to end it
+    for (const pod of ['of-twice', 'running']) await drained.untilTerminating(pod);
     for (const pod of ['of-twice', 'running']) await drained.finish(pod);
     for (const claim of ['twice', 'done']) await untilWaitingFor(drain, isDetaching(claim));
     for (const claim of ['twice', 'done']) await move(claim);
@@ -279,7 +278,7 @@ describe('pods with volumes', () => {
       },
     };
     const drain = drained.start({}, { target });
-    await untilLeaving('free');
+    await drained.untilTerminating('free');
     await untilWaitingFor(drain, 'the watches of VolumeAttachments, CSINodes and Nodes to begin');
     expect(await drained.stateOf('pod')).toBe('running');
     drain.cancel.abort();
@@ -292,9 +291,12 @@ describe('pods with volumes', () => {
     await newVolume('a');
     await newPod('pod', ['a'], {}, { app: 'guarded' });
     const drain = start(['a']);
-    await eventually(() => drain.outcomes.filter(({ kind }) => kind === 'blocked').length > 1);
+    await until(
+      'it was blocked twice',
+      (see) => see(drain.outcomes).filter(({ kind }) => kind === 'blocked').length > 1,
+    );
     await client.delete(podDisruptionBudgets, { namespace: drained.namespace, name: 'guarded' });
-    await untilLeaving('pod');
+    await drained.untilTerminating('pod');
     await drained.finish('pod');
     await untilWaitingFor(drain, isDetaching('a'));
     await move('a');

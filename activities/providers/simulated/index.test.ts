@@ -6,7 +6,7 @@ import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../..
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
 import { refusal } from '../../../test/support/refusal.ts';
-import { eventually } from '../../../test/support/until.ts';
+import { until } from '../../../test/support/until.ts';
 import type { CallContext, Provider } from '../provider.ts';
 import { createVm, deleteResource, listPage } from './client.ts';
 import { createSimulatedProvider } from './index.ts';
@@ -93,8 +93,8 @@ async function makeVm(name: string, own: Record<string, string>, partTags?: Reco
 
 /** Waits for a call of this operation that the cloud has not answered yet. */
 async function untilPending(operation: CallRecord['operation']): Promise<void> {
-  await eventually(async () =>
-    (await cloud.calls()).some((record) => record.operation === operation && record.outcome === 'pending'),
+  await until(`a call of ${operation} has no answer yet`, async (see) =>
+    see(await cloud.calls()).some((record) => record.operation === operation && record.outcome === 'pending'),
   );
 }
 
@@ -533,6 +533,11 @@ describe('deleteVm for a sweep', () => {
     const only = { kind: 'vm' as const, id: `simulated:///local/${vm}`, ...(uid !== undefined && { uid }) };
     return deletion({ uid: 'none', namespace: 'garden', name: 'old' }, { ...scope({ tags }), only });
   };
+  const untilGone = (what: DeleteVmRequest) =>
+    until(
+      'the provider says that it is gone',
+      async (see) => see(await provider.deleteVm(what, call())).state === 'gone',
+    );
 
   it.each([
     ['without a UID tag', undefined],
@@ -545,7 +550,7 @@ describe('deleteVm for a sweep', () => {
       state: 'deleting',
       nodeNames: [`only-1-${uid}`],
     });
-    await eventually(async () => (await provider.deleteVm(request(id, uid), call())).state === 'gone');
+    await untilGone(request(id, uid));
 
     const left = await cloud.vms();
     expect([left.some((vm) => vm.id === id), left.some((vm) => vm.id === other)]).toEqual([false, true]);
@@ -556,12 +561,12 @@ describe('deleteVm for a sweep', () => {
     const [own, uid] = [{ ...tags, 'millwright.dev/machine-uid': 'uid-of-leaky' }, 'uid-of-leaky'];
     const [vm, other] = [await makeVm('only-6', own, own), await makeVm('only-7', own, own)];
     await deleteResource(access(), { kind: 'vm', id: other }, AbortSignal.timeout(10_000));
-    await eventually(async () => (await partsOf(other)).every(({ kind }) => kind !== 'vm'));
+    await until('the VM is gone', async (see) => see(await partsOf(other)).every(({ kind }) => kind !== 'vm'));
     const disk = (await partsOf(other)).find(({ kind }) => kind === 'disk')?.id ?? '';
 
-    await eventually(async () => (await provider.deleteVm(request(vm, uid), call())).state === 'gone');
+    await untilGone(request(vm, uid));
     const only = { kind: 'disk' as const, id: disk, uid };
-    await eventually(async () => (await provider.deleteVm({ ...request(other), only }, call())).state === 'gone');
+    await untilGone({ ...request(other), only });
 
     expect(await partsOf(vm)).toEqual([]);
     expect((await partsOf(other)).map(({ kind }) => kind)).toEqual(['nic']);
@@ -624,7 +629,7 @@ describe('listInterruptions', () => {
 
     const taken = { items: [{ providerID, reason: 'interrupted' }] };
     expect(await provider.listInterruptions?.(scope(), call())).toEqual(taken);
-    await eventually(async () => (await cloud.vms()).every((vm) => vm.id !== id));
+    await until('the VM is gone', async (see) => see(await cloud.vms()).every((vm) => vm.id !== id));
     expect(await provider.listInterruptions?.(scope(), call())).toEqual({ items: [] });
     expect(await provider.validateClass(scope({ spot: true }), call())).toHaveProperty('interruptible', true);
     expect(await provider.validateClass(scope(), call())).not.toHaveProperty('interruptible');

@@ -70,7 +70,7 @@ function terminate(id: string) {
 }
 
 function untilState(id: string, state: string) {
-  return until(`${id} is ${state}`, async () => (await find(id))?.State?.Name === state);
+  return until(`${id} is ${state}`, async (see) => see(await find(id))?.State?.Name === state);
 }
 
 const attachedTo = (id: string) => [{ Name: 'attachment.instance-id', Values: [id] }];
@@ -352,7 +352,7 @@ describe('a fault', () => {
   it('hang holds the answer back until it is taken away', async () => {
     await cloud.setFaults({ kind: 'hang', effect: 'done' });
     const answer = run();
-    await until('the effect is there', async () => (await callsOf('RunInstances')).at(-1)?.effect === true);
+    await until('the effect is there', async (see) => see(await callsOf('RunInstances')).at(-1)?.effect === true);
     expect((await callsOf('RunInstances')).at(-1)?.outcome).toBe('pending');
 
     await cloud.setFaults();
@@ -381,7 +381,7 @@ describe('a fault', () => {
     expect([listed.Reservations, volumes, interfaces]).toEqual([[], [], []]);
     expect([found.name, terminated.name]).toEqual(Array(2).fill('InvalidInstanceID.NotFound'));
     expect((await cloud.instances()).map(({ InstanceId }) => InstanceId)).toContain(id);
-    await until('it is visible', async () => (await find(id))?.State?.Name === 'running');
+    await until('it is visible', async (see) => see(await find(id))?.State?.Name === 'running');
   });
 
   it('spotInterruption marks a spot instance and ends it after the notice', async () => {
@@ -396,7 +396,7 @@ describe('a fault', () => {
     };
     expect(await statusOf()).toBe('fulfilled');
 
-    await until('it is marked', async () => (await statusOf()) === 'marked-for-termination');
+    await until('it is marked', async (see) => see(await statusOf()) === 'marked-for-termination');
     const marked = await find(id);
     await untilState(id, 'terminated');
 

@@ -14,6 +14,8 @@ describe('a kubelet', () => {
   let dir: string;
   let cloud: AwsCloud;
   let kube: KubeClient;
+  /** Names of the instances, and of their Nodes. */
+  const started: string[] = [];
 
   beforeAll(async () => {
     const access = loadKubeconfig(kubeconfig);
@@ -24,10 +26,7 @@ describe('a kubelet', () => {
   }, 400_000); // where moto has to be installed
 
   afterAll(async () => {
-    const own = (await cloud.instances()).map(({ InstanceId }) => `aws:///eu-west-1/${InstanceId}`);
-    const { items } = await kube.list(nodes);
-    const left = items.filter(({ spec }) => own.includes(spec?.providerID ?? ''));
-    await Promise.all(left.map(({ metadata }) => kube.delete(nodes, metadata)));
+    for (const name of started) if (await kube.find(nodes, { name })) await kube.delete(nodes, { name });
     await kube.close();
     await cloud.stop();
     await rm(dir, { recursive: true, force: true });
@@ -37,7 +36,9 @@ describe('a kubelet', () => {
     const { ami, subnetId } = cloud.seeds;
     const request = { ImageId: ami, InstanceType: 't3.large' as const, SubnetId: subnetId, MinCount: 1, MaxCount: 1 };
     const { Instances: [instance] = [] } = await cloud.direct.send(new RunInstancesCommand(request));
-    return { id: instance?.InstanceId ?? '', name: instance?.PrivateDnsName ?? '' };
+    const { InstanceId: id = '', PrivateDnsName: name = '' } = instance ?? {};
+    started.push(name);
+    return { id, name };
   }
 
   async function renewTimeOf(name: string) {

@@ -63,8 +63,8 @@ async function find(id: string): Promise<Server> {
 }
 
 function built(id: string): Promise<Server> {
-  return until(`${id} is built`, async () => {
-    const server = await find(id);
+  return until(`${id} is built`, async (see) => {
+    const server = see(await find(id));
     return server.status !== 'BUILD' && server;
   });
 }
@@ -109,8 +109,8 @@ describe('the front', () => {
     expect(other.openstack).toEqual(cloud.openstack);
     expect((await cloud.servers()).map((each) => each.id)).not.toContain(id);
     expect(await refusalOf(api.call('GET', compute('/servers')))).toMatchObject({ status: 503 });
-    await until('it is active', async () =>
-      (await other.servers()).some((each) => each.id === id && each.status === 'ACTIVE'),
+    await until('it is active', async (see) =>
+      see(await other.servers()).some((each) => each.id === id && each.status === 'ACTIVE'),
     );
     expect((await cloud.calls()).filter(({ path }) => path.includes(id))).toEqual([]);
   });
@@ -129,8 +129,8 @@ describe('OpenStack itself', () => {
       api.call<{ port: { id: string } }>('POST', network('/ports'), { port }),
       api.call<{ volume: { id: string } }>('POST', volumes, { volume: { name, size: 20, imageRef: imageId } }),
     ]);
-    await until('the volume is there', async () =>
-      (await cloud.volumes()).some(({ id, status }) => id === disk.volume.id && status === 'available'),
+    await until('the volume is there', async (see) =>
+      see(await cloud.volumes()).some(({ id, status }) => id === disk.volume.id && status === 'available'),
     );
     const order = {
       ...{ name, imageRef: undefined, networks: [{ port: made.port.id }], key_name: keyName, config_drive: true },
@@ -163,7 +163,7 @@ describe('OpenStack itself', () => {
     await api.call('DELETE', compute(`/servers/${server.id}`));
     await until(
       'its volume is gone with it',
-      async () => !(await cloud.volumes()).some(({ id }) => id === disk.volume.id),
+      async (see) => !see(await cloud.volumes()).some(({ id }) => id === disk.volume.id),
     );
     expect((await cloud.ports()).find(({ id }) => id === made.port.id)).toMatchObject({ device_id: '' });
   });
@@ -289,7 +289,7 @@ describe('a kubelet', () => {
     await untilRenewed(name);
 
     await other.direct.call('DELETE', `${other.url}/compute/v2.1/servers/${id}`);
-    await until('it is gone', async () => !(await other.servers()).some((each) => each.id === id));
+    await until('it is gone', async (see) => !see(await other.servers()).some((each) => each.id === id));
     await untilRenewed(witness);
     await untilRenewed(witness);
     const last = await renewTimeOf(name);

@@ -8,6 +8,7 @@ import { createKubeClient, type KubeClient } from '../../../kube/client.ts';
 import { loadKubeconfig } from '../../../kube/config.ts';
 import { leases, nodes, pods } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
+import { until } from '../../../test/support/until.ts';
 import { type SimulatedCloud, startSimulatedCloud } from './admin.ts';
 
 const kubeconfig = process.env.MILLWRIGHT_TEST_KUBECONFIG ?? '';
@@ -76,16 +77,16 @@ async function create(overrides: object = {}): Promise<{ id: string; name: strin
   return { id: body.id ?? '', name: vm.name };
 }
 
-async function until<T>(read: () => Promise<T | undefined | false>): Promise<T> {
-  for (;;) {
-    const value = await read();
-    if (value !== undefined && value !== false) return value;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+async function untilGone(id = ''): Promise<void> {
+  await until(`the VM ${id} is gone`, async (see) => see(await call('GET', `/v1/vms/${id}`)).status === 404);
 }
 
 function nodeOf({ name }: { name: string }) {
   return kube.find(nodes, { name });
+}
+
+function untilJoined(vm: { name: string }) {
+  return until(`${vm.name} has joined`, () => nodeOf(vm));
 }
 
 async function renewTimeOf({ name }: { name: string }) {
@@ -97,8 +98,8 @@ async function renewTimeOf({ name }: { name: string }) {
 async function untilRenewedTwice(vm: { name: string }): Promise<void> {
   for (let times = 0; times < 2; times += 1) {
     const before = await renewTimeOf(vm);
-    await until(async () => {
-      const now = await renewTimeOf(vm);
+    await until(`the lease of ${vm.name} is renewed`, async (see) => {
+      const now = see(await renewTimeOf(vm));
       return now !== undefined && now !== before;
     });
   }
@@ -121,13 +122,20 @@ async function createPod(nodeName: string, finalizers: string[] = []): Promise<{
   return key;
 }
 
+function untilRunning(key: { namespace: string; name: string }) {
+  return until(`the pod ${key.name} runs`, async (see) => {
+    const pod = see(await kube.get(pods, key));
+    return pod.status?.phase === 'Running' && pod;
+  });
+}
+
 describe('VMs', () => {
   it('come back for a token that is known, the deleted ones too', async () => {
     const vm = newVm();
     const first = await call('POST', '/v1/vms', vm);
     const second = await call('POST', '/v1/vms', vm);
     await call('DELETE', `/v1/vms/${first.body.id}`);
-    await until(async () => (await call('GET', `/v1/vms/${first.body.id}`)).status === 404);
+    await untilGone(first.body.id);
 
     const third = await call('POST', '/v1/vms', vm);
 
@@ -191,7 +199,7 @@ describe('disks, NICs and addresses', () => {
     expect(listed.map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
     expect(tagged).toEqual(listed.slice(1));
     expect(tagged.every(({ vm }) => vm === id)).toBe(true);
-    await until(async () => (await list(`vm=${id}`)).length === 0);
+    await until('its parts are gone', async (see) => see(await list(`vm=${id}`)).length === 0);
     expect(await list(`tag=parts=of-${run}`)).toEqual([]);
   });
 
@@ -211,7 +219,7 @@ describe('disks, NICs and addresses', () => {
     const early = await call('DELETE', `/v1/disks/${disk}`);
 
     await call('DELETE', `/v1/vms/${id}`);
-    await until(async () => (await call('GET', `/v1/vms/${id}`)).status === 404);
+    await untilGone(id);
 
     expect({ status: early.status, code: early.body.error?.code }).toEqual({ status: 409, code: 'InUse' });
     expect((await list(`vm=${id}`)).map(({ kind }) => kind)).toEqual(['disk', 'nic']);
@@ -268,7 +276,7 @@ describe('faults', () => {
 
     const refused = await call('POST', '/v1/vms', newVm());
     await call('DELETE', `/v1/vms/${id}`);
-    await until(async () => (await call('GET', `/v1/vms/${id}`)).status === 404);
+    await untilGone(id);
     const accepted = await call('POST', '/v1/vms', newVm());
 
     expect([refused.body.error?.code, accepted.status]).toEqual(['QuotaExceeded', 201]);
@@ -278,7 +286,9 @@ describe('faults', () => {
     await cloud.setFaults({ kind: 'hang', effect: 'none', ms: 300, operation: 'list' });
     const listing = call('GET', '/v1/vms');
 
-    await until(async () => (await cloud.calls()).some(({ outcome }) => outcome === 'pending'));
+    await until('the call is under way', async (see) =>
+      see(await cloud.calls()).some(({ outcome }) => outcome === 'pending'),
+    );
 
     expect((await listing).status).toBe('lost');
   });
@@ -297,7 +307,7 @@ describe('nodes', () => {
     const taints = [{ key: 'dedicated', value: 'x', effect: 'NoSchedule' }];
     const vm = await create({ machineType: 'medium', node: { labels, taints } });
 
-    const node = await until(() => nodeOf(vm));
+    const node = await untilJoined(vm);
 
     expect(node.spec).toMatchObject({ providerID: `simulated:///local/${vm.id}`, taints });
     expect(node.metadata.labels).toMatchObject({ ...labels, 'kubernetes.io/hostname': vm.name });
@@ -313,13 +323,16 @@ describe('nodes', () => {
 
   it('keep the conditions that others have set when their kubelet renews its own', async () => {
     const vm = await create();
-    const { status } = await until(() => nodeOf(vm));
+    const { status } = await untilJoined(vm);
     const foreign = { type: 'Terminating', status: 'True', reason: 'Test', message: 'set by the test' };
     const conditions = [...(status?.conditions ?? []), foreign];
     await kube.patch(nodes, { name: vm.name }, mergePatch({ status: { conditions } }), { subresource: 'status' });
     const beatOf = (node: typeof status) => node?.conditions?.find(({ type }) => type === 'Ready')?.lastHeartbeatTime;
 
-    await until(async () => beatOf((await nodeOf(vm))?.status) !== beatOf(status));
+    await until(
+      'the kubelet has reported again',
+      async (see) => beatOf(see(await nodeOf(vm))?.status) !== beatOf(status),
+    );
 
     expect((await nodeOf(vm))?.status?.conditions).toContainEqual(expect.objectContaining(foreign));
   });
@@ -340,7 +353,9 @@ describe('nodes', () => {
     const killed = await create();
     await untilRenewedTwice(killed);
     await cloud.killVm(killed.id);
-    await until(async () => (await cloud.vms()).every(({ id, alive }) => id !== dying.id || !alive));
+    await until('it has died', async (see) =>
+      see(await cloud.vms()).every(({ id, alive }) => id !== dying.id || !alive),
+    );
 
     expect([await isSilent(dying), await isSilent(killed)]).toEqual([true, true]);
     expect((await cloud.vms()).find(({ id }) => id === killed.id)).toMatchObject({ state: 'running', alive: false });
@@ -352,7 +367,7 @@ describe('nodes', () => {
   it('stay away when they were deleted until their VM restarts, though the cloud itself does', async () => {
     const vm = await create();
     await untilRenewedTwice(vm);
-    const before = await until(() => nodeOf(vm));
+    const before = await untilJoined(vm);
     await kube.delete(nodes, { name: vm.name });
     await cloud.kill();
     await cloud.restart();
@@ -361,16 +376,16 @@ describe('nodes', () => {
 
     await cloud.restartVm(vm.id);
 
-    const after = await until(() => nodeOf(vm));
+    const after = await untilJoined(vm);
     expect(after.metadata.uid).not.toBe(before.metadata.uid);
   });
 
   it('outlive a VM that vanishes, silent', async () => {
     await cloud.setFaults({ kind: 'vanish', afterMs: 3000, times: 1 });
     const vm = await create();
-    await until(() => nodeOf(vm));
+    await untilJoined(vm);
 
-    await until(async () => (await cloud.vms()).every(({ id }) => id !== vm.id));
+    await until('it has vanished', async (see) => see(await cloud.vms()).every(({ id }) => id !== vm.id));
 
     expect(await isSilent(vm)).toBe(true);
     expect(await nodeOf(vm)).toBeDefined();
@@ -383,14 +398,11 @@ describe('pods', () => {
     const vm = newVm();
     const early = await createPod(vm.name);
     await call('POST', '/v1/vms', vm);
-    await until(() => nodeOf(vm));
+    await untilJoined(vm);
     const late = await createPod(vm.name);
 
     for (const key of [early, late]) {
-      const { status } = await until(async () => {
-        const pod = await kube.get(pods, key);
-        return pod.status?.phase === 'Running' && pod;
-      });
+      const { status } = await untilRunning(key);
       expect(status?.conditions).toContainEqual(expect.objectContaining({ type: 'Ready', status: 'True' }));
       expect(status?.containerStatuses).toMatchObject([{ name: 'main', ready: true }]);
     }
@@ -399,29 +411,29 @@ describe('pods', () => {
   it('end after their grace period', async () => {
     const vm = await create();
     const key = await createPod(vm.name);
-    await until(async () => (await kube.get(pods, key)).status?.phase === 'Running');
+    await untilRunning(key);
 
     await kube.delete(pods, key, { gracePeriodSeconds: 600 });
 
-    await until(async () => (await kube.find(pods, key)) === undefined);
+    await until('the pod is gone', async (see) => see(await kube.find(pods, key)) === undefined);
   });
 
   it('wait for a kubelet that has died', async () => {
     const vm = await create();
     const key = await createPod(vm.name);
-    await until(async () => (await kube.get(pods, key)).status?.phase === 'Running');
+    await untilRunning(key);
     await cloud.killVm(vm.id);
     await kube.delete(pods, key, { gracePeriodSeconds: 1 });
     const other = await create();
     const otherKey = await createPod(other.name);
-    await until(async () => (await kube.get(pods, otherKey)).status?.phase === 'Running');
+    await untilRunning(otherKey);
     await kube.delete(pods, otherKey, { gracePeriodSeconds: 1 });
-    await until(async () => (await kube.find(pods, otherKey)) === undefined);
+    await until('the pod is gone', async (see) => see(await kube.find(pods, otherKey)) === undefined);
 
     expect(await kube.find(pods, key)).toBeDefined();
 
     await cloud.restartVm(vm.id);
-    await until(async () => (await kube.find(pods, key)) === undefined);
+    await until('the pod is gone', async (see) => see(await kube.find(pods, key)) === undefined);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { refreshSignal, retryNowSignal } from '../../messages.ts';
 import { observedSignal } from '../messages.ts';
 
@@ -18,14 +18,17 @@ const {
   startRunning,
   untilRefused,
   tryAgain,
+  until,
+  untilCancelled,
+  time,
 } = setUpMachine();
 
 describe('a refusal', () => {
   it('[mcm 57 partly] that says NotFound to a deletion means that there is nothing to delete', async () => {
     cloud.deleteVm = () => refuse('NotFound');
     await start();
-    await eventually(() => cluster.machine.stage === 'joining');
-    touch({ deletingSince: new Date().toISOString() });
+    await until(() => cluster.machine.stage === 'joining');
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
 
@@ -38,20 +41,20 @@ describe('the deletion of a machine', () => {
   it('ends where a restored cluster says right before the VM is deleted that the Machine is not', async () => {
     await startRunning();
     const { deletingSince: _, ...before } = cluster.machine;
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     cluster.before = (step) => {
       if (step === 'announceDeletion') cluster.machine = before;
     };
     await observe();
 
-    await eventually(() => cluster.steps.includes('uncordonNode'));
-    await eventually(async () => (await described()).doing === 'running');
+    await until(() => cluster.steps.includes('uncordonNode'));
+    await until(async () => (await described()).doing === 'running');
     expect(cloud.deletions).toEqual([]);
   });
 
   it('drains its node although a watcher that is behind has not seen the node', async () => {
     await startRunning();
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await workflow().signal(observedSignal, { machine: cluster.machine, node: { state: 'absent' } });
     await workflow().result();
 
@@ -62,14 +65,14 @@ describe('the deletion of a machine', () => {
     await startRunning();
     const { deletingSince: _, ...before } = cluster.machine;
     cluster.drainNode = untilCancelled;
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
-    await eventually(() => cluster.drains === 1);
+    await until(() => cluster.drains === 1);
 
     cluster.machine = before; // its cluster was restored from a backup
     await workflow().signal(refreshSignal);
 
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
     expect(cluster.steps).toContain('uncordonNode');
     expect(cluster.written.filter(({ stage }) => stage === 'deleting')).toHaveLength(1);
     expect([cluster.drains, cloud.deletions]).toEqual([1, []]);
@@ -78,7 +81,7 @@ describe('the deletion of a machine', () => {
 
 describe('the deletion of a VM', () => {
   async function remove(): Promise<void> {
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
     expect(cluster.steps.at(-1)).toBe('tearDown');
@@ -86,16 +89,16 @@ describe('the deletion of a VM', () => {
 
   it('is blocked on the cloud where that has accepted it and does not finish it for ten minutes', async () => {
     await startAtRest();
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     cloud.deleteVm = () => ({ state: 'deleting', nodeNames: [] });
     await observe();
-    await eventually(async () => (await described()).waitingFor?.startsWith('the cloud to finish since ') === true);
+    await until(async () => (await described()).waitingFor?.startsWith('the cloud to finish since ') === true);
     expect(await described()).not.toHaveProperty('blockedOn');
     await workflow().terminate();
 
     const { machine, node } = cluster;
     await start({ machine, node, wasRead: true, drained: true, vmDeletedMs: Date.now() - 600_000 });
-    await eventually(async () => (await described()).blockedOn === 'CloudApi');
+    await until(async () => (await described()).blockedOn === 'CloudApi');
     const { searchAttributes } = await workflow().describe();
     expect(searchAttributes).toMatchObject({ MillwrightBlockedOn: ['CloudApi'] });
     await workflow().terminate();
@@ -110,7 +113,7 @@ describe('the deletion of a VM', () => {
 
   it('[invariant 2 partly] reckons with a VM that is not listed yet from an answered create call until the node has joined', async () => {
     await start();
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
@@ -130,10 +133,10 @@ describe('the deletion of a VM', () => {
     });
     cloud.ensureVm = () => answered.then(() => vm);
     await start();
-    await eventually(() => cloud.asked.length === 1);
-    touch({ deletingSince: new Date().toISOString() });
+    await until(() => cloud.asked.length === 1);
+    touch({ deletingSince: time() });
     await observe();
-    await eventually(async () => {
+    await until(async () => {
       const [call] = (await workflow().describe()).raw.pendingActivities ?? [];
       return call?.state === 3; // PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
     });
@@ -175,7 +178,7 @@ describe('the deletion of a VM', () => {
     await tryAgain();
     moveClass('b');
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
@@ -190,9 +193,9 @@ describe('the deletion of a VM', () => {
     await tryAgain();
     cloud.deleteVm = ({ providerSpec }) =>
       (providerSpec as { zone: string }).zone === 'a' ? refuse('Unauthenticated') : { state: 'gone', nodeNames: [] };
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
-    await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
+    await until(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
     expect(cluster.steps).not.toContain('tearDown');
@@ -206,9 +209,9 @@ describe('the deletion of a VM', () => {
     };
     await start();
     await untilRefused(1);
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
-    await eventually(() => cloud.deletions.length === 2);
+    await until(() => cloud.deletions.length === 2);
     await workflow().terminate();
     await start();
     await workflow().result();
@@ -220,10 +223,10 @@ describe('the deletion of a VM', () => {
   it('needs no class in another run either, where nothing was asked of any cloud', async () => {
     cluster.reading = { version: '0', problem: 'MachineClass "small" does not exist' };
     await start();
-    await eventually(async () => (await described()).blockedOn === 'Source');
+    await until(async () => (await described()).blockedOn === 'Source');
     await workflow().terminate();
     await start();
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await workflow().result();
 
     expect([cloud.asked, cloud.deletions]).toEqual([[], []]);
@@ -237,7 +240,7 @@ describe('the deletion of a VM', () => {
     await untilRefused(1);
     moveClass('b');
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'b' }]);
@@ -247,9 +250,9 @@ describe('the deletion of a VM', () => {
     await startRunning();
     moveClass('b');
     cloud.deleteVm = () => refuse('Unauthenticated');
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
-    await eventually(async () => (await described()).lastError?.code === 'Unauthenticated');
+    await until(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect((await described()).unblock).toMatch(
       /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
@@ -262,7 +265,7 @@ describe('the deletion of a machine without a VM', () => {
   /** Deletes the Machine when its class cannot be used any more. */
   async function deleteWithoutClass(): Promise<void> {
     cluster.reading = { version: '2', problem: 'MachineClass "small" does not exist' };
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
   }
 
@@ -332,7 +335,7 @@ describe('the deletion of a machine without a VM', () => {
     touch({ ...cluster.withFinalizer, stage: 'running', providerID: vm.providerID, nodeName: 'node-1' });
     await start();
     await deleteWithoutClass();
-    await eventually(async () => {
+    await until(async () => {
       const { blockedOn, lastError } = await described();
       return blockedOn === 'Source' && lastError?.message.includes('without it Millwright cannot find the VM') === true;
     });
@@ -343,8 +346,8 @@ describe('the deletion of a machine without a VM', () => {
   it('[invariant 2 partly] asks the cloud when it interrupts a call', async () => {
     cloud.ensureVm = () => untilCancelled();
     await start();
-    await eventually(() => cloud.asked.length === 1);
-    touch({ deletingSince: new Date().toISOString() });
+    await until(() => cloud.asked.length === 1);
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
 
@@ -355,8 +358,8 @@ describe('the deletion of a machine without a VM', () => {
     const { reading } = cluster;
     cluster.reading = { ...reading, cloud: { ...reading.cloud!, provider: 'misspelt' } };
     await start();
-    await eventually(async () => (await described()).doing === 'creating the VM');
-    await eventually(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length > 0);
+    await until(async () => (await described()).doing === 'creating the VM');
+    await until(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length > 0);
 
     await deleteWithoutClass();
     await workflow().result();

@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import type { DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
-import { eventually, refuse, setUpMachine, untilCancelled } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 import { forceDeletionSignal } from '../messages.ts';
 
-const { cluster, cloud, touch, workflow, described, observe, startAtRest } = setUpMachine();
+const { now, cluster, cloud, touch, workflow, described, observe, startAtRest, until, untilCancelled, time } =
+  setUpMachine();
 
 const blocked: DrainOutcome = {
   ...{ kind: 'blocked', budget: 'n/budget', podsLeft: 7, pods: ['n/a', 'n/b'] },
@@ -14,9 +15,9 @@ const blocked: DrainOutcome = {
 /** Begins the deletion of a machine at rest, and waits until its drain was asked for. */
 async function deleteMachine(change: object = {}): Promise<void> {
   await startAtRest();
-  touch({ deletingSince: new Date().toISOString(), ...change });
+  touch({ deletingSince: time(), ...change });
   await observe();
-  await eventually(() => cluster.drains > 0);
+  await until(() => cluster.drains > 0);
 }
 
 async function pendingActivities(): Promise<number> {
@@ -27,15 +28,15 @@ describe('a drain that a budget blocks', () => {
   it('[mcm 114 partly] holds no activity, and says what it waits for', async () => {
     cluster.drainNode = () => blocked;
     await deleteMachine();
-    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await until(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     expect(await described()).toMatchObject({
       doing: 'draining the node',
       waitingFor: 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more',
       unblock: expect.stringMatching(/^Make the pods of the budget healthy.* forceDeletion .* skipDrain /),
     });
     const waitsFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more';
-    await eventually(() => cluster.written.at(-1)?.step?.waitsFor === waitsFor);
-    await eventually(async () => (await pendingActivities()) === 0);
+    await until(() => cluster.written.at(-1)?.step?.waitsFor === waitsFor);
+    await until(async () => (await pendingActivities()) === 0);
     await observe(); // what happens to the Node or the Machine meanwhile is no reason to ask sooner
     expect(cluster.drains).toBe(1);
     await workflow().terminate();
@@ -54,15 +55,15 @@ describe('a drain that a budget blocks', () => {
     cluster.drainNode = () => ({ ...blocked, mistake });
     await deleteMachine();
     const written = () => cluster.steps.filter((step) => step === 'writeStatus').length;
-    await eventually(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
-    await eventually(() => cluster.steps.at(-1) === 'writeStatus');
+    await until(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
+    await until(() => cluster.steps.at(-1) === 'writeStatus');
     const before = written();
 
     const first = (await workflow().describe()).runId;
     for (let count = 0; count < 500; count++) await observe();
     await workflow().signal(retryNowSignal);
-    await eventually(async () => (await workflow().describe()).runId !== first);
-    await eventually(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
+    await until(async () => (await workflow().describe()).runId !== first);
+    await until(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
     expect(written()).toBe(before);
     await workflow().terminate();
   });
@@ -70,13 +71,13 @@ describe('a drain that a budget blocks', () => {
   it('[mcm 54 partly] ends at once when it is forced', async () => {
     cluster.drainNode = ({ force }) => (force ? { kind: 'drained' } : blocked);
     await deleteMachine();
-    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await until(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     await workflow().signal(forceDeletionSignal);
     await workflow().result();
   });
 
   it('ends when the drain timeout has come', async () => {
-    cluster.drainNode = ({ deadline }) => (Date.now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
+    cluster.drainNode = ({ deadline }) => (now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
     await deleteMachine({ limits: { ...cluster.machine.limits, drainSeconds: 2 } });
     await workflow().result();
     expect(cluster.drains).toBe(2);
@@ -100,20 +101,20 @@ describe('a drain that is stuck', () => {
     const blockers = async () =>
       ((await workflow().describe()).searchAttributes['MillwrightBlockedOn'] ?? []).filter(Boolean);
     await deleteMachine();
-    await eventually(async () => (await blockers())[0] === 'Drain');
+    await until(async () => (await blockers())[0] === 'Drain');
     expect(await described()).toMatchObject({ waitingFor: 'n/a to end; volume v', blockedOn: 'Drain' });
     expect(cluster.written.at(-1)?.step).toEqual({
       kind: 'drain',
       state: 'processing',
       waitsFor: 'n/a to end; volume v',
     });
-    await eventually(() => cluster.drainRequest?.reported === 'abc');
+    await until(() => cluster.drainRequest?.reported === 'abc');
 
     goOn();
-    await eventually(async () => (await blockers()).length === 0);
+    await until(async () => (await blockers()).length === 0);
     expect(await described()).not.toHaveProperty('blockedOn');
     expect(cluster.written.at(-1)?.step).toEqual({ kind: 'drain', state: 'processing' });
-    await eventually(() => cluster.drains === 3);
+    await until(() => cluster.drains === 3);
     expect(cluster.drainRequest).not.toHaveProperty('reported');
     await workflow().terminate();
   });
@@ -121,8 +122,8 @@ describe('a drain that is stuck', () => {
   it('is blocked on the API server while that refuses it', async () => {
     cluster.drainNode = () => refuse('PermissionDenied');
     await deleteMachine();
-    await eventually(async () => (await described()).blockedOn === 'KubernetesApi');
-    await eventually(() => cluster.drainRequest?.reported === 'noAnswer');
+    await until(async () => (await described()).blockedOn === 'KubernetesApi');
+    await until(() => cluster.drainRequest?.reported === 'noAnswer');
     await workflow().terminate();
   });
 });
@@ -155,9 +156,9 @@ describe('an edit of the drain timeout', () => {
   });
 
   it('takes effect in one that a budget blocks', async () => {
-    cluster.drainNode = ({ deadline }) => (Date.now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
+    cluster.drainNode = ({ deadline }) => (now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
     await deleteMachine();
-    await eventually(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await until(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     touch({ limits: { ...cluster.machine.limits, drainSeconds: 0 } });
     await observe();
     await workflow().result();

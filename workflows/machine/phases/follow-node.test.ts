@@ -2,11 +2,25 @@
 
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { MachineActivities } from '../../../activities/machine/index.ts';
-import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 
-const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning, startAtRest } =
-  setUpMachine();
+const {
+  cluster,
+  cloud,
+  touch,
+  start,
+  workflow,
+  described,
+  waitingFor,
+  observe,
+  joinNode,
+  startRunning,
+  startAtRest,
+  until,
+  untilCancelled,
+  time,
+} = setUpMachine();
 
 describe('a deleted Node of a Machine that has its VM replaced', () => {
   /** VMs that exist, and the most that existed at a time. */
@@ -35,9 +49,9 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
 
   /** The Machine has another VM, under a token of its own, and its Node has joined. */
   async function expectReplaced(): Promise<void> {
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     await joinNode();
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
     expect([vms.length, most, cluster.replacements]).toEqual([1, 1, 1]);
     expect(cluster.machine).toMatchObject({ providerID: vms[0], nodeName: 'node-1' });
     const { uid } = cluster.machine;
@@ -51,9 +65,9 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await startRunning();
     const before = cluster.steps.length;
     await deleteNode();
-    await eventually(() => calls === 1);
+    await until(() => calls === 1);
     await workflow().signal(retryNowSignal);
-    await eventually(() => calls === 2);
+    await until(() => calls === 2);
     await workflow().signal(retryNowSignal);
     await expectReplaced();
 
@@ -83,7 +97,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
       const before = cluster.steps.length;
       cluster.before = (each) => each === step && refuse('Unavailable');
       await deleteNode();
-      await eventually(() => cluster.steps.slice(before).includes(step));
+      await until(() => cluster.steps.slice(before).includes(step));
       await workflow().terminate();
       cluster.before = () => undefined;
       await start();
@@ -97,11 +111,11 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await startAtRest();
     const { runId } = await workflow().describe();
     await deleteNode();
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     await joinNode();
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
 
-    await eventually(async () => (await workflow().describe()).runId !== runId);
+    await until(async () => (await workflow().describe()).runId !== runId);
     expect(await described()).toMatchObject({ doing: 'running', providerID: vms[0] });
   });
 
@@ -110,7 +124,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await workflow().terminate();
     touch({ providerID: undefined } as unknown as Parameters<typeof touch>[0]);
     await start();
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
 
     expect(cloud.deletions).toEqual([]);
   });
@@ -120,8 +134,8 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     const deleteNow = cloud.deleteVm;
     cloud.deleteVm = async (request) => (cloud.deletions.length === 1 ? untilCancelled() : deleteNow(request));
     await deleteNode();
-    await eventually(() => cloud.deletions.length === 1);
-    touch({ deletingSince: new Date().toISOString() });
+    await until(() => cloud.deletions.length === 1);
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
 
@@ -136,13 +150,13 @@ describe('a Node that is found by its provider ID', () => {
     const { nodeName: _, ...nameless } = vm;
     cloud.ensureVm = () => nameless;
     await start();
-    await eventually(async () => (await waitingFor()) === 'the cloud to name the node');
+    await until(async () => (await waitingFor()) === 'the cloud to name the node');
     await joinNode();
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
 
     expect(cluster.machine).toMatchObject({ nodeName: 'node-1', providerID: vm.providerID });
     expect(cluster.synced.at(-1)).toMatchObject({ stage: 'running', nodeName: 'node-1' });
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
     expect(cluster.drainRequest).toMatchObject({ nodeName: 'node-1' });

@@ -1,10 +1,23 @@
 /** A Machine whose VM is about to be taken away. */
 import { describe, expect, it } from '@jest/globals';
-import { eventually, refuse, setUpMachine, untilCancelled, vm } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 import { interruptedSignal, skipDrainSignal } from '../messages.ts';
 
-const { cluster, touch, start, workflow, described, waitingFor, observe, joinNode, startRunning } = setUpMachine();
+const {
+  cluster,
+  touch,
+  start,
+  workflow,
+  described,
+  waitingFor,
+  observe,
+  joinNode,
+  startRunning,
+  until,
+  untilCancelled,
+  time,
+} = setUpMachine();
 
 const taint = 'the taint aws-node-termination-handler/spot-itn';
 
@@ -30,7 +43,7 @@ describe('a Machine whose VM the cloud is about to take away', () => {
   it('has the taint written on its Node, and has failed', async () => {
     await startRunning();
     await say(`played:///elsewhere/${vm.providerID.split('/').at(-1)}`); // another place: it is the same VM
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
     const note = `the VM is about to be taken away: node node-1 has the taint x (${reason})`;
     expect(cluster.synced.at(-1)).toMatchObject({ event: { reason: 'VmInterrupted', note } });
 
@@ -44,7 +57,7 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     await say('played:///vm-of-old');
     await described();
     await observe();
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
     expect(cluster.steps).not.toContain('markInterrupted');
     expect(cluster.machine.stage).toBe('running');
   });
@@ -54,11 +67,11 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     let isDown = true;
     cluster.before = (step) => step === 'markInterrupted' && isDown && refuse('Unavailable');
     await say(vm.providerID);
-    await eventually(async () => (await described()).blockedOn === 'KubernetesApi');
+    await until(async () => (await described()).blockedOn === 'KubernetesApi');
     expect(cluster.machine.stage).toBe('running');
     isDown = false;
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
   });
 });
 
@@ -66,7 +79,7 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
   it('has failed at once, though the Node is healthy, and writes that once', async () => {
     await startRunning();
     await mark(taint);
-    await eventually(async () => (await described()).doing === 'waiting to be replaced');
+    await until(async () => (await described()).doing === 'waiting to be replaced');
     expect(cluster.machine.stage).toBe('failed');
     expect(cluster.synced.at(-1)).toMatchObject(failure);
 
@@ -80,24 +93,24 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
     await startRunning();
     cluster.node = { ...cluster.node, conditions: { Ready: 'False' }, resourceVersion: '7' } as typeof cluster.node;
     await observe();
-    await eventually(() => cluster.machine.stage === 'unhealthy');
+    await until(() => cluster.machine.stage === 'unhealthy');
     await mark(taint);
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
   });
 
   it('is running again when the Node says so no more and nobody has replaced it', async () => {
     await startRunning();
     await mark(taint);
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
     await mark(undefined);
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
   });
 
   it('has failed instead of joining', async () => {
     await start();
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode({ interruption: taint });
-    await eventually(async () => (await described()).doing === 'waiting to be replaced');
+    await until(async () => (await described()).doing === 'waiting to be replaced');
     expect(cluster.synced).toHaveLength(1);
     expect(cluster.synced[0]).toMatchObject(failure);
   });
@@ -105,9 +118,9 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
   it('does not fail while it is being deleted', async () => {
     await startRunning();
     cluster.drainNode = untilCancelled;
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
-    await eventually(() => cluster.drains === 1);
+    await until(() => cluster.drains === 1);
     const { length } = cluster.synced;
     await mark(taint);
     await workflow().signal(skipDrainSignal);

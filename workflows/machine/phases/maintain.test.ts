@@ -1,8 +1,8 @@
 /** The preservation and in-place update of a machine: when its workflow writes, drains, and stops to drain. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { eventually, refuse, setUpMachine, untilCancelled } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
 
-const { cluster, touch, observe, described, startAtRest, workflow } = setUpMachine();
+const { cluster, touch, observe, described, startAtRest, workflow, until, untilCancelled, now, time } = setUpMachine();
 const written = () => cluster.steps.filter((step) => step === 'maintain').length;
 
 describe('a machine at rest whose preservation changes', () => {
@@ -10,37 +10,37 @@ describe('a machine at rest whose preservation changes', () => {
     await startAtRest();
     cluster.maintenance = 'write';
     await observe();
-    await eventually(() => cluster.maintenance === undefined);
+    await until(() => cluster.maintenance === undefined);
     await observe();
-    await eventually(async () => (await described()).doing === 'running');
+    await until(async () => (await described()).doing === 'running');
     expect([cluster.preserved, cluster.drains]).toEqual([[undefined], 0]);
   });
 
   it('is written again when its time is over', async () => {
     await startAtRest();
-    const preservedUntil = new Date(Date.now() + 2_000).toISOString();
+    const preservedUntil = time(2_000);
     touch({ preservedUntil });
     cluster.maintenance = 'write';
     await observe();
-    await eventually(() => written() === 1);
+    await until(() => written() === 1);
     expect(await described()).toMatchObject({ doing: 'running', preservedUntil });
     cluster.after = (step) =>
       step === 'maintain' && delete (cluster.machine as { preservedUntil?: string }).preservedUntil;
-    await eventually(() => written() >= 2);
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
+    await until(() => written() >= 2);
+    expect(now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
   });
 
   it('is written again when somebody has moved its end to an earlier time', async () => {
     await startAtRest();
-    touch({ preservedUntil: new Date(Date.now() + 3_600_000).toISOString() });
+    touch({ preservedUntil: time(3_600_000) });
     cluster.maintenance = 'write';
     await observe();
-    await eventually(async () => written() === 1 && (await described()).doing === 'running');
-    const preservedUntil = new Date(Date.now() + 1_000).toISOString();
+    await until(async () => written() === 1 && (await described()).doing === 'running');
+    const preservedUntil = time(1_000);
     touch({ preservedUntil });
     await observe();
-    await eventually(() => written() >= 2);
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
+    await until(() => written() >= 2);
+    expect(now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
   });
 });
 
@@ -54,7 +54,7 @@ describe('a preserved machine that has failed', () => {
 
   it('is drained without a cordon, and then says so', async () => {
     await observe();
-    await eventually(async () => (await described()).doing === 'waiting to be replaced');
+    await until(async () => (await described()).doing === 'waiting to be replaced');
     expect(cluster.preserved).toEqual([undefined, { purpose: 'preservation', isDrained: true }]);
     expect(cluster.drainRequest).toMatchObject({
       purpose: 'preservation',
@@ -82,11 +82,11 @@ describe('a preserved machine that has failed', () => {
   ])('is drained no more when %s', async (_, change, doing) => {
     cluster.drainNode = untilCancelled;
     await observe();
-    await eventually(() => cluster.drains === 1);
+    await until(() => cluster.drains === 1);
     expect((await described()).doing).toBe('draining the node of a preserved machine');
     change();
     await observe();
-    await eventually(async () => (await described()).doing === doing);
+    await until(async () => (await described()).doing === doing);
     expect(cluster.drains).toBe(1);
     expect(cluster.preserved).not.toContainEqual({ purpose: 'preservation', isDrained: true });
   });
@@ -94,19 +94,20 @@ describe('a preserved machine that has failed', () => {
   it('waits for a budget without an activity, and says for which', async () => {
     const blocked = { kind: 'blocked', budget: 'n/budget', podsLeft: 1, pods: ['n/a'], refusals: { a: 1 } } as const;
     cluster.drainNode = () => ({ ...blocked, retryMs: 500 });
+    touch({ stageSince: time() });
     await observe();
     const waitingFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a';
-    await eventually(async () => (await described()).waitingFor === waitingFor);
-    await eventually(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length === 0);
+    await until(async () => (await described()).waitingFor === waitingFor);
+    await until(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length === 0);
     cluster.drainNode = () => ({ kind: 'drained' });
-    await eventually(() => cluster.preserved.some((drain) => drain?.isDrained));
+    await until(() => cluster.preserved.some((drain) => drain?.isDrained));
     expect(cluster.drainRequest?.refusals).toEqual({ a: 1 });
   });
 
   it('shows that it could not be drained, and is drained again', async () => {
     cluster.drainNode = () => (cluster.drains === 1 ? refuse('PermissionDenied') : { kind: 'drained' });
     await observe();
-    await eventually(() => cluster.preserved.some((drain) => drain?.isDrained));
+    await until(() => cluster.preserved.some((drain) => drain?.isDrained));
     const message = 'PermissionDenied: the cloud says PermissionDenied';
     expect(cluster.preserved.filter(Boolean)).toEqual([
       { purpose: 'preservation', isDrained: false, message },
@@ -117,20 +118,20 @@ describe('a preserved machine that has failed', () => {
   it('is drained by force when its label says so', async () => {
     cluster.drainNode = untilCancelled;
     await observe();
-    await eventually(() => cluster.drains === 1);
+    await until(() => cluster.drains === 1);
     cluster.drainNode = () => ({ kind: 'drained' });
     touch({ forceDrain: true });
     await observe();
-    await eventually(() => cluster.drainRequest?.force === true);
-    await eventually(() => cluster.maintenance === undefined);
+    await until(() => cluster.drainRequest?.force === true);
+    await until(() => cluster.maintenance === undefined);
   });
 
   it('is deleted at once when somebody deletes it', async () => {
     cluster.drainNode = untilCancelled;
     await observe();
-    await eventually(() => cluster.drains === 1);
+    await until(() => cluster.drains === 1);
     cluster.drainNode = () => ({ kind: 'drained' });
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
     expect(cluster.drainRequest?.purpose).toBe('deletion');

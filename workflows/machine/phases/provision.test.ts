@@ -2,11 +2,25 @@
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
-import { eventually, refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 
-const { cluster, cloud, touch, start, workflow, described, waitingFor, observe, joinNode, untilRefused, tryAgain } =
-  setUpMachine();
+const {
+  cluster,
+  cloud,
+  touch,
+  start,
+  workflow,
+  described,
+  waitingFor,
+  observe,
+  joinNode,
+  untilRefused,
+  tryAgain,
+  until,
+  now,
+  time,
+} = setUpMachine();
 
 describe('a creation', () => {
   function correctClass(): void {
@@ -26,7 +40,7 @@ describe('a creation', () => {
 
     cluster.reading = { ...reading, version: '2' };
     await observe('2');
-    await eventually(() => cluster.machine.providerID === vm.providerID);
+    await until(() => cluster.machine.providerID === vm.providerID);
     expect(cloud.asked).toHaveLength(1);
   });
 
@@ -41,7 +55,7 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.providerID === vm.providerID);
+    await until(() => cluster.machine.providerID === vm.providerID);
 
     expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true, token: cloud.asked[0]?.token });
   });
@@ -68,16 +82,16 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await eventually(() => cloud.asked.length === 2);
+    await until(() => cloud.asked.length === 2);
     expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true });
   });
 
   it('that fails leaves the identity of its VM for the deletion, as the cloud may not list it yet', async () => {
     cloud.ensureVm = () => ({ ...vm, state: 'failed', message: 'no host' });
     await start();
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
 
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
 
@@ -101,7 +115,7 @@ describe('a creation', () => {
     expect(await described()).toMatchObject({ blockedOn: 'CloudCapacity' });
 
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.stage === 'available');
+    await until(() => cluster.machine.stage === 'available');
     expect(cloud.asked).toHaveLength(3);
   });
 
@@ -109,9 +123,9 @@ describe('a creation', () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     cloud.ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
     await start();
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
 
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(cluster.machine.createdAt) + 3_000);
+    expect(now()).toBeGreaterThanOrEqual(Date.parse(cluster.machine.createdAt) + 3_000);
     expect(cluster.written.at(-1)?.step).toMatchObject({
       kind: 'join',
       state: 'failed',
@@ -130,7 +144,7 @@ describe('a creation', () => {
     correctClass();
 
     await workflow().signal(retryNowSignal);
-    await eventually(async () => (await described()).doing === 'watching an unhealthy node'); // it has none here
+    await until(async () => (await described()).doing === 'watching an unhealthy node'); // it has none here
 
     expect(cloud.asked).toHaveLength(1);
     expect(cluster.machine.providerID).toBe(providerID);
@@ -148,7 +162,7 @@ describe('a creation', () => {
     const first = (await workflow().describe()).runId;
     for (let count = 0; count < 500; count++) await observe();
     await workflow().signal(retryNowSignal);
-    await eventually(async () => (await workflow().describe()).runId !== first);
+    await until(async () => (await workflow().describe()).runId !== first);
     // Each new run asks once, and how many there are depends on how the signals came in.
     await untilRefused(4);
     if (cloud.asked.length < 5) await tryAgain();
@@ -186,11 +200,11 @@ describe('a creation', () => {
 
   it('[invariant 1 partly] is asked for where it was made after its run was lost, though its class says another place', async () => {
     await start();
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     correctClass();
     await workflow().terminate();
     await start();
-    await eventually(() => cloud.asked.length === 2);
+    await until(() => cloud.asked.length === 2);
 
     expect(cloud.asked[1]).toMatchObject({ providerSpec: { zone: 'a' }, providerID: vm.providerID });
     expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
@@ -204,7 +218,7 @@ describe('a creation', () => {
     cluster.withFinalizer = { managed: true, finalizers: ['ours'] };
     touch({ managed: false, finalizers: [] });
     await observe();
-    await eventually(() => cluster.machine.managed);
+    await until(() => cluster.machine.managed);
     await untilRefused(2);
 
     expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
@@ -214,7 +228,7 @@ describe('a creation', () => {
     const providerID = 'played:///elsewhere/VM-1';
     touch({ ...cluster.withFinalizer, stage: 'joining', providerID, nodeName: 'node-1' });
     await start();
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
 
     expect(cloud.asked).toMatchObject([{ providerID, outcomeUnknown: true }]);
     expect(cluster.machine.providerID).toBe(providerID);
@@ -224,18 +238,18 @@ describe('a creation', () => {
   it('[mcm 13 partly] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
     cloud.ensureVm = ({ providerID }) => (providerID === undefined ? vm : refuse('Unimplemented'));
     await start();
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
 
     // Asked again, as when a workflow was lost: the identity is all that there is.
     await workflow().terminate();
     await start();
-    await eventually(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
 
     expect(cloud.asked.map(({ providerID }) => providerID)).toEqual([undefined, vm.providerID]);
     expect(cluster.written.map(({ event }) => event?.reason)).toEqual(['VmCreated']);
     expect((await described()).lastError).toBeUndefined();
     await joinNode();
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
   });
 
   it('[mcm 15 partly] asks every 5 s until the VM is set up, says why it is not, and takes no node before', async () => {
@@ -246,15 +260,15 @@ describe('a creation', () => {
       return { ...vm, state: 'uninitialized', ...(message !== '' && { message, lastKnownState: 'half' }) };
     };
     const firstRun = await start();
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     await joinNode();
-    await eventually(async () => (await waitingFor()) === 'the cloud to set up the VM');
+    await until(async () => (await waitingFor()) === 'the cloud to set up the VM');
     message = 'no route yet';
-    await eventually(() => cluster.machine.stage === 'creating');
-    await eventually(async () => (await described()).blockedOn === 'CloudApi');
+    await until(() => cluster.machine.stage === 'creating');
+    await until(async () => (await described()).blockedOn === 'CloudApi');
     expect((await described()).lastError).toMatchObject({ code: 'Uninitialized', message });
     isSetUp = true;
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
 
     expect(cloud.asked.length).toBeGreaterThanOrEqual(3);
     expect(cloud.asked.at(-1)?.lastKnownState).toBe('half');
@@ -279,7 +293,7 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     expect(new Set(cloud.asked.map(({ token }) => token)).size).toBe(1);
     expect(cloud.asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
   });
@@ -287,7 +301,7 @@ describe('a creation', () => {
   it('[mcm 19 partly] fails and deletes its VM when the name of its node is that of another VM', async () => {
     cluster.isNodeTaken = true;
     await start();
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(cluster.machine.nodeName).toBeUndefined();
@@ -298,7 +312,7 @@ describe('a creation', () => {
         event: { reason: 'StaleNode' },
       },
     ]);
-    touch({ deletingSince: new Date().toISOString() });
+    touch({ deletingSince: time() });
     await observe();
     await workflow().result();
     expect(cluster.steps.at(-1)).toBe('tearDown');
@@ -309,7 +323,7 @@ describe('a creation', () => {
     cluster.isNodeTaken = true;
     cloud.ensureVm = () => ({ ...vm, nodeName: 'm' });
     await start();
-    await eventually(() => cluster.machine.stage === 'joining');
+    await until(() => cluster.machine.stage === 'joining');
     expect(cluster.machine.nodeName).toBe('m');
     expect(cloud.deletions).toEqual([]);
   });

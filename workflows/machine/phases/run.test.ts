@@ -1,8 +1,8 @@
 /** A Machine at rest whose Node does not have what the Machine wants it to have. */
 import { describe, expect, it } from '@jest/globals';
-import { eventually, setUpMachine } from '../../../test/support/played-machine.ts';
+import { setUpMachine } from '../../../test/support/played-machine.ts';
 
-const { cluster, described, observe, joinNode, startRunning } = setUpMachine();
+const { cluster, described, observe, joinNode, startRunning, until } = setUpMachine();
 
 /** Somebody edits the Machine's node template, or what it says on the Node. */
 async function outdate(): Promise<void> {
@@ -17,7 +17,7 @@ describe('a Node that is outdated', () => {
     await startRunning();
     const before = synced();
     await outdate();
-    await eventually(() => cluster.node.state === 'present' && !cluster.node.outdated);
+    await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
     await observe();
     await described();
 
@@ -28,7 +28,7 @@ describe('a Node that is outdated', () => {
   it('is brought up to date before it is healthy', async () => {
     await startRunning();
     await joinNode({ outdated: true });
-    await eventually(() => cluster.node.state === 'present' && !cluster.node.outdated);
+    await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
   });
 
   it('is left alone where the API server refuses what it should get, until a watcher says again that it lacks that', async () => {
@@ -36,14 +36,14 @@ describe('a Node that is outdated', () => {
     cluster.isTemplateRefused = true;
     const before = synced();
     await outdate();
-    await eventually(() => synced() > before);
+    await until(() => synced() > before);
     expect((await described()).doing).toBe('running');
     expect(synced()).toBe(before + 1);
 
     await observe();
-    await eventually(() => synced() > before + 1);
+    await until(() => synced() > before + 1);
     cluster.isTemplateRefused = false;
     await observe();
-    await eventually(() => cluster.node.state === 'present' && !cluster.node.outdated);
+    await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
   });
 });

@@ -1,8 +1,8 @@
 /** A Machine whose Node is unhealthy for longer than its health timeout. */
 import { describe, expect, it } from '@jest/globals';
-import { eventually, setUpMachine } from '../../../test/support/played-machine.ts';
+import { setUpMachine } from '../../../test/support/played-machine.ts';
 
-const { cluster, described, observe, startAtRest, touch } = setUpMachine();
+const { cluster, described, observe, startAtRest, touch, until } = setUpMachine();
 
 const healthSeconds = 2;
 /** Longer than any test. */
@@ -13,7 +13,7 @@ async function startUnhealthy(): Promise<void> {
   touch({ limits: { ...cluster.machine.limits, healthSeconds } });
   await startAtRest();
   await setReady('Unknown');
-  await eventually(() => cluster.machine.stage === 'unhealthy');
+  await until(() => cluster.machine.stage === 'unhealthy');
 }
 
 async function setReady(status: string): Promise<void> {
@@ -23,7 +23,7 @@ async function setReady(status: string): Promise<void> {
   await observe();
 }
 
-const untilAsked = () => eventually(() => cluster.machine.request !== undefined);
+const untilAsked = () => until(() => cluster.machine.request !== undefined);
 const doing = async () => (await described()).doing;
 
 async function grant(watchedMs: number): Promise<void> {
@@ -43,7 +43,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     expect(cluster.machine.stage).toBe('unhealthy');
 
     await grant(ever);
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
     expect(cluster.written.at(-1)).toMatchObject({
       isTimed: false,
       event: { reason: 'HealthTimeout', note: 'node node-1 (Ready is Unknown) is unhealthy for more than 2 s' },
@@ -55,7 +55,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     await untilAsked();
     const { askedAt } = cluster.machine.request!;
     await grant(0);
-    await eventually(() => cluster.machine.request === undefined);
+    await until(() => cluster.machine.request === undefined);
     expect(cluster.machine.stage).toBe('unhealthy');
     expect(await doing()).toBe('watching an unhealthy node');
 
@@ -77,7 +77,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     expect(cluster.machine.stage).toBe('unhealthy');
 
     await observe(undefined, ever);
-    await eventually(() => cluster.machine.stage === 'failed');
+    await until(() => cluster.machine.stage === 'failed');
   });
 
   it('does not fail if its Node turns out to be healthy when it is read', async () => {
@@ -90,7 +90,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     };
     touch({ request: { ...cluster.machine.request!, isGranted: true } });
     await observe(undefined, ever);
-    await eventually(() => cluster.machine.stage === 'running');
+    await until(() => cluster.machine.stage === 'running');
     expect(cluster.written.filter(({ stage }) => stage === 'failed')).toEqual([]);
   });
 
@@ -100,7 +100,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     const { healthSeconds: _, ...limits } = cluster.machine.limits;
     touch({ limits });
     await observe(undefined, ever);
-    await eventually(() => cluster.machine.request === undefined);
+    await until(() => cluster.machine.request === undefined);
     expect((await described()).until).toBeUndefined();
   });
 });

@@ -1,0 +1,24 @@
+/** The environment of every test file: Node's, which also notes what CPU the file has used. */
+import { appendFileSync } from 'node:fs';
+import { TestEnvironment } from 'jest-environment-node';
+import { cpuOf } from './cpu.ts';
+
+type Arguments = ConstructorParameters<typeof TestEnvironment>;
+
+export default class MeasuredEnvironment extends TestEnvironment {
+  readonly #before = cpuOf('self');
+  readonly #file: string;
+
+  constructor(config: Arguments[0], context: Arguments[1]) {
+    super(config, context);
+    this.#file = context.testPath;
+  }
+
+  override async teardown(): Promise<void> {
+    const now = cpuOf('self');
+    const line = { file: this.#file, own: now.own - this.#before.own, children: now.ended - this.#before.ended };
+    const notes = process.env.MILLWRIGHT_TEST_COSTS;
+    if (notes !== undefined) appendFileSync(notes, `${JSON.stringify(line)}\n`);
+    await super.teardown();
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * A reporter of jest that writes the costs of each test file: wall time, CPU of its process and of the processes that it
+ * started, and its share of the CPU of the servers that all files share, which is divided among the files that run.
+ */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { relative } from 'node:path';
+import { cpuBelow } from './cpu.ts';
+
+export interface FileCost {
+  /** Seconds from its start to its end. */
+  readonly wall: number;
+  /** CPU seconds of the process that ran it, of those that it started, and its share of shared servers. */
+  readonly own: number;
+  readonly children: number;
+  readonly servers: number;
+}
+
+interface Running {
+  readonly since: number;
+  servers: number;
+}
+
+const isWorker = (commandLine: string) => commandLine.includes('jest-worker');
+
+export default class CostReporter {
+  readonly #notes = process.env.MILLWRIGHT_TEST_COSTS;
+  readonly #running = new Map<string, Running>();
+  readonly #done = new Map<string, { wall: number; servers: number }>();
+  #servers = 0;
+
+  onRunStart(): void {
+    this.#servers = cpuBelow(process.pid, isWorker);
+  }
+
+  onTestFileStart({ path }: { path: string }): void {
+    this.#divide();
+    this.#running.set(path, { since: performance.now(), servers: 0 });
+  }
+
+  onTestFileResult({ path }: { path: string }): void {
+    this.#divide();
+    const running = this.#running.get(path);
+    this.#running.delete(path);
+    if (running) this.#done.set(path, { wall: (performance.now() - running.since) / 1000, servers: running.servers });
+  }
+
+  onRunComplete(): void {
+    if (this.#notes === undefined) return;
+    const lines = readFileSync(this.#notes, 'utf8').trim().split('\n');
+    rmSync(this.#notes);
+    const costs: Record<string, FileCost> = {};
+    for (const line of lines) {
+      const { file, own, children } = JSON.parse(line) as { file: string; own: number; children: number };
+      const { wall = 0, servers = 0 } = this.#done.get(file) ?? {};
+      costs[relative('.', file)] = { wall, own, children, servers };
+    }
+    writeFileSync(this.#notes, JSON.stringify(costs));
+  }
+
+  /** What the shared servers have used since the last call goes to the files that run. */
+  #divide(): void {
+    const now = cpuBelow(process.pid, isWorker);
+    const share = Math.max(0, now - this.#servers) / Math.max(1, this.#running.size);
+    this.#servers = now;
+    for (const running of this.#running.values()) running.servers += share;
+  }
+}

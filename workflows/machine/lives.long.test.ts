@@ -1,0 +1,1 @@
+import './lives.test.ts';

@@ -1,1 +1,0 @@
-import './machine-property.test.ts';
