@@ -255,7 +255,7 @@ describe('machines in Azure', () => {
     await millwright.remove(ref);
   }, 240_000);
 
-  it('[mcm 106] [mcm 58 partly] [mcm 109 partly] have a NIC and disks that go with them, and leave none, even when Azure does or their operation fails for want of capacity', async () => {
+  it('[mcm 106] [mcm 58 partly] [mcm 109 partly] have a NIC and disks that go with them, and leave none, even when Azure does or their creation fails for want of capacity', async () => {
     const disk = { storageAccountType: 'Premium_LRS', diskSizeGB: 5 };
     const dataDisks = [
       { ...disk, name: 'logs', lun: 0 },
