@@ -37,7 +37,7 @@ export async function loadWorkflowBundle(): Promise<{ code: string }> {
   return load('workflows');
 }
 
-/** The bundle that `replayRun` takes: the same code, which also reports what it asks for. Kept as `loadWorkflowBundle` does. */
+/** The bundle that `replayRun` takes: the same code, which also reports what it asks for. It is kept in the same folder. */
 export async function loadReplayBundle(): Promise<{ code: string }> {
   return load('replay');
 }

@@ -34,7 +34,7 @@ function servers(...names: readonly ServerName[]): Preparations {
   return Object.fromEntries(names.map((name) => [name, () => findServer(name)]));
 }
 
-/** Prepares side by side, and prints what took longer than a second or failed. What failed fails again in each test that needs it. */
+/** Prepares side by side, and prints what took long or failed. What failed fails again in each test that needs it. */
 export async function prepare(those: Preparations): Promise<void> {
   await Promise.all(
     Object.entries(those).map(async ([name, make]) => {
