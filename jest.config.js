@@ -16,6 +16,7 @@ export default {
       },
     ],
   },
+  testSequencer: '<rootDir>/test/costs/sequencer.ts',
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
   // More than twice the cores of the smallest machine: most tests wait for something most of the time.

@@ -1,7 +1,8 @@
 /** Running jest as `npm test`, `npm run test:long` and `npm run record` do. */
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, rm } from 'node:fs/promises';
-import { relative, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { spawnGuarded } from '../deploy/local/process.ts';
 import type { Outcome } from './steps.ts';
@@ -14,27 +15,37 @@ const JestResults = z.object({
   numTodoTests: z.int(),
   /** Files that could not even be loaded. */
   numRuntimeErrorTestSuites: z.int(),
-  testResults: z.array(z.object({ name: z.string(), status: z.string(), startTime: z.number(), endTime: z.number() })),
+  testResults: z.array(z.object({ name: z.string(), status: z.string() })),
 });
 
 export interface JestOutcome extends Outcome {
   /** Absolute paths of the test files in which nothing failed. */
   readonly passedFiles: readonly string[];
-  /** Every test file that ran, with its wall time. */
-  readonly times: readonly FileTime[];
-}
-
-interface FileTime {
-  /** Relative to the checkout. */
-  readonly file: string;
-  readonly seconds: number;
 }
 
 /**
- * Compiled code of the processes that tests start, and of jest itself: a third of what the start of one costs. Node keeps
- * it by the path and the content of a file.
+ * Starts jest in a checkout; `env` is added to the environment. Node keeps the compiled code of jest and of the processes
+ * that tests start by the path and the content of a file: a third of what their start costs.
  */
-const compileCache = resolve('.cache/compiled');
+export function spawnJest(
+  checkout: string,
+  args: readonly string[],
+  output: 'inherit' | 'pipe',
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
+  return spawnGuarded('TERM', process.execPath, ['node_modules/jest/bin/jest.js', ...args], {
+    cwd: checkout,
+    stdio: ['ignore', output, output],
+    env: {
+      ...process.env,
+      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
+      NODE_COMPILE_CACHE: resolve(checkout, '.cache/compiled'),
+      // Settings of the user for other servers must not affect tests. There is no such file.
+      TEMPORAL_CONFIG_FILE: resolve(checkout, '.cache/temporal.toml'),
+      ...env,
+    },
+  });
+}
 
 /** Runs jest with these arguments and shows what it says; `env` is added to the environment. */
 export async function runJest(
@@ -44,24 +55,13 @@ export async function runJest(
 ): Promise<JestOutcome> {
   await mkdir('.cache', { recursive: true });
   await rm(resultsFile, { force: true });
-  const command = ['node_modules/jest/bin/jest.js', '--json', '--outputFile', resultsFile, ...args];
-  const child = spawnGuarded('TERM', process.execPath, command, {
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: {
-      ...process.env,
-      NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --experimental-vm-modules --disable-warning=ExperimentalWarning`,
-      NODE_COMPILE_CACHE: compileCache,
-      // Settings of the user for other servers must not affect tests. There is no such file.
-      TEMPORAL_CONFIG_FILE: resolve('.cache/temporal.toml'),
-      ...env,
-    },
-  });
+  const child = spawnJest('.', ['--json', '--outputFile', resultsFile, ...args], 'inherit', env);
   const [exitCode, signal] = await once(child, 'exit');
   const code = exitCode ?? signal;
   const text = await readFile(resultsFile, 'utf8').catch(() => undefined);
   if (text === undefined) {
     console.error(`jest has ended (${code}) without results`);
-    return { passed: 0, failed: 1, skipped: 0, passedFiles: [], times: [] };
+    return { passed: 0, failed: 1, skipped: 0, passedFiles: [] };
   }
   const results = JestResults.parse(JSON.parse(text));
   const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
@@ -71,19 +71,7 @@ export async function runJest(
     failed: failed === 0 && code !== 0 ? 1 : failed,
     skipped: results.numPendingTests + results.numTodoTests,
     passedFiles: results.testResults.filter(({ status }) => status === 'passed').map(({ name }) => name),
-    times: results.testResults.map(({ name, startTime, endTime }) => ({
-      file: relative('.', name),
-      seconds: (endTime - startTime) / 1000,
-    })),
   };
-}
-
-/** Prints the ten slowest test files of a run: whoever makes one of them slower sees it. */
-export function printSlowest({ times }: JestOutcome): void {
-  console.log('\nThe slowest test files, s:');
-  for (const { file, seconds } of times.toSorted((a, b) => b.seconds - a.seconds).slice(0, 10)) {
-    console.log(`${seconds.toFixed(0).padStart(5)}  ${file}`);
-  }
 }
 
 /** Prints the line with which every run ends, and has the process fail when something did or nothing was tested. */

@@ -1,17 +1,23 @@
 /**
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
+ * `--slowest` prints what the files of the last whole run have cost, `--record-costs` takes that as the table of this repository.
  * The last line is always `N passed, N failed, N skipped`.
  */
-import { conclude, printSlowest, runJest } from './jest.ts';
+import { resolve } from 'node:path';
+import { costsVariable, lastRunFile, printDearest, readCosts, recordCosts } from './costs/table.ts';
+import { conclude, runJest } from './jest.ts';
 import { checks, type Outcome, runStep } from './steps.ts';
 
 // At the end of a command line: jest takes what follows for more of the same.
 const longTests = ['--testMatch=<rootDir>/**/*.long.test.ts', '--testPathIgnorePatterns=/node_modules/'];
 
-conclude(await run(process.argv.slice(2)));
+const args = process.argv.slice(2);
+if (args[0] === '--slowest') printDearest(readCosts(lastRunFile), 40);
+else if (args[0] === '--record-costs') recordCosts();
+else conclude(await run());
 
-async function run(args: readonly string[]): Promise<readonly Outcome[]> {
-  if (args[0] === '--long') return runLong(args.slice(1));
+async function run(): Promise<readonly Outcome[]> {
+  if (args[0] === '--long') return runLong();
   if (args.length > 0) return [await runJest('.cache/selected-test-results.json', args)];
 
   const checked = await checks();
@@ -19,23 +25,24 @@ async function run(args: readonly string[]): Promise<readonly Outcome[]> {
   await prepare(preparations);
   // `npm run acceptance` reads the file of the whole run.
   const [tests, demo] = await Promise.all([
-    runJest('.cache/test-results.json', []),
+    runJest('.cache/test-results.json', [], { [costsVariable]: resolve(lastRunFile) }),
     runStep('demo', ['deploy/local/demo.ts', '--exit']),
   ]);
-  printSlowest(tests);
+  printDearest(readCosts(lastRunFile), 10);
   return [...checked, tests, demo];
 }
 
 /** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */
-async function runLong(args: readonly string[]): Promise<readonly Outcome[]> {
-  if (args.length === 0) {
+async function runLong(): Promise<readonly Outcome[]> {
+  const selected = args.slice(1);
+  if (selected.length === 0) {
     const { longPreparations, prepare, preparations } = await import('./prepare.ts');
     await prepare(preparations);
     await prepare(longPreparations);
   }
   // Each of them keeps the cores busy.
-  const long = await runJest('.cache/long-test-results.json', [...args, '--maxWorkers=2', ...longTests]);
-  if (args.length > 0) return [long];
+  const long = await runJest('.cache/long-test-results.json', [...selected, '--maxWorkers=2', ...longTests]);
+  if (selected.length > 0) return [long];
   const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0' };
   return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=1'], env)];
 }

@@ -2,6 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { TestEnvironment } from 'jest-environment-node';
 import { cpuOf } from './cpu.ts';
+import { costsVariable } from './table.ts';
 
 type Arguments = ConstructorParameters<typeof TestEnvironment>;
 
@@ -17,7 +18,7 @@ export default class MeasuredEnvironment extends TestEnvironment {
   override async teardown(): Promise<void> {
     const now = cpuOf('self');
     const line = { file: this.#file, own: now.own - this.#before.own, children: now.ended - this.#before.ended };
-    const notes = process.env.MILLWRIGHT_TEST_COSTS;
+    const notes = process.env[costsVariable];
     if (notes !== undefined) appendFileSync(notes, `${JSON.stringify(line)}\n`);
     await super.teardown();
   }

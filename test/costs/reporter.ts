@@ -2,18 +2,10 @@
  * A reporter of jest that writes the costs of each test file: wall time, CPU of its process and of the processes that it
  * started, and its share of the CPU of the servers that all files share, which is divided among the files that run.
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { cpuBelow } from './cpu.ts';
-
-export interface FileCost {
-  /** Seconds from its start to its end. */
-  readonly wall: number;
-  /** CPU seconds of the process that ran it, of those that it started, and its share of shared servers. */
-  readonly own: number;
-  readonly children: number;
-  readonly servers: number;
-}
+import { costsVariable, type FileCost } from './table.ts';
 
 interface Running {
   readonly since: number;
@@ -23,12 +15,13 @@ interface Running {
 const isWorker = (commandLine: string) => commandLine.includes('jest-worker');
 
 export default class CostReporter {
-  readonly #notes = process.env.MILLWRIGHT_TEST_COSTS;
+  readonly #notes = process.env[costsVariable];
   readonly #running = new Map<string, Running>();
   readonly #done = new Map<string, { wall: number; servers: number }>();
   #servers = 0;
 
   onRunStart(): void {
+    if (this.#notes !== undefined) rmSync(this.#notes, { force: true });
     this.#servers = cpuBelow(process.pid, isWorker);
   }
 
@@ -46,8 +39,8 @@ export default class CostReporter {
 
   onRunComplete(): void {
     if (this.#notes === undefined) return;
+    if (!existsSync(this.#notes)) return; // no file has run
     const lines = readFileSync(this.#notes, 'utf8').trim().split('\n');
-    rmSync(this.#notes);
     const costs: Record<string, FileCost> = {};
     for (const line of lines) {
       const { file, own, children } = JSON.parse(line) as { file: string; own: number; children: number };

@@ -45,7 +45,7 @@ describe('the workflows do again, to the last step, what they did', () => {
   let replayed: Awaited<ReturnType<typeof replayTwice>>;
   beforeAll(async () => {
     replayed = await replayTwice(files);
-  });
+  }, 600_000);
 
   it.each(scenarios)('[invariant 10] in the scenario %s', async (scenario) => {
     const ofIt = (all: readonly Replayed[]) => all.filter(({ name }) => name.startsWith(`${scenario}/`));

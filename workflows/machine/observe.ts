@@ -49,8 +49,11 @@ function notifyChange(state: MachineState): void {
  * what is known was overtaken by a signal, or a backup was restored: the Machine is read again.
  */
 export function setMachine(state: MachineState, machine: MachineSnapshot): void {
+  const asked = desiredState(state.machine);
   if (isNewer(state.machine.resourceVersion, machine.resourceVersion)) state.stale = true;
   else putMachine(state, machine);
+  // A change that arrived with an answer ends a wait as a signal does: the signal for it brings nothing new.
+  if (desiredState(state.machine) !== asked && patched('answers-with-changes')) state.changes++;
   state.onChange?.();
 }
 

@@ -274,6 +274,23 @@ describe('a slow answer', () => {
     expect(cloud.deletions).toEqual([]);
   });
 
+  it('that has a correction of the Machine already has it tried at once: the signal brings nothing new', async () => {
+    touch({ problem: 'spec.class.kind is empty' });
+    cluster.before = (step) => {
+      if (step !== 'writeStatus' || cluster.machine.problem === undefined) return;
+      const { problem: _, ...corrected } = cluster.machine;
+      cluster.machine = corrected;
+      touch({});
+    };
+    const startMs = now();
+    await start();
+    await observe();
+
+    await until(() => cluster.machine.stage === 'joining');
+    expect(now() - startMs).toBeLessThan(60_000);
+    expect(cluster.written[0]?.step?.message).toBe('spec.class.kind is empty');
+  });
+
   it('is distinguished from an answer of a cluster that was restored from a backup, which counts', async () => {
     cloud.ensureVm = () => {
       cluster.machine = { ...cluster.machine, resourceVersion: '50', stage: 'new' };

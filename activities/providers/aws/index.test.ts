@@ -254,7 +254,8 @@ describe('set-up after creation', () => {
     const message = 'EC2 shows 1 of 2 network interfaces';
     expect(await provider.ensureVm(creation(spec), call())).toMatchObject({ state: 'uninitialized', message });
 
-    const launched = reservations(instance('i-1', { tags: own, launchTime: new Date().toISOString() }));
+    const launchTime = new Date(Date.now() + 60_000).toISOString(); // new, however long the test takes
+    const launched = reservations(instance('i-1', { tags: own, launchTime }));
     ec2.answer({ DescribeInstances: launched, DescribeNetworkInterfaces: nics(nic('eni-0', 0)) });
     const answer = await makeProvider({}, awsCloud).ensureVm(creation(spec), call());
     expect(answer.state).toBe('uninitialized');
