@@ -39,8 +39,8 @@ beforeEach(() => {
   provider = makeProvider();
 });
 
-function makeProvider(deps: Partial<ProviderDeps> = {}, cloud = hurried(awsCloud, 100)): Provider {
-  return createProvider(cloud, { readSecret: async ({ name }) => secrets[name], ...deps });
+function makeProvider(deps: Partial<ProviderDeps> = {}): Provider {
+  return createProvider(hurried(awsCloud, 100), { readSecret: async ({ name }) => secrets[name], ...deps });
 }
 
 function call(overrides: Partial<CallContext> = {}): CallContext {
@@ -257,7 +257,7 @@ describe('set-up after creation', () => {
     const launchTime = new Date(Date.now() + 60_000).toISOString(); // new, however long the test takes
     const launched = reservations(instance('i-1', { tags: own, launchTime }));
     ec2.answer({ DescribeInstances: launched, DescribeNetworkInterfaces: nics(nic('eni-0', 0)) });
-    const answer = await makeProvider({}, awsCloud).ensureVm(creation(spec), call());
+    const answer = await provider.ensureVm(creation(spec), call());
     expect(answer.state).toBe('uninitialized');
     expect(answer).not.toHaveProperty('message');
   });
