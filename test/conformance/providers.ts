@@ -20,49 +20,40 @@ export interface ProviderEntry {
   readonly name: string;
   /** How late its cloud lists a VM where that is the fault, ms: a little less than `settleSeconds` of the provider. */
   readonly lateMs: number;
-  /** By how much the waits of the provider and the late lists of its cloud are shorter in this process. */
-  readonly hurry: number;
-  /** Makes it in this process, with these shorter waits. Left out: it is in another language. */
+  /** Makes it in this process, with waits that are shorter by `hurry`. Left out: it is in another language. */
   readonly make?: (deps: ProviderDeps) => Promise<Provider>;
   startCounterpart(): Promise<Counterpart>;
   /** How its worker is started for an installation, which has the name of its namespace. `remove` what that needs later. */
   prepareWorker(servers: Servers, installation: string): Promise<WorkerCommand & { remove?(): Promise<void> }>;
 }
 
+/** How much faster time passes for a provider in this process, and for the late lists of its cloud. */
+export const hurry = 5;
+
 /** One entry for each provider. One that is not checked loads nothing. */
 export const providers: readonly ProviderEntry[] = [
   {
-    ...ofKit(
-      'simulated',
-      5,
-      async () => (await import('../../activities/providers/simulated/index.ts')).simulatedCloud,
-    ),
+    ...ofKit('simulated', async () => (await import('../../activities/providers/simulated/index.ts')).simulatedCloud),
     lateMs: 1_500,
     startCounterpart: startSimulatedCounterpart,
   },
   {
-    ...ofKit('aws', 5, async () => (await import('../../activities/providers/aws/index.ts')).awsCloud),
+    ...ofKit('aws', async () => (await import('../../activities/providers/aws/index.ts')).awsCloud),
     lateMs: 9_000,
     startCounterpart: async () => (await import('./counterparts/aws.ts')).startAwsCounterpart(),
   },
   {
-    ...ofKit('azure', 5, async () => (await import('../../activities/providers/azure/index.ts')).azureCloud),
+    ...ofKit('azure', async () => (await import('../../activities/providers/azure/index.ts')).azureCloud),
     lateMs: 9_000,
     startCounterpart: async () => (await import('./counterparts/azure.ts')).startAzureCounterpart(),
   },
   {
-    // Nothing about this cloud is simulated: it takes the time that it takes.
-    ...ofKit(
-      'openstack',
-      1,
-      async () => (await import('../../activities/providers/openstack/index.ts')).openstackCloud,
-    ),
+    ...ofKit('openstack', async () => (await import('../../activities/providers/openstack/index.ts')).openstackCloud),
     lateMs: 9_000,
     startCounterpart: async () => (await import('./counterparts/openstack.ts')).startOpenstackCounterpart(),
   },
   {
     name: 'python',
-    hurry: 1,
     lateMs: 1_500,
     startCounterpart: startSimulatedCounterpart,
     prepareWorker: ({ kubeconfig, temporalAddress }, installation) =>
@@ -75,12 +66,10 @@ const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
 /** A provider that ships with Millwright. */
 function ofKit<Spec extends { tags: Tags }, Reach, Credentials, Client>(
   name: string,
-  hurry: number,
   load: () => Promise<Cloud<Spec, Reach, Credentials, Client>>,
-): Pick<ProviderEntry, 'name' | 'hurry' | 'make' | 'prepareWorker'> {
+): Pick<ProviderEntry, 'name' | 'make' | 'prepareWorker'> {
   return {
     name,
-    hurry,
     async make(deps) {
       return createProvider(hurried(await load(), hurry), deps);
     },

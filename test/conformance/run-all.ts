@@ -11,7 +11,7 @@ import { connectClient } from '../../temporal/connection.ts';
 import type { Case } from './case.ts';
 import { withEnds } from './ends.ts';
 import { createLocalCalls } from './local-calls.ts';
-import type { ProviderEntry, Servers } from './providers.ts';
+import { hurry, type ProviderEntry, type Servers } from './providers.ts';
 import type { ProviderResults } from './report.ts';
 import { type CaseResult, runCases } from './run-cases.ts';
 import { createSubject } from './subject.ts';
@@ -39,7 +39,7 @@ export async function runAll({ providers, ...options }: RunAllOptions): Promise<
 
 /** Runs the cases in this process where they and the provider allow it, and then the others through a worker. */
 async function runOne({ servers, cases, signal, onResult }: Omit<RunAllOptions, 'providers'>, entry: ProviderEntry) {
-  const { name, lateMs, hurry, make } = entry;
+  const { name, lateMs, make } = entry;
   const installation = `conformance-${name}-${randomBytes(3).toString('hex')}`;
   const options = { signal, onResult: (result: CaseResult) => onResult(name, result) };
   return withEnds(async (atEnd) => {

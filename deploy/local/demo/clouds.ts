@@ -1,8 +1,5 @@
-/** The clouds that the demo runs on. */
+/** The clouds that the demo runs on. One that is not started loads nothing: the SDKs of clouds are large. */
 import { join } from 'node:path';
-import { startAwsCloud } from '../aws-cloud/admin.ts';
-import { startAzureCloud } from '../azure-cloud/admin.ts';
-import { startOpenstackCloud } from '../openstack-cloud/admin.ts';
 import { withDatabase } from '../openstack-cloud/database.ts';
 import { startSimulatedCloud } from '../simulated-cloud/admin.ts';
 
@@ -55,6 +52,7 @@ async function startSimulated({ dir, kubeconfig }: Place): Promise<DemoCloud> {
 }
 
 async function startAws({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const { startAwsCloud } = await import('../aws-cloud/admin.ts');
   const { seeds, ...cloud } = await startAwsCloud({ dir: join(dir, 'cloud'), kubeconfig, ...pace });
   return {
     ...cloud,
@@ -79,6 +77,7 @@ async function startAws({ dir, kubeconfig }: Place): Promise<DemoCloud> {
 }
 
 async function startOpenstack({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const { startOpenstackCloud } = await import('../openstack-cloud/admin.ts');
   const { joinMs } = pace;
   const cloud = await startOpenstackCloud({ dir: join(dir, 'cloud'), kubeconfig, joinMs });
   const { seeds, openstack, url, faults, stop } = cloud;
@@ -110,6 +109,7 @@ async function startOpenstack({ dir, kubeconfig }: Place): Promise<DemoCloud> {
 const isVm = /\/virtualMachines\/[^/?]+\?/;
 
 async function startAzure({ dir, kubeconfig }: Place): Promise<DemoCloud> {
+  const { startAzureCloud } = await import('../azure-cloud/admin.ts');
   const options = { dir: join(dir, 'cloud'), kubeconfig, ...pace };
   const { adminUrl, seeds, credentials, ...cloud } = await startAzureCloud(options);
   return {

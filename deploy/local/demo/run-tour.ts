@@ -41,7 +41,7 @@ async function untilDone(demo: Demo, stop: Stop, output: string): Promise<void> 
     const missing = await stop.missing(demo, output);
     if (missing === undefined) return;
     if (Date.now() > deadline) throw new Error(`after ${timeoutMs / 1000} s: ${missing}`);
-    await sleep(100);
+    await sleep(250);
   }
 }
 

@@ -99,6 +99,7 @@ export interface OpenstackCloud {
   faults(): Promise<readonly ActiveFault<Fault>[]>;
   /** Every request to the cloud's API so far. */
   calls(): Promise<CallRecord[]>;
+  /** Without those that are deleted, which nova shows for a moment before it forgets them. */
   servers(): Promise<Server[]>;
   ports(): Promise<Port[]>;
   volumes(): Promise<Volume[]>;
@@ -169,7 +170,11 @@ export async function startOpenstackCloud(options: OpenstackCloudOptions): Promi
     setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
     faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(url, 'GET', '/faults')).faults,
     calls: () => callAdmin(url, 'GET', '/calls'),
-    servers: () => all(`${nova}/v2.1/servers/detail`, 'servers', { 'openstack-api-version': 'compute 2.90' }),
+    async servers() {
+      const microversion = { 'openstack-api-version': 'compute 2.90' };
+      const servers = await all<Server>(`${nova}/v2.1/servers/detail`, 'servers', microversion);
+      return servers.filter(({ status }) => status !== 'DELETED');
+    },
     ports: () => all(`${neutron}/v2.0/ports?limit=${pageSize}`, 'ports'),
     volumes: () => all(`${cinder}/v3/${projectId}/volumes/detail`, 'volumes'),
     kill: () => end('SIGKILL'),

@@ -1,0 +1,8 @@
+import { it } from '@jest/globals';
+import { expectToPass } from '../support/conformance.ts';
+
+it(
+  'npm run conformance passes every case that its cloud can show for the provider python',
+  () => expectToPass('python', 'change tags: validateClass answers no tags: the provider changes none'),
+  600_000,
+);
