@@ -5,8 +5,6 @@ import { namespaces } from '../../kube/core.ts';
 import type { Logger } from '../../kube/logger.ts';
 import type { StoreEvent } from '../../kube/store.ts';
 
-export { eventually } from './until.ts';
-
 /** Kubeconfig of the first or second API server of the test stack. */
 export function testKubeconfig(cluster: 1 | 2 = 1): string {
   const variable = cluster === 1 ? 'MILLWRIGHT_TEST_KUBECONFIG' : 'MILLWRIGHT_TEST_KUBECONFIG_2';

@@ -53,8 +53,3 @@ function textOf(seen: unknown): string {
   const text = seen instanceof Error ? stripVTControlCharacters(seen.message) : inspect(seen, { depth: 6 });
   return text.length > 2_000 ? `${text.slice(0, 1_000)} … ${text.slice(-1_000)}` : text;
 }
-
-/** `until` for a condition that says itself what it is about. */
-export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 20_000): Promise<void> {
-  await until(String(condition), condition, { timeoutMs });
-}
