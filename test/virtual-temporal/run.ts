@@ -37,6 +37,12 @@ export interface HistoryEvent {
   };
 }
 
+/** An activation, and what the workflow has ordered in it. */
+interface Done {
+  readonly activation: Activation;
+  readonly commands: readonly Command[];
+}
+
 type ActivityOrder = NonNullable<Command['scheduleActivity']>;
 
 /** With what a run begins. */
@@ -102,11 +108,11 @@ export class VirtualRun {
   readonly #timers = new Map<number, { cancel(): void }>();
   readonly #localActivities = new Map<number, VirtualActivity>();
   readonly #updates = new Map<string, (answer: UpdateAnswer) => void>();
-  /** What every activation of the tasks that have ended was, to do it all again. */
-  readonly #past: Activation[] = [];
+  /** Of the tasks that have ended, to do it all again. */
+  readonly #past: Done[] = [];
   #workflow: Workflow | undefined;
-  /** Of the present task: its activations and commands, and what is to be activated next. */
-  #present: Activation[] = [];
+  /** Of the present task: what it has done, its commands, and what is to be activated next. */
+  #present: Done[] = [];
   #commands: Command[] = [];
   #jobs: Job[] = [];
   /** What has happened since the present task began. */
@@ -147,7 +153,7 @@ export class VirtualRun {
   }
 
   /** Something has happened: the workflow hears of it in its next task. */
-  tell(job: Job, event: HistoryEvent): void {
+  deliver(job: Job, event: HistoryEvent): void {
     if (this.end !== undefined) return;
     if (this.#isTaskOpen) {
       this.#later.push({ job, event });
@@ -167,9 +173,9 @@ export class VirtualRun {
     const workflow = (this.#workflow ??= await this.#create());
     if (!this.#isTaskOpen) this.#openTask();
     const activation = this.#activationOf(this.#jobs.splice(0));
-    this.#present.push(activation);
     const commands = await this.#activate(workflow, activation);
     if (commands === undefined) return;
+    this.#present.push({ activation, commands });
     this.#commands.push(...commands);
     for (const { scheduleLocalActivity, requestCancelLocalActivity } of commands) {
       if (scheduleLocalActivity) this.#startLocalActivity(scheduleLocalActivity);
@@ -200,7 +206,7 @@ export class VirtualRun {
     const answered = new Promise<UpdateAnswer>((resolve) => {
       this.#updates.set(id, resolve);
     });
-    this.tell(
+    this.deliver(
       { doUpdate: { id, protocolInstanceId: id, name, input, runValidator: true, meta: { updateId: id } } },
       { eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED' },
     );
@@ -225,11 +231,18 @@ export class VirtualRun {
     const workflow = await this.#create();
     this.#workflow = workflow;
     const known = [...this.#patches].map((patchId): Job => ({ notifyHasPatch: { patchId } }));
-    for (const [i, past] of this.#past.entries()) {
-      const jobs = i === 0 ? [...known, ...(past.jobs ?? [])] : (past.jobs ?? []);
-      await this.#activate(workflow, { ...past, jobs, isReplaying: true });
+    for (const [i, { activation, commands }] of this.#past.entries()) {
+      const jobs = [...(i === 0 ? known : []), ...(activation.jobs ?? [])];
+      await this.#repeat(workflow, { activation: { ...activation, jobs, isReplaying: true }, commands });
     }
-    for (const activation of this.#present) await this.#activate(workflow, activation);
+    for (const done of this.#present) await this.#repeat(workflow, done);
+  }
+
+  async #repeat(workflow: Workflow, { activation, commands }: Done): Promise<void> {
+    const again = await this.#activate(workflow, activation);
+    if (again === undefined || textOf(again) === textOf(commands)) return;
+    const difference = `first: ${textOf(commands)}\nagain: ${textOf(again)}`;
+    this.#deps.onBug(new Error(`a replay of ${this.start.workflowId} has done something else\n${difference}`));
   }
 
   #firstJob(): Job {
@@ -374,7 +387,7 @@ export class VirtualRun {
     this.#taskAlarm?.cancel();
     this.#commands.length = 0;
     this.#localResults = 0;
-    const jobs = this.#present.splice(0).flatMap((activation) => activation.jobs ?? []);
+    const jobs = this.#present.splice(0).flatMap(({ activation }) => activation.jobs ?? []);
     this.#isTaskOpen = false;
     this.#note('WORKFLOW_TASK_FAILED');
     await this.replay();
@@ -424,7 +437,7 @@ export class VirtualRun {
     const seq = command.seq ?? 0;
     const ring = () => {
       this.#timers.delete(seq);
-      this.tell({ fireTimer: { seq } }, { eventType: 'EVENT_TYPE_TIMER_FIRED' });
+      this.deliver({ fireTimer: { seq } }, { eventType: 'EVENT_TYPE_TIMER_FIRED' });
     };
     this.#timers.set(seq, this.#deps.clock.setAlarm(optionalTsToMs(command.startToFireTimeout) ?? 0, ring));
   }
@@ -441,7 +454,7 @@ export class VirtualRun {
         this.activities.delete(seq);
         if (this.end !== undefined) return;
         if (!this.#isTaskOpen) this.#note('ACTIVITY_TASK_STARTED');
-        this.tell({ resolveActivity: { seq, result } }, { eventType: 'EVENT_TYPE_ACTIVITY_TASK_COMPLETED' });
+        this.deliver({ resolveActivity: { seq, result } }, { eventType: 'EVENT_TYPE_ACTIVITY_TASK_COMPLETED' });
       },
     });
     if (this.end === undefined) this.activities.set(seq, activity);
@@ -454,7 +467,7 @@ export class VirtualRun {
     const isSent = this.#deps.onSignal(workflowExecution?.workflowId ?? '', job);
     const missing = ApplicationFailure.nonRetryable('Unable to signal external workflow because it was not found');
     const failure = defaultFailureConverter.errorToFailure(missing, defaultPayloadConverter);
-    this.tell(
+    this.deliver(
       { resolveSignalExternalWorkflow: { seq: seq ?? 0, ...(!isSent && { failure }) } },
       { eventType: 'EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED' },
     );
@@ -494,6 +507,11 @@ function endOf(command: Command): RunEnd | undefined {
   if (command.cancelWorkflowExecution) return { kind: 'cancelled' };
   const next = command.continueAsNewWorkflowExecution;
   return next ? { kind: 'continuedAsNew', type: next.workflowType ?? '', args: next.arguments ?? [] } : undefined;
+}
+
+/** Long numbers of protobuf are objects, or bigint. */
+function textOf(commands: readonly Command[]): string {
+  return JSON.stringify(commands, (_, value: unknown) => (typeof value === 'bigint' ? `${value}` : value));
 }
 
 export function errorOf(failure: Failure): Error {

@@ -232,7 +232,7 @@ export class VirtualTemporal {
       onEnd: (end, left) => this.#follow(chain, run, end, left),
       onSignal: (workflowId, job) => {
         const to = this.#chains.get(workflowId)?.runs.at(-1);
-        to?.tell(job, signalEvent(job));
+        to?.deliver(job, signalEvent(job));
         return to !== undefined && to.end === undefined;
       },
       onBug: (error) => {
@@ -258,7 +258,7 @@ export class VirtualTemporal {
         attempt: 1,
         startedMs: this.clock.nowMs,
       });
-      for (const job of left) if (job.signalWorkflow) run.tell(job, signalEvent(job));
+      for (const job of left) if (job.signalWorkflow) run.deliver(job, signalEvent(job));
     } else if (end.kind === 'failed' && chain.retry !== undefined && !isFinal(end.failure)) {
       const { initialInterval = 1_000, backoffCoefficient = 2 } = chain.retry;
       const delayMs = msToNumber(initialInterval as Duration) * backoffCoefficient ** (start.attempt - 1);
@@ -335,7 +335,7 @@ export class VirtualHandle {
     const signalName = nameOf(message);
     const input = args.map((arg) => defaultPayloadConverter.toPayload(arg));
     const job: Job = { signalWorkflow: { signalName, input, identity: 'test', headers: {} } };
-    this.#openRun.tell(job, signalEvent(job));
+    this.#openRun.deliver(job, signalEvent(job));
     await this.#temporal.settle();
   }
 
@@ -407,6 +407,7 @@ export class VirtualHandle {
   async replay(): Promise<void> {
     await this.#temporal.settle();
     await this.#temporal.whileIdle(() => this.#run.replay());
+    await this.#temporal.settle();
   }
 
   /** Has the history of the present run look as long as after this many more events. */

@@ -104,12 +104,12 @@ async function changeNode(change: object): Promise<void> {
   await observe();
 }
 
-function tell(what: string): void {
+function note(what: string): void {
   world.story.push(`${((now() - world.sinceMs) / 1000).toFixed(1).padStart(9)} s  ${what}`);
 }
 
 function breach(promise: string): void {
-  tell(`BROKEN: ${promise}`);
+  note(`BROKEN: ${promise}`);
   world.breach ??= promise;
 }
 
@@ -131,7 +131,7 @@ function isRefusal(answer: Answer | undefined): answer is FailureCode {
 async function ensureVm({ token, outcomeUnknown, providerID }: EnsureVmRequest): Promise<Vm> {
   if (!cluster.machine.managed) breach('3: the finalizer is stored before the first call that changes anything');
   const answer = world.cloudAnswers.shift();
-  tell(`ensureVm ${token.slice(-3)}${outcomeUnknown ? ', a VM may exist' : ''}: ${answer ?? 'done'}`);
+  note(`ensureVm ${token.slice(-3)}${outcomeUnknown ? ', a VM may exist' : ''}: ${answer ?? 'done'}`);
   if (isRefusal(answer)) refuse(answer);
   const isSeen = (vm: PlayedVm) =>
     vm.listedAtMs <= now() || outcomeUnknown || vm.token === token || vm.providerID === providerID;
@@ -155,7 +155,7 @@ async function deleteVm({ outcomeUnknown, providerID }: DeleteVmRequest): Promis
   if (machine.deletingSince === undefined && !isReplaced) breach('6: no VM goes unless its Machine or its Node does');
   const planned = world.cloudAnswers.shift();
   const answer = planned === 'NotFound' ? undefined : planned; // by contract: nothing is there
-  tell(`deleteVm${outcomeUnknown ? ', a VM may exist' : ''}: ${answer ?? 'done'}`);
+  note(`deleteVm${outcomeUnknown ? ', a VM may exist' : ''}: ${answer ?? 'done'}`);
   if (isRefusal(answer)) refuse(answer);
   world.vms = world.vms.filter((vm) => vm.listedAtMs > now() && !outcomeUnknown && vm.providerID !== providerID);
   await answerTo(answer);
@@ -176,7 +176,7 @@ async function beginLife(replacesVms: boolean): Promise<void> {
   let answer: Answer | undefined;
   cluster.before = (step) => {
     answer = world.apiAnswers.shift();
-    if (answer !== undefined) tell(`${step}: ${answer}`);
+    if (answer !== undefined) note(`${step}: ${answer}`);
     if (isRefusal(answer)) refuse(answer);
   };
   cluster.after = async (step) => {
@@ -189,7 +189,7 @@ async function beginLife(replacesVms: boolean): Promise<void> {
 }
 
 async function happen(event: Event): Promise<void> {
-  tell(describeEvent(event));
+  note(describeEvent(event));
   if (event.kind === 'cloudAnswers') world.cloudAnswers.push(event.answer);
   else if (event.kind === 'kubernetesAnswers') world.apiAnswers.push(event.answer);
   else if (event.kind === 'nextVmIs') world.boot = event.boot;
@@ -209,7 +209,7 @@ const hasEnded = async () => (await workflow().describe()).status.name !== 'RUNN
 
 /** All faults end, the VM becomes a healthy Node, and whoever operates it has everything tried again. */
 async function settle(): Promise<void> {
-  tell('all faults end');
+  note('all faults end');
   Object.assign(world, { cloudAnswers: [], apiAnswers: [], boot: { state: 'running', unlistedSeconds: 0 } });
   for (let round = 0; round < 100; round++) {
     await acts.answersCome();

@@ -22,11 +22,14 @@ let asked: UpdateVmRequest[];
 let notes: string[];
 let reported: [number, string][];
 let onAsked: (request: UpdateVmRequest) => void;
+/** Called when it is certain what the VM of a Machine has. */
+let onNoted: (name: string) => void;
 
 beforeEach(() => {
   [noted, team] = [{ a: 'a', b: 'a', c: 'a' }, 'b'];
   [refused, unwritable, asked, notes, reported] = [[], [], [], [], []];
   onAsked = () => undefined;
+  onNoted = () => undefined;
 });
 
 const workflows = setUpWorkflows((taskQueue) => ({
@@ -52,8 +55,9 @@ const workflows = setUpWorkflows((taskQueue) => ({
       const now = noted[name] === undefined ? undefined : String(noted[name]);
       if (seen.noted !== now) return null;
       notes.push(`${name} ${isCertain ? given['team'] : '?'}`);
-      noted[name] = isCertain ? given['team'] : null;
-      return String(noted[name]);
+      const note = (noted[name] = isCertain ? given['team'] : null);
+      if (isCertain) onNoted(name);
+      return String(note);
     },
     reportTagFailures: async (_: ObjectRef, count: number, message: string) => void reported.push([count, message]),
   },
@@ -141,9 +145,10 @@ describe('tagUpdate', () => {
   });
 
   it('ends where others undo what it notes', async () => {
-    onAsked = ({ machine }) => setTimeout(() => (noted[machine.name] = 'theirs'), 50);
+    onNoted = (name) => (noted[name] = 'theirs');
 
     expect(await update()).toEqual({ failed: 0 });
     expect(askedFor().toSorted()).toEqual(['a b', 'b b', 'c b']);
+    expect(noted).toEqual({ a: 'theirs', b: 'theirs', c: 'theirs' });
   });
 });
