@@ -30,7 +30,7 @@ export interface TemporalTls {
 }
 
 /** How long the server may take to answer when a process starts, ms. */
-const timeoutMs = 5_000;
+const timeoutMs = 10_000;
 
 /** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
