@@ -49,9 +49,9 @@ describe('a document', () => {
   let values: Record<string, string>;
 
   beforeAll(async () => {
-    // Alone: the Leases and the Schedule are only there where controllers are elected and sweeps have a period.
     millwright = await startInstallation({
-      alone: 'it has Leases and the Schedule of the sweeps',
+      alone: 'it has the Schedule of the sweeps',
+      isElected: true, // commands show its Leases
       flags: ['--machine-safety-orphan-vms-period', '1h', '--orphan-confirm-after', '100ms'],
     });
     folder = await mkdtemp(join(tmpdir(), 'millwright-documented-'));

@@ -13,8 +13,6 @@ import { startMillwright } from '../support/millwright.ts';
 import { approve, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const flags = [...quickSweeps, '--leader-elect', 'false'];
-
 let millwright: Installation;
 
 afterEach(async () => {
@@ -54,7 +52,7 @@ async function loseMachines({ control, machines: list, namespace }: Installation
 
 describe('many orphans', () => {
   it('[mcm 89 partly] [invariant 4] stay until a person has named them, in every sweep until that', async () => {
-    millwright = await startInstallation({ flags });
+    millwright = await startInstallation({ flags: quickSweeps });
     const { namespace, temporal, cloud, control } = millwright;
     const ids: string[] = [];
     for (const name of ['a', 'b', 'c', 'd']) ids.push(await makeVm(millwright, name));
@@ -106,7 +104,7 @@ describe('many orphans', () => {
 
 describe('Machines that are missing', () => {
   it('[mcm 89 partly] [invariant 4] cost no VM when they were lost, and none when they are restored under other UIDs', async () => {
-    millwright = await startInstallation({ flags });
+    millwright = await startInstallation({ flags: quickSweeps });
     const { cloud, namespace } = millwright;
     for (const name of ['a', 'b', 'c']) await millwright.createMachine(`${name}-${namespace}`);
     const owners = await millwright.untilMachines(3, 'Running');
@@ -140,7 +138,7 @@ describe('Machines that are missing', () => {
   }, 180_000);
 
   it('[mcm 89 partly] [invariant 4] cost no VM when the Machines of another namespace are asked', async () => {
-    millwright = await startInstallation({ flags });
+    millwright = await startInstallation({ flags: quickSweeps });
     const { control, cloud, namespace, processes } = millwright;
     for (const name of ['a', 'b', 'c', 'd']) await millwright.createMachine(`${name}-${namespace}`);
     await millwright.untilMachines(4, 'Running');
@@ -152,7 +150,7 @@ describe('Machines that are missing', () => {
       secretRef: { ...secretRef, namespace: wrong.namespace },
     });
     await control.create(secrets, { metadata: { namespace: wrong.namespace, name: 'pool' }, stringData: plainSecret });
-    processes.push(await startMillwright({ namespace: wrong.namespace, flags }));
+    processes.push(await startMillwright({ namespace: wrong.namespace, flags: quickSweeps }));
     await untilOld(millwright);
 
     const { code, output } = await heldSweep(wrong);
@@ -163,7 +161,7 @@ describe('Machines that are missing', () => {
   }, 180_000);
 
   it('[mcm 89 partly] hold no sweep when they were deleted through Millwright', async () => {
-    millwright = await startInstallation({ flags });
+    millwright = await startInstallation({ flags: quickSweeps });
     const { cloud, control, namespace, temporal } = millwright;
     const refs = [];
     for (const name of ['a', 'b', 'c', 'd']) refs.push(await millwright.createMachine(`${name}-${namespace}`));
@@ -199,7 +197,7 @@ describe('an API server that cannot say which Machines there are', () => {
     proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
     dir = await mkdtemp(join(tmpdir(), 'millwright-brake-'));
     await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
-    millwright = await startInstallation({ flags, processKubeconfig: join(dir, 'kubeconfig') });
+    millwright = await startInstallation({ flags: quickSweeps, processKubeconfig: join(dir, 'kubeconfig') });
     const { cloud, namespace } = millwright;
     for (const name of ['a', 'b', 'c', 'd']) await millwright.createMachine(`${name}-${namespace}`);
     await millwright.untilMachines(4, 'Running');
@@ -236,7 +234,7 @@ describe('a control cluster that was restored from a backup', () => {
     stack = await startStack({ dir });
     const { kubeconfig, temporalAddress, etcd } = stack;
     const [{ apiServer }] = stack.clusters;
-    millwright = await startInstallation({ kubeconfig, temporalAddress, flags });
+    millwright = await startInstallation({ kubeconfig, temporalAddress, flags: quickSweeps });
     const { cloud, processes, namespace } = millwright;
     const stopAll = async () => {
       for (const each of processes.splice(0)) await each.stop();

@@ -103,7 +103,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     expect(lastOperation).toMatchObject({ type: isDeletion ? 'Delete' : 'Create', state: 'Failed' });
     expect(lastOperation?.errorCode).toBe(isDeletion ? undefined : code);
     const beginning = isDeletion ? 'Initiate VM deletion: ' : 'Cloud provider message - ';
-    expect(lastOperation?.description).toMatch(`${beginning}machine codes error: code = [${code}] message = [`);
+    const fromCall = `${beginning}machine codes error: code = [${code}] message = [`;
+    expect(lastOperation?.description).toMatch(refusal.isJudged ? `MachineClass "${name}": ` : fromCall);
 
     const event = await millwright.untilEvent(refOf(name), isDeletion ? 'FailedDelete' : 'FailedCreate');
     expect(event).toMatchObject({ type: 'Warning', note: expect.stringMatching(words) });
@@ -162,6 +163,13 @@ describe('[mcm 113] a cloud that misbehaves', () => {
       await createClass(name, name === 'brief' ? { token: name } : {});
     const tokens: Record<string, string> = { 'leaving-refused': 'letmein', 'leaving-throttled': 'leaving-throttled' };
     for (const name of leaving) await createClass(name, { token: tokens[name] });
+    const judged = Object.keys(creations).filter((name) => table[name]?.isJudged);
+    await until('the verdicts are written', async (see) => {
+      const { items } = await control.list(machineClasses, { namespace: millwright.namespace });
+      const withVerdict = items.filter(({ metadata }) => metadata.annotations?.[names.verdict] !== undefined);
+      const has = see(withVerdict.map(({ metadata }) => metadata.name));
+      return judged.every((name) => has.includes(name));
+    });
 
     for (const [name, { fault, machineType }] of Object.entries(table)) {
       const meets = machineType === undefined ? { tags: { class: name } } : { machineType };

@@ -21,7 +21,7 @@ interface Found {
 describe('millwright doctor', () => {
   let millwright: Installation;
   beforeAll(async () => {
-    millwright = await startInstallation({ alone: 'its controllers show themselves to Temporal' });
+    millwright = await startInstallation({ alone: 'its controllers show themselves to Temporal', isElected: true });
   }, 120_000);
   afterAll(() => millwright?.stop());
 

@@ -58,7 +58,7 @@ function describeKills(replicas: number): void {
 
   async function startScene(): Promise<Scene> {
     const { kubeconfig, temporalAddress } = stack;
-    const millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true });
+    const millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, isElected: true });
     await millwright.cloud.setFaults(
       { ...latency, operation: 'create' },
       { ...latency, operation: 'delete' },

@@ -59,7 +59,13 @@ function describeLostDatabases(sizes: Sizes): void {
   async function startAll(): Promise<void> {
     const { kubeconfig, temporalAddress } = stack;
     const localRequest = { bootMs: 50, joinMs: 100, deleteMs: 50, maxGraceMs: 200 };
-    millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, cloud: localRequest });
+    millwright = await startInstallation({
+      kubeconfig,
+      temporalAddress,
+      isStopped: true,
+      isElected: true,
+      cloud: localRequest,
+    });
     worker = await supervise(() => millwright.start('worker'));
     const stopControllers = await startThem();
     stopProcesses = async () => {

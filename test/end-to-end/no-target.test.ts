@@ -13,7 +13,7 @@ describe('--target-kubeconfig none', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    const flags = ['--leader-elect', 'false', '--target-kubeconfig', 'none'];
+    const flags = ['--target-kubeconfig', 'none'];
     millwright = await startInstallation({ alone: 'it has no target cluster', flags });
   }, 120_000);
   afterAll(async () => {

@@ -70,7 +70,7 @@ describe('two clusters that serve one installation at the same time', () => {
 
   beforeAll(async () => {
     await installCrds(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2'));
-    one = await startInstallation({ alone: 'its process is killed', flags: ['--leader-elect', 'false'] });
+    one = await startInstallation({ alone: 'its process is killed' });
     const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
     connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
     control = testClient(loadKubeconfig(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2')));

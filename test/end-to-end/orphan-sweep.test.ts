@@ -16,8 +16,6 @@ import { startMillwright } from '../support/millwright.ts';
 import { approve, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const short = [...quickSweeps, '--leader-elect', 'false'];
-
 async function vmNames({ cloud }: Installation): Promise<string[]> {
   return (await cloud.vms()).map(({ name }) => name).toSorted();
 }
@@ -30,7 +28,7 @@ describe('the sweeps of the Schedule', () => {
   });
 
   it('[mcm 88] [invariant 4] delete what has no Machine, and spare a VM whose creation nobody has heard of yet', async () => {
-    millwright = await startInstallation({ flags: [...short, '--machine-safety-orphan-vms-period', '2s'] });
+    millwright = await startInstallation({ flags: [...quickSweeps, '--machine-safety-orphan-vms-period', '2s'] });
     millwright.recordAs('orphan-sweep');
     const { cloud, temporal, namespace } = millwright;
     await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
@@ -66,7 +64,7 @@ describe('a sweep after a take-over', () => {
   });
 
   it('[invariant 4] keeps the VMs of Machines that spell their provider IDs otherwise', async () => {
-    millwright = await startInstallation({ isStopped: true, flags: short });
+    millwright = await startInstallation({ isStopped: true, flags: quickSweeps });
     const { control, target, namespace, cloud } = millwright;
     const [mcm, restored] = [`mcm-${namespace}`, `restored-${namespace}`];
     const respell = (id: string) => id.replace('simulated:///here/vm', 'simulated:///Elsewhere/a/VM');
@@ -109,7 +107,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
   });
 
   it('[invariant 1] become one: the sweep deletes the surplus one and keeps that of the Machine and its Node', async () => {
-    millwright = await startInstallation({ flags: short });
+    millwright = await startInstallation({ flags: quickSweeps });
     const { control, target, namespace, cloud } = millwright;
     // The client gives the first call up after 15 s, and the second makes another VM before the first takes effect.
     await cloud.setFaults(
@@ -156,7 +154,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
   }, 120_000);
 
   it('[invariant 4] stay while the one that the Machine names is being deleted in the cloud', async () => {
-    millwright = await startInstallation({ flags: short, cloud: { deleteMs: 600_000 } });
+    millwright = await startInstallation({ flags: quickSweeps, cloud: { deleteMs: 600_000 } });
     const { cloud, namespace } = millwright;
     const { name, uid } = await millwright.createMachine(`replaced-${namespace}`);
     await millwright.untilMachines(1, 'Running');
@@ -188,7 +186,7 @@ describe('millwright sweep', () => {
     proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
     dir = await mkdtemp(join(tmpdir(), 'millwright-sweep-'));
     await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
-    millwright = await startInstallation({ processKubeconfig: join(dir, 'kubeconfig'), flags: short });
+    millwright = await startInstallation({ processKubeconfig: join(dir, 'kubeconfig'), flags: quickSweeps });
   }, 120_000);
   afterAll(async () => {
     proxy?.setRule();
@@ -335,8 +333,8 @@ describe('millwright sweep', () => {
 
     await processes[0]?.stop();
     const kubeconfig = join(dir, 'kubeconfig');
-    const flags = [...short, '--orphan-minimum-age', '1h'];
-    processes.push(await startMillwright({ namespace, kubeconfig, flags }));
+    const flags = [...quickSweeps, '--orphan-minimum-age', '1h'];
+    processes.push(await startMillwright({ namespace, kubeconfig, isElected: false, flags }));
     await makeVm(millwright, 'young');
 
     const { code, report } = await sweep(millwright);

@@ -34,9 +34,8 @@ describe('an outage', () => {
   });
 
   async function start(flags: readonly string[], cloud: InstallationOptions['cloud'] = {}): Promise<void> {
-    // A process that leads gives up when it cannot renew its Leases, which is not what is looked at here.
     const processKubeconfig = join(dir, 'kubeconfig');
-    millwright = await startInstallation({ processKubeconfig, cloud, flags: ['--leader-elect', 'false', ...flags] });
+    millwright = await startInstallation({ processKubeconfig, cloud, flags });
   }
 
   async function failedWorkflows(): Promise<number> {
@@ -76,7 +75,7 @@ describe('an outage', () => {
   it('[invariant 6] of the API server of the Machines costs one reading at a time of a machine whose node goes meanwhile', async () => {
     const targetKubeconfig = fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2');
     const processKubeconfig = join(dir, 'kubeconfig');
-    millwright = await startInstallation({ processKubeconfig, targetKubeconfig, flags: ['--leader-elect', 'false'] });
+    millwright = await startInstallation({ processKubeconfig, targetKubeconfig });
     const ref = await millwright.createMachine('reader');
     await millwright.untilMachines(1, 'Running');
     const handle = millwright.temporal.workflow.getHandle(workflowId(millwright.namespace, 'Machine', ref));

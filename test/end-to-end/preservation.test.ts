@@ -21,16 +21,7 @@ describe('a preserved machine', () => {
     millwright = await startInstallation({
       // The kubelets report once and no more, so that what a test writes into a Node stays.
       cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
-      flags: [
-        '--leader-elect',
-        'false',
-        '--machine-preserve-timeout',
-        '1h',
-        '--max-health-replacements',
-        '100%',
-        '--outage-share',
-        '100',
-      ],
+      flags: ['--machine-preserve-timeout', '1h', '--max-health-replacements', '100%', '--outage-share', '100'],
       alone: 'other flags',
     });
     millwright.recordAs('preservation');

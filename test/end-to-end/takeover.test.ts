@@ -200,7 +200,11 @@ describe('a fleet that MCM leaves', () => {
   let vmsBefore: readonly string[];
 
   beforeAll(async () => {
-    millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never, leaseRenewMs: never } });
+    millwright = await startInstallation({
+      isStopped: true,
+      isElected: true,
+      cloud: { statusUpdateMs: never, leaseRenewMs: never },
+    });
     mcm = playMcm(millwright);
     await millwright.createClass('old');
     await mcm.protectSources();

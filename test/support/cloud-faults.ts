@@ -11,6 +11,8 @@ export interface Refusal {
   readonly machineType?: string;
   readonly fault?: Fault;
   readonly token?: string;
+  /** A check of the class finds it, before any Machine asks the cloud. */
+  readonly isJudged?: true;
   readonly code: FailureCode;
   readonly words: RegExp;
   readonly blockedOn: Blocker;
@@ -29,6 +31,7 @@ export const creations = {
   refused: { ...credentials, token: 'wrong', code: 'Unauthenticated', words: /401: Unauthorized/, pauseSeconds: 180 },
   odd: {
     machineType: 'huge',
+    isJudged: true,
     code: 'InvalidArgument',
     words: /providerSpec\.machineType.*huge.*small, medium, large/,
     ...{ blockedOn: 'Source', pauseSeconds: 180, remedy: /Correct the class/ },

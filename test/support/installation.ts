@@ -41,6 +41,11 @@ export interface InstallationOptions {
   /** Starts no process: the test will. */
   readonly isStopped?: boolean;
   /**
+   * Its processes lead only with their Leases, as in production. Default: they are alone. One that leads ends when a busy
+   * machine keeps it from renewing them.
+   */
+  readonly isElected?: boolean;
+  /**
    * Why it needs a `millwright run` of its own, in words. Those with other servers or a proxy have one anyway; all others
    * share one process.
    */
@@ -85,7 +90,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const hosted: HostedMillwright[] = [];
   const logsOf = () => [...hosted, ...processes].map((millwright) => millwright.logs());
   async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
-    const { flags = [] } = options;
+    const { isElected = false, flags = [] } = options;
     const clusters =
       options.processKubeconfig === undefined
         ? { kubeconfig, targetKubeconfig }
@@ -93,7 +98,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
             kubeconfig: options.processKubeconfig,
             targetKubeconfig: options.targetKubeconfig ?? options.processKubeconfig,
           };
-    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, command, flags });
+    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, command, isElected, flags });
     processes.push(millwright);
     return millwright;
   }

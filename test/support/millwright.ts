@@ -35,6 +35,8 @@ export interface MillwrightOptions {
   readonly program?: readonly string[];
   /** Default: `run`. */
   readonly command?: 'run' | 'controllers' | 'worker';
+  /** Whether it leads only with its Leases, as in production. Default: true. */
+  readonly isElected?: boolean;
   /** More of the command line; a flag given here wins. */
   readonly flags?: readonly string[];
 }
@@ -67,7 +69,7 @@ export interface Process extends Omit<MillwrightProcess, 'url'> {}
  * Throws with the end of its log when it exits before or is not ready after 60 s.
  */
 export async function startMillwright(options: MillwrightOptions): Promise<MillwrightProcess> {
-  const { namespace, installation, program, targetKubeconfig, command = 'run', flags = [] } = options;
+  const { namespace, installation, program, targetKubeconfig, command = 'run', isElected = true, flags = [] } = options;
   const kubeconfig = options.kubeconfig ?? variable('MILLWRIGHT_TEST_KUBECONFIG');
   const temporalAddress = options.temporalAddress ?? variable('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
   const args = [
@@ -76,7 +78,7 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
       ? ['--target-kubeconfig', kubeconfig]
       : ['--control-kubeconfig', kubeconfig, '--target-kubeconfig', targetKubeconfig]),
     ...(installation === undefined ? [] : ['--installation', installation]),
-    ...(command === 'worker' ? [] : [...quickElection, ...noSweeps]),
+    ...(command === 'worker' ? [] : [...(isElected ? quickElection : ['--leader-elect', 'false']), ...noSweeps]),
     ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
   ];
   const millwright = startProcess(args, {}, program);

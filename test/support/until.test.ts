@@ -24,6 +24,14 @@ describe('until', () => {
     );
   });
 
+  it('says what it waited for also where nothing more can be described', async () => {
+    const describeScene = () => Promise.reject(new Error('fetch failed'));
+
+    await expect(until('it runs', () => false, { ...atOnce, describe: describeScene })).rejects.toThrow(
+      /^waited .* until it runs\nseen last: false\n\(no more is known: Error: fetch failed\)$/,
+    );
+  });
+
   it('has the last error as its cause', async () => {
     const cause = new Error('no answer');
 

@@ -44,8 +44,18 @@ export async function until<T>(
     await sleep(Math.min(200, Math.max(20, elapsedMs / 10)));
   }
   const seconds = ((performance.now() - since) / 1_000).toFixed(1);
-  const lines = [`waited ${seconds} s in vain until ${what}`, `seen last: ${textOf(seen)}`, (await describe?.()) ?? ''];
+  const lines = [`waited ${seconds} s in vain until ${what}`, `seen last: ${textOf(seen)}`];
+  if (describe) lines.push(await describeOrNot(describe));
   throw new Error(lines.join('\n'), { cause });
+}
+
+/** What cannot be described any more must not hide what was waited for. */
+async function describeOrNot(describe: () => string | Promise<string>): Promise<string> {
+  try {
+    return await describe();
+  } catch (error) {
+    return `(no more is known: ${String(error)})`;
+  }
 }
 
 /** A text that people can read: a list of objects has thousands of characters. The status of an object comes last. */
