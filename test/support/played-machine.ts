@@ -211,6 +211,8 @@ export function setUpMachine() {
     now: workflows.now,
     time,
     advance: (ms: number) => workflows.temporal.advance(ms),
+    /** Temporal is down for so long, ms. */
+    beDown: (ms: number) => workflows.temporal.beDown(ms),
     /** Begins again with a new Machine, within a test. */
     async renew() {
       await workflows.temporal.reset();

@@ -40,16 +40,16 @@ export class VirtualClock {
     });
   }
 
-  /** Moves to the next alarm and rings it. False without one. */
+  /** Moves to the next alarm, unless that is late already, and rings it. False without one. */
   ringNext(): boolean {
     const next = this.#alarms.shift();
     if (next === undefined) return false;
-    this.#nowMs = next.atMs;
+    this.moveTo(next.atMs);
     next.ring();
     return true;
   }
 
-  /** Moves to a time before the next alarm, or without one. */
+  /** Moves to a time, never back. Alarms of an earlier time are late. */
   moveTo(timeMs: number): void {
     this.#nowMs = Math.max(this.#nowMs, timeMs);
   }

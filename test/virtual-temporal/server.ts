@@ -181,6 +181,13 @@ export class VirtualTemporal {
     this.clock.moveTo(untilMs);
   }
 
+  /** Temporal is down for so long: what is due meanwhile happens when it is back. */
+  async beDown(ms: number): Promise<void> {
+    await this.#settleAll();
+    this.clock.moveTo(this.clock.nowMs + ms);
+    await this.advance(0);
+  }
+
   /** Moves the clock, no further than needed, until the check holds. A check that throws does not hold yet. */
   async until(what: string, check: () => unknown): Promise<void> {
     const sinceMs = this.clock.nowMs;

@@ -34,7 +34,7 @@ type Event =
   | { readonly kind: keyof typeof acts }
   | { readonly kind: 'cloudAnswers' | 'kubernetesAnswers'; readonly answer: Answer }
   | { readonly kind: 'nextVmIs'; readonly boot: Boot }
-  | { readonly kind: 'timePasses'; readonly seconds: number };
+  | { readonly kind: 'timePasses' | 'temporalIsDown'; readonly seconds: number };
 
 /** Everything that a life has: renewed for each. */
 interface World {
@@ -194,6 +194,7 @@ async function happen(event: Event): Promise<void> {
   else if (event.kind === 'kubernetesAnswers') world.apiAnswers.push(event.answer);
   else if (event.kind === 'nextVmIs') world.boot = event.boot;
   else if (event.kind === 'timePasses') await played.advance(event.seconds * 1_000);
+  else if (event.kind === 'temporalIsDown') await played.beDown(event.seconds * 1_000);
   else {
     if (event.kind === 'nodeIsDeleted' || event.kind === 'nodeIsLost') deletedNodes += 1;
     await acts[event.kind]();
@@ -281,6 +282,10 @@ const events: fc.Arbitrary<Event> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.constantFrom(0.5, 5, 60, 1500).map((seconds) => ({ kind: 'timePasses' as const, seconds })),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(60, 1500).map((seconds) => ({ kind: 'temporalIsDown' as const, seconds })),
   },
 );
 const lives = fc.record({ events: fc.array(events, { minLength: 3, maxLength: 14 }), replacesVms: fc.boolean() });

@@ -549,6 +549,51 @@ describe('a rollout with a progress deadline', () => {
     expect(reported()).toEqual([]);
   });
 
+  it.each<[string, () => Promise<void>]>([
+    ['the API server has not answered', () => beWithoutAnswers(3_600_000)],
+    ['Temporal was down', () => workflows.temporal.beDown(3_600_000)],
+  ])('[invariant 6 partly] has all of its deadline again after an hour in which %s', async (_, beOut) => {
+    believe();
+    await start({ ...stuck, progressDeadlineSeconds: 600 });
+    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+
+    await beOut();
+    await workflows.temporal.advance(590_000);
+    expect(reported()).toEqual([]);
+
+    await workflows.temporal.advance(20_000);
+    expect(reported()).toEqual(['late']);
+  });
+
+  it.each([
+    ['is not late while only others use up', false, []],
+    ['is late while it uses up itself', true, ['late']],
+  ])('%s what the namespace has of machines', async (_, isOwn, expected) => {
+    const limits = { provisioning: 1 };
+    const holders = [{ name: isOwn ? 'pool' : 'other', count: 1 }];
+    const wait = { limit: 'provisioning', most: 1, used: 1, holders, holderCount: 1 } as const;
+    act = ({ create, report }) => {
+      if (view !== undefined && report?.progress !== undefined) view = { ...view, progress: report.progress };
+      result = { limited: { ...wait, isOwn, names: create.flatMap(({ names }) => names) } };
+    };
+    await start({ ...lacking, limits, progress: 'updated', progressDeadlineSeconds: 90 });
+
+    await workflows.temporal.advance(600_000);
+
+    expect(reported()).toEqual(expected);
+    expect(plans.length).toBeGreaterThan(3);
+  });
+
+  async function beWithoutAnswers(ms: number): Promise<void> {
+    observe = () => {
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
+    };
+    await current().signal(retryNowSignal);
+    await workflows.temporal.advance(ms);
+    observe = () => undefined;
+    await current().signal(retryNowSignal);
+  }
+
   it('does not wait on a timer while it is paused or at rest', async () => {
     await start({ ...stuck, paused: true, progress: 'paused', sets: [{ ...set, active: 2 }] });
     await workflows.until(async () => (await doing()).startsWith('waiting for its machines'));

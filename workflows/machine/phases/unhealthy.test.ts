@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { setUpMachine } from '../../../test/support/played-machine.ts';
 
-const { cluster, described, observe, startAtRest, touch, until } = setUpMachine();
+const { advance, beDown, cluster, described, observe, startAtRest, touch, until } = setUpMachine();
 
 const healthSeconds = 2;
 /** Longer than any test. */
@@ -64,6 +64,15 @@ describe('a Machine that is unhealthy for its health timeout', () => {
       Date.parse(askedAt) + healthSeconds * 1e3,
     );
     expect(cluster.machine.stage).toBe('unhealthy');
+  });
+
+  it('has all of its health timeout again where Temporal was down when that passed', async () => {
+    await startUnhealthy();
+    await beDown(60_000);
+    await advance(1_500);
+    expect(cluster.machine.request).toBeUndefined();
+
+    await untilAsked();
   });
 
   it('waits for a watcher that can see its Node', async () => {
