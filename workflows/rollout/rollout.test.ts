@@ -197,6 +197,17 @@ describe('the workflow of an owner', () => {
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
 
+  it('repeats a creation that was refused as the same one, so that its set does not change each time', async () => {
+    act = ({ create: [creation] }) => {
+      pendingCreations = [{ ...creation!, missing: creation!.names }];
+      throw ApplicationFailure.create({ type: 'PermissionDenied', message: 'no', nonRetryable: true });
+    };
+    await start(lacking);
+    await workflows.until(() => plans.length === 3);
+    const [first, ...next] = plans.map(({ create: [creation] }) => [creation?.id, creation?.names]);
+    expect(next).toEqual([first, first]);
+  });
+
   it('waits for its turn where the namespace limits machines, and then creates those that it was refused', async () => {
     const wait = {
       limit: 'provisioning',
