@@ -6,6 +6,7 @@ import { annotations as annotationNames, finalizers, labels, taints } from '../a
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import { names } from '../api/names.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { Node } from '../kube/core.ts';
 import { createStore } from '../kube/store.ts';
@@ -489,6 +490,17 @@ describe('the controller of owners', () => {
     expect(sent).toEqual([]);
     await see({ pool: 'b' });
     expect(sent).toEqual([`signal ${id}`]);
+  });
+
+  it('looks again a second after a machine becomes available: the clock of the worker may be behind', async () => {
+    const lastUpdateTime = new Date(Date.now() - 4_000).toISOString();
+    const metadata = meta('m', { ...ours, ...controlledBy('s-uid') });
+    stores.machines.put({ metadata, status: { currentStatus: { phase: 'Running', lastUpdateTime } } } as Machine);
+    const spec = { ...validSetSpec, replicas: 1, minReadySeconds: 10 };
+    const annotations = { [names.enforceMinReadySeconds]: 'true' };
+    stores.sets.put({ metadata: meta('s', { ...ours, annotations }), spec } as MachineSet);
+
+    expect(controller.againInMs('s-uid')).toBe(7_000);
   });
 
   describe('of a set with two replicas, one of whose machines is being deleted', () => {
