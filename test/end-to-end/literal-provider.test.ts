@@ -106,8 +106,10 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
 
     expect(provider.vmsOf(ref.name)).toHaveLength(1);
     const requests = provider.asked.filter(({ machine }) => machine.uid === ref.uid);
-    expect(requests.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
-    expect({ ...requests[1], outcomeUnknown: false }).toEqual(requests[0]);
+    // The first may say so, too: on a busy machine a task of the workflow is done again, and finds the finalizer.
+    expect(requests.slice(1).map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([true]);
+    const [first, second] = requests.map(({ outcomeUnknown: _, ...request }) => request);
+    expect(second).toEqual(first);
     await millwright.remove(ref);
     expect(provider.vmsOf(ref.name)).toEqual([]);
   }, 60_000);

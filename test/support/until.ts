@@ -44,7 +44,7 @@ export async function until<T>(
     await sleep(Math.min(200, Math.max(20, elapsedMs / 10)));
   }
   const seconds = ((performance.now() - since) / 1_000).toFixed(1);
-  const lines = [`waited ${seconds} s in vain until ${what}`, `seen last: ${textOf(seen)}`];
+  const lines = [`waited ${seconds} s in vain until ${what}`, seenText(seen)];
   if (describe) lines.push(await describeOrNot(describe));
   throw new Error(lines.join('\n'), { cause });
 }
@@ -58,8 +58,9 @@ async function describeOrNot(describe: () => string | Promise<string>): Promise<
   }
 }
 
-/** A text that people can read: a list of objects has thousands of characters. The status of an object comes last. */
-function textOf(seen: unknown): string {
+/** What a check has seen last, for people: a list of objects has thousands of characters, and the status of one comes last. */
+export function seenText(seen: unknown): string {
   const text = seen instanceof Error ? stripVTControlCharacters(seen.message) : inspect(seen, { depth: 6 });
-  return text.length > 2_000 ? `${text.slice(0, 1_000)} … ${text.slice(-1_000)}` : text;
+  const short = text.length > 2_000 ? `${text.slice(0, 1_000)} … ${text.slice(-1_000)}` : text;
+  return `seen last: ${short}`;
 }

@@ -26,6 +26,7 @@ import { parseWorkflowCode } from '@temporalio/worker/lib/worker.js';
 import { ReusableVMWorkflowCreator } from '@temporalio/worker/lib/workflow/reusable-vm.js';
 import { globalHandlers } from '@temporalio/worker/lib/workflow/vm-shared.js';
 import { loadWorkflowBundle } from '../../temporal/bundle.ts';
+import { seenText } from '../support/until.ts';
 import type { PlayedActivity } from './activity.ts';
 import { VirtualClock } from './clock.ts';
 import { errorOf, type HistoryEvent, type RunEnd, type RunStart, type UpdateAnswer, VirtualRun } from './run.ts';
@@ -206,7 +207,8 @@ export class VirtualTemporal {
       if (!isOver && this.clock.ringNext()) continue;
       const why = isOver ? 'and more would be too long' : 'and nothing is left that could happen';
       const cause = seen instanceof Error ? { cause: seen } : {};
-      throw new Error(`waited ${passedMs / 1000} s of virtual time in vain until ${what}, ${why}`, cause);
+      const waited = `waited ${passedMs / 1000} s of virtual time in vain until ${what}, ${why}`;
+      throw new Error(`${waited}\n${seenText(seen)}`, cause);
     }
   }
 
