@@ -46,7 +46,7 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl --namespace millwright port-forward': { notRun: 'there is no kubelet that forwards a port' },
   },
   'docs/how-to/install.md': {
-    docker: { notRun: 'there is no container engine; test/end-to-end/image.test.ts takes the steps of the file' },
+    docker: { notRun: 'there is no container engine; test/end-to-end/image.long.test.ts takes the steps of the file' },
     helm: { testedBy: 'deploy/chart.test.ts' },
   },
   'docs/how-to/migrate-from-mcm.md': {

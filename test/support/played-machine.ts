@@ -89,26 +89,56 @@ export function refuse(type: FailureCode): never {
   throw ApplicationFailure.create({ type, message: `the cloud says ${type}`, nonRetryable: true });
 }
 
-/** Prepares workers for the tests of a file. Each test has a cluster with a new Machine, and a cloud without VMs. */
-export function setUpMachine() {
+/** A new Machine, a cloud without VMs, and activities that show them to workflows. @param now ms since the epoch */
+export function playMachine(now: () => number) {
   const cluster = newCluster(Date.now());
   const cloud = newCloud();
   /** Writes to the API servers that are done and calls of the cloud that were made, in one order. */
   const order: string[] = [];
-  const workflows = setUpWorkflows((taskQueue) => ({
-    [taskQueue]: playCluster(cluster, touch, order, time),
-    [drainTaskQueue(taskQueue)]: playDrains(cluster),
-    [providerTaskQueue(taskQueue, 'played')]: playCloud(cloud, order),
-  }));
-  const { until } = workflows;
   /** The time in this many ms, RFC 3339. */
-  const time = (inMs = 0) => new Date(workflows.now() + inMs).toISOString();
+  const time = (inMs = 0) => new Date(now() + inMs).toISOString();
+
+  /** Changes the Machine as a write to the API server does. */
+  function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
+    const { machine } = cluster;
+    cluster.machine = { ...machine, ...change, resourceVersion: String(Number(machine.resourceVersion) + 1) };
+    return cluster.machine;
+  }
+
+  const registerNode = (more: Pick<NodeSnapshot, 'interruption' | 'outdated'> = {}) => {
+    cluster.node = {
+      ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
+      ...{ conditions: { Ready: 'True' }, startingUp: false },
+      ...more,
+    };
+  };
+
+  return {
+    ...{ cluster, cloud, order, time, touch, registerNode },
+    renew(): void {
+      Object.assign(cluster, newCluster(now()));
+      Object.assign(cloud, newCloud());
+      order.length = 0;
+    },
+    /** By task queue and name. */
+    activitiesOf: (taskQueue: string) => ({
+      [taskQueue]: playCluster(cluster, touch, order, time),
+      [drainTaskQueue(taskQueue)]: playDrains(cluster),
+      [providerTaskQueue(taskQueue, 'played')]: playCloud(cloud, order),
+    }),
+  };
+}
+
+/** Prepares workflows for the tests of a file. Each test has a cluster with a new Machine, and a cloud without VMs. */
+export function setUpMachine() {
+  const machine = playMachine(() => workflows.now());
+  const { cluster, cloud, order, time, touch, registerNode } = machine;
+  const workflows = setUpWorkflows(machine.activitiesOf);
+  const { until } = workflows;
   let workflowId: string;
 
   function begin(): void {
-    Object.assign(cluster, newCluster(workflows.now()));
-    Object.assign(cloud, newCloud());
-    order.length = 0;
+    machine.renew();
     workflowId = workflows.newWorkflowId();
   }
   beforeEach(begin);
@@ -124,13 +154,6 @@ export function setUpMachine() {
     return context.cancelled.finally(() => {
       isOver = true;
     });
-  }
-
-  /** Changes the Machine as a write to the API server does. */
-  function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
-    const { machine } = cluster;
-    cluster.machine = { ...machine, ...change, resourceVersion: String(Number(machine.resourceVersion) + 1) };
-    return cluster.machine;
   }
 
   /** Starts the workflow, as one that goes on from what was `carried`, or with what was `seen`. Answers its first run. */
@@ -161,14 +184,6 @@ export function setUpMachine() {
     };
     await workflow().signal(observedSignal, seen);
   }
-
-  const registerNode = (more: Pick<NodeSnapshot, 'interruption' | 'outdated'> = {}) => {
-    cluster.node = {
-      ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
-      ...{ conditions: { Ready: 'True' }, startingUp: false },
-      ...more,
-    };
-  };
 
   /** Lets the Node of the VM register, healthy. */
   async function joinNode(more?: Pick<NodeSnapshot, 'interruption' | 'outdated'>): Promise<void> {

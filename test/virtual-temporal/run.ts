@@ -469,7 +469,9 @@ export class VirtualRun {
     const failure = defaultFailureConverter.errorToFailure(missing, defaultPayloadConverter);
     this.deliver(
       { resolveSignalExternalWorkflow: { seq: seq ?? 0, ...(!isSent && { failure }) } },
-      { eventType: 'EVENT_TYPE_EXTERNAL_WORKFLOW_EXECUTION_SIGNALED' },
+      {
+        eventType: `EVENT_TYPE_${isSent ? 'EXTERNAL_WORKFLOW_EXECUTION_SIGNALED' : 'SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_FAILED'}`,
+      },
     );
   }
 
