@@ -108,7 +108,7 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     const requests = provider.asked.filter(({ machine }) => machine.uid === ref.uid);
     // The first may say so, too: on a busy machine a task of the workflow is done again, and finds the finalizer.
     expect(requests.slice(1).map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([true]);
-    const [first, second] = requests.map(({ outcomeUnknown: _, ...request }) => request);
+    const [first, second] = requests.map((request) => ({ ...request, outcomeUnknown: true }));
     expect(second).toEqual(first);
     await millwright.remove(ref);
     expect(provider.vmsOf(ref.name)).toEqual([]);
