@@ -19,12 +19,15 @@ export const kubeletFlags = {
 /**
  * The flags of the command line. Where the value of one is wrong the process says why and ends with 2.
  * @param repeated names of those that may be given several times
+ * @param args default: those of this process
  */
 export function readFlags<Shape extends z.ZodRawShape>(
   shape: Shape,
   repeated: readonly (keyof Shape & string)[] = [],
+  args: readonly string[] = process.argv.slice(2),
 ): z.output<z.ZodObject<Shape>> {
   const { values } = parseArgs({
+    args: [...args],
     options: Object.fromEntries(
       Object.keys(shape).map((name) => [name, { type: 'string' as const, multiple: repeated.includes(name) }]),
     ),

@@ -3,22 +3,21 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
-import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { isActive } from '../support/machine-facts.ts';
+import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
 import { until } from '../support/until.ts';
 
 describe('an owner of three machines that is deleted', () => {
-  let stack: Stack;
+  let own: OwnClusters;
   let millwright: Installation;
 
   beforeAll(async () => {
-    stack = await startStack({ controllerManager: true });
+    own = await startOwnClusters(['cascade'], { isControlled: true });
   }, 900_000); // where the controller manager has to be built
-  afterAll(() => stack?.stop());
+  afterAll(() => own?.stop());
   beforeEach(async () => {
-    const { kubeconfig, temporalAddress } = stack;
-    millwright = await startInstallation({ kubeconfig, temporalAddress });
+    millwright = await startInstallation({ kubeconfig: own.clusters[0]!.kubeconfig });
   });
   afterEach(() => millwright?.stop());
 
@@ -39,7 +38,7 @@ describe('an owner of three machines that is deleted', () => {
 
   /** Has nothing released before `act` is done. */
   async function withoutGarbageCollector(act: () => Promise<void>): Promise<void> {
-    const [{ controllerManager }] = stack.clusters;
+    const controllerManager = own.clusters[0]?.controllerManager;
     await controllerManager?.kill();
     try {
       await act();

@@ -117,7 +117,7 @@ function describeKills(replicas: number): void {
     const { millwright } = scene;
     const { cloud } = millwright;
     const done = async () => countDone(await cloud.stats(), work);
-    await until(`the ${work} of some VMs is done`, async (see) => see(await done()) >= 3, {
+    await until(`the ${work} of some VMs is done`, async (see) => see(await done()) >= 2, {
       timeoutMs: conditionTimeoutMs,
       describe: millwright.story,
     });
@@ -236,4 +236,4 @@ function describeKills(replicas: number): void {
   });
 }
 
-describeKills(isLong() ? 50 : 10);
+describeKills(isLong() ? 50 : 6);

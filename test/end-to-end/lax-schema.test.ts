@@ -53,7 +53,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
   let millwright: Installation;
 
   beforeAll(async () => {
-    own = await startOwnClusters('lax'); // other tests install the CRDs again
+    own = await startOwnClusters(['lax']); // other tests install the CRDs again
     millwright = await startInstallation({ kubeconfig: own.clusters[0]!.kubeconfig });
     for (const kind of ['machinedeployments', 'machinesets', 'machines']) {
       const key = { name: `${kind}.machine.sapcloud.io` };

@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 let own: OwnClusters;
 let kubeconfig: string;
 beforeAll(async () => {
-  own = await startOwnClusters('whole');
+  own = await startOwnClusters(['whole']);
   kubeconfig = own.clusters[0]!.kubeconfig;
 }, 120_000);
 afterAll(() => own?.stop());

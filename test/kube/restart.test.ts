@@ -16,7 +16,7 @@ describe('a restart of the API server', () => {
   let other: KubeClient;
   let namespace: string;
   beforeAll(async () => {
-    own = await startOwnClusters('cluster', 'cluster');
+    own = await startOwnClusters(['cluster', 'cluster']);
     const [first, second] = own.clusters as [Cluster, Cluster];
     watched = first;
     other = testClient(loadKubeconfig(second.kubeconfig));

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 
 let own: OwnClusters;
 beforeAll(async () => {
-  own = await startOwnClusters('one', 'two');
+  own = await startOwnClusters(['one', 'two']);
 }, 60_000);
 afterAll(() => own?.stop());
 

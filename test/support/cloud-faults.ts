@@ -1,9 +1,9 @@
 /** Clouds that misbehave, for cloud-faults.test.ts: which calls fail, and what is to be seen of it. */
 import type { FailureCode } from '../../api/failures.ts';
 import type { Blocker } from '../../api/names.ts';
-import type { SimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import type { CloudAdmin } from '../../deploy/local/simulated-cloud/admin.ts';
 
-export type Fault = Parameters<SimulatedCloud['setFaults']>[number];
+export type Fault = Parameters<CloudAdmin['setFaults']>[number];
 
 /** A cloud that refuses: which calls, and what is to be seen of it. */
 export interface Refusal {

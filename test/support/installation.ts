@@ -6,13 +6,14 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
-import { type SimulatedCloudOptions, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import type { SimulatedCloudOptions } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces, nodes, secrets } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { recordHistories } from '../replay/record.ts';
+import { serveSimulatedCloud } from './cloud-here.ts';
 import { type HostedMillwright, startHosted } from './hosted.ts';
 import { commandVerbs } from './installation/commands.ts';
 import { deploymentVerbs } from './installation/deployments.ts';
@@ -52,6 +53,9 @@ export interface InstallationOptions {
   readonly alone?: string;
 }
 
+/** In a log, characters. With a stack trace of its cause an error has up to 5,000. */
+const longestLine = 20_000;
+
 /** User data without placeholders, and the token that the cloud accepts. */
 export const plainSecret = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
 
@@ -79,7 +83,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
   await installCrds(kubeconfig);
   await control.create(namespaces, { metadata: { name: namespace } });
   const fast = { bootMs: 50, joinMs: 100, deleteMs: 50 };
-  const cloud = await startSimulatedCloud({
+  const cloud = await serveSimulatedCloud({
     dir: join(dir, 'cloud'),
     kubeconfig: targetKubeconfig,
     ...fast,
@@ -167,8 +171,12 @@ export async function startInstallation(options: InstallationOptions = {}) {
       if (target !== control) await target.close();
       await rm(dir, { recursive: true, force: true });
       // Whatever the test was about. TMPRL1100: a workflow has done something else when it was replayed.
-      const [unlike] = logsOf().flatMap((log) => log.match(/.*TMPRL1100.*/) ?? []);
+      const lines = logsOf().flatMap((log) => log.split('\n'));
+      const unlike = lines.find((line) => line.includes('TMPRL1100'));
       if (unlike !== undefined) throw new Error(`a workflow is not deterministic:\n${unlike}`);
+      const long = lines.find(({ length }) => length > longestLine);
+      if (long)
+        throw new Error(`nobody can read a line of ${long.length} characters in a log:\n${long.slice(0, 2_000)}`);
     },
   };
 

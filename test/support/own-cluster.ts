@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Cluster, startCluster } from '../../deploy/local/cluster.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { removeWhenOrphaned, type ServerHandle, type StartServer, startServer } from '../../deploy/local/process.ts';
-import { findServers } from '../../deploy/local/servers.ts';
+import { findServer, findServers } from '../../deploy/local/servers.ts';
 import { startEtcd } from '../../deploy/local/stack.ts';
 
 export interface OwnClusters {
@@ -14,9 +14,16 @@ export interface OwnClusters {
   stop(): Promise<void>;
 }
 
-/** Starts an API server for each of these clusters, on an etcd of their own. Those of one name serve the same objects. */
-export async function startOwnClusters(...names: readonly string[]): Promise<OwnClusters> {
+/**
+ * Starts an API server for each of these clusters, on an etcd of their own. Those of one name serve the same objects.
+ * @param isControlled they have a kube-controller-manager each, for example for garbage collection
+ */
+export async function startOwnClusters(
+  names: readonly string[],
+  { isControlled = false }: { readonly isControlled?: boolean } = {},
+): Promise<OwnClusters> {
   const programs = await findServers(['etcd', 'kube-apiserver']);
+  const controllerManager = isControlled ? await findServer('kube-controller-manager') : undefined;
   const dir = await mkdtemp(join(tmpdir(), 'millwright-clusters-'));
   const releaseFolder = removeWhenOrphaned(dir);
   const servers: ServerHandle[] = [];
@@ -37,7 +44,7 @@ export async function startOwnClusters(...names: readonly string[]): Promise<Own
     const starting = names.map((name, index) =>
       startCluster(start, {
         ...{ name, dir: join(dir, `server-${index}`), etcdPort },
-        ...{ apiServer: programs['kube-apiserver'], controllerManager: undefined, isAudited: false },
+        ...{ apiServer: programs['kube-apiserver'], controllerManager, isAudited: false },
       }),
     );
     return { clusters: await Promise.all(starting), stop };

@@ -1,7 +1,7 @@
 /** What can make a machine stuck, each as it happens, with what its page in Temporal says about it. */
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import type { SimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import type { CloudAdmin } from '../../deploy/local/simulated-cloud/admin.ts';
 import { pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import type { BlockedOn } from '../../temporal/blocked.ts';
@@ -10,7 +10,7 @@ import { type Installation, plainSecret } from './installation.ts';
 import { until } from './until.ts';
 import { startVolumes } from './volumes.ts';
 
-type Fault = Parameters<SimulatedCloud['setFaults']>[0];
+type Fault = Parameters<CloudAdmin['setFaults']>[0];
 
 /** Where the causes are made, side by side. */
 export interface StuckWorld {

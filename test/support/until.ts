@@ -15,7 +15,8 @@ type See = <V>(seen: V) => V;
 /**
  * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
  * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
- * or else its answer. Pauses grow to 200 ms: many checks make a server work.
+ * or else its answer. Pauses grow to half a second, and are twice as long as
+ * the check: many checks, and dear ones, keep the machine busy with waiting.
  */
 export async function until<T>(
   what: string,
@@ -27,6 +28,7 @@ export async function until<T>(
   let cause: unknown;
   for (;;) {
     let isNoted = false;
+    const checkedAt = performance.now();
     const see: See = (value) => {
       seen = value;
       isNoted = true;
@@ -39,9 +41,9 @@ export async function until<T>(
     } catch (error) {
       seen = cause = error;
     }
-    const elapsedMs = performance.now() - since;
-    if (elapsedMs > timeoutMs) break;
-    await sleep(Math.min(200, Math.max(20, elapsedMs / 10)));
+    const now = performance.now();
+    if (now - since > timeoutMs) break;
+    await sleep(Math.max(20, Math.min(500, (now - since) / 10), Math.min(2_000, 2 * (now - checkedAt))));
   }
   const seconds = ((performance.now() - since) / 1_000).toFixed(1);
   const lines = [`waited ${seconds} s in vain until ${what}`, seenText(seen)];

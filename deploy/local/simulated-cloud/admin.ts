@@ -48,13 +48,9 @@ export interface SimulatedResource {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** A running simulated cloud. */
-export interface SimulatedCloud {
+/** A running simulated cloud, by its admin API. */
+export interface CloudAdmin {
   readonly url: string;
-  /** Changes with `restart`. */
-  readonly pid: number;
-  /** Standard error of the process. */
-  readonly logFile: string;
   /** Replaces the faults that are on; none ends them all, and lets go what hangs. */
   setFaults(...faults: z.input<typeof Fault>[]): Promise<void>;
   faults(): Promise<readonly ActiveFault<Fault>[]>;
@@ -73,6 +69,14 @@ export interface SimulatedCloud {
   restartVm(id: string): Promise<void>;
   /** Takes everything away that exists, at once. */
   reset(): Promise<void>;
+}
+
+/** A process with a simulated cloud. */
+export interface SimulatedCloud extends CloudAdmin {
+  /** Changes with `restart`. */
+  readonly pid: number;
+  /** Standard error of the process. */
+  readonly logFile: string;
   /** SIGKILL to the process. Its state stays. */
   kill(): Promise<void>;
   /** Starts the process again on the same port and state. */
@@ -97,11 +101,21 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
     new AbortController().signal,
   );
   return {
-    url,
+    ...adminOf(url),
     get pid() {
       return server.pid;
     },
     logFile: server.logFile,
+    kill: () => server.kill('SIGKILL'),
+    restart: () => server.restart(),
+    stop: () => server.kill(),
+  };
+}
+
+/** The admin API of the cloud at a URL. */
+export function adminOf(url: string): CloudAdmin {
+  return {
+    url,
     setFaults: async (...faults) => void (await callAdmin(url, 'PUT', '/faults', { faults })),
     faults: async () => (await callAdmin<{ faults: ActiveFault<Fault>[] }>(url, 'GET', '/faults')).faults,
     stats: () => callAdmin(url, 'GET', '/stats'),
@@ -112,13 +126,11 @@ export async function startSimulatedCloud(options: SimulatedCloudOptions): Promi
     interruptVm: async (id, afterMs) => void (await callAdmin(url, 'POST', `/vms/${id}/interrupt`, { afterMs })),
     restartVm: async (id) => void (await callAdmin(url, 'POST', `/vms/${id}/restart`)),
     reset: async () => void (await callAdmin(url, 'POST', '/reset')),
-    kill: () => server.kill('SIGKILL'),
-    restart: () => server.restart(),
-    stop: () => server.kill(),
   };
 }
 
-function flagsOf(options: SimulatedCloudOptions): string[] {
+/** The command line of a cloud's process. */
+export function flagsOf(options: SimulatedCloudOptions): string[] {
   const flags = {
     data: options.dir,
     kubeconfig: options.kubeconfig,
