@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  millwright = await startInstallation({ isStopped: true, cloud: { bootMs: 300, joinMs: 300 } });
+  millwright = await startInstallation({ isStopped: true, isElected: true, cloud: { bootMs: 300, joinMs: 300 } });
 });
 
 afterEach(async () => {
