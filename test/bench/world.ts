@@ -173,7 +173,7 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
     const flags = ['--leader-elect', 'false'];
     const start = async (name: string, command: 'run' | 'controllers' | 'worker') => {
       const flagsOf = command === 'worker' ? [] : flags;
-      return { name, ...(await startMillwright({ namespace, ...servers, command, flags: flagsOf })) };
+      return { name, ...(await startMillwright({ namespace, ...servers, command, isSmall: true, flags: flagsOf })) };
     };
     const workers = Array.from({ length: options.workers ?? 0 }, (_, i) => start(`worker ${i + 1}`, 'worker'));
     const first = options.workers ? start('controllers', 'controllers') : start('Millwright', 'run');

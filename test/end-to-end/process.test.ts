@@ -59,7 +59,7 @@ async function outcomeOf(args: readonly string[], env: Record<string, string> = 
 
 describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (command) => {
   it('becomes ready, with settings for little memory, shows metrics, and ends with 0 on SIGTERM', async () => {
-    const millwright = await start({ command });
+    const millwright = await start({ command, isSmall: true });
 
     expect(readFileSync(`/proc/${millwright.pid}/cmdline`, 'utf8')).toContain('--max-semi-space-size=');
     expect(readFileSync(`/proc/${millwright.pid}/environ`, 'utf8')).toContain('MALLOC_ARENA_MAX=2');

@@ -67,7 +67,7 @@ describe('machines at rest', () => {
     proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
     dir = await mkdtemp(join(tmpdir(), 'millwright-rest-'));
     await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
-    millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never, leaseRenewMs: never } });
+    millwright = await startInstallation({ isStopped: true, cloud: { statusUpdateMs: never } });
     millwright.recordAs('rest');
     await Promise.all([
       millwright.createDeployment('rest', restingCount),

@@ -203,7 +203,7 @@ describe('a fleet that MCM leaves', () => {
     millwright = await startInstallation({
       isStopped: true,
       isElected: true,
-      cloud: { statusUpdateMs: never, leaseRenewMs: never },
+      cloud: { statusUpdateMs: never },
     });
     mcm = playMcm(millwright);
     await millwright.createClass('old');

@@ -45,7 +45,7 @@ describe('controllers with 10,000 machines', () => {
     dir = await mkdtemp(join(tmpdir(), 'millwright-many-'));
     stack = await startStack();
     const { kubeconfig, temporalAddress } = stack;
-    const cloud = { statusUpdateMs: never, leaseRenewMs: never };
+    const cloud = { statusUpdateMs: never };
     millwright = await startInstallation({ kubeconfig, temporalAddress, cloud });
     proxy = await startFaultProxy(kubeconfig);
     await proxy.writeKubeconfig(join(dir, 'kubeconfig'));

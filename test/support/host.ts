@@ -9,7 +9,6 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pino from 'pino';
-import { takeLessMemory } from '../../cli/process/less-memory.ts';
 import { until } from './until.ts';
 
 /** What an installation is started with. */
@@ -20,8 +19,6 @@ export interface HostRequest {
   /** Takes the log, JSON lines. */
   readonly logFile: string;
 }
-
-takeLessMemory(); // as `millwright run`
 
 interface Hosted {
   readonly logFile: string;

@@ -82,7 +82,8 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
   await installCrds(kubeconfig);
   await control.create(namespaces, { metadata: { name: namespace } });
-  const fast = { bootMs: 50, joinMs: 100, deleteMs: 50 };
+  // Without heartbeats: a request for each Node every 10 s.
+  const fast = { bootMs: 50, joinMs: 100, deleteMs: 50, leaseRenewMs: 2 ** 31 - 1 };
   const cloud = await serveSimulatedCloud({
     dir: join(dir, 'cloud'),
     kubeconfig: targetKubeconfig,
