@@ -32,7 +32,7 @@ async function run(): Promise<readonly Outcome[]> {
   return [...checked, tests, demo];
 }
 
-/** Without arguments also the end-to-end tests with workers that keep no workflow: each task is a replay from the start. */
+/** Without arguments also the end-to-end tests with workers that keep no workflow, in the SDK's sandbox: each task is a replay. */
 async function runLong(): Promise<readonly Outcome[]> {
   const selected = args.slice(1);
   if (selected.length === 0) {
@@ -43,6 +43,6 @@ async function runLong(): Promise<readonly Outcome[]> {
   // Each of them keeps the cores busy.
   const long = await runJest('.cache/long-test-results.json', [...selected, '--maxWorkers=2', ...longTests]);
   if (selected.length > 0) return [long];
-  const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0' };
+  const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0', MILLWRIGHT_FAST_WORKFLOW_SANDBOX: 'false' };
   return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=1'], env)];
 }

@@ -30,6 +30,9 @@ export const joinMs = 1_000;
 /** Kubelets that neither renew Leases nor send heartbeats: a fifth of `create 1000` would be theirs. */
 const quiet = { leaseRenewMs: 2 ** 31 - 1, statusUpdateMs: 2 ** 31 - 1 };
 
+/** What the shared process has otherwise in tests. */
+const inProduction = ['--fast-workflow-sandbox', 'false'];
+
 export interface WorldOptions {
   /** Of a cluster that runs already, with the CRDs. Default: one is started. */
   readonly kubeconfig?: string | undefined;
@@ -159,10 +162,16 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
 
   /** Starts one process for all installations. */
   async function startShared(): Promise<void> {
-    const host = await startHost();
+    const host = await startHost({ isSmall: true });
     running.push({ name: 'Millwright', ...host, kill: host.stop });
     for (const { namespace, targetKubeconfig = kubeconfig } of installations) {
-      const hosted = await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags: [] });
+      const hosted = await startHosted({
+        namespace,
+        kubeconfig,
+        targetKubeconfig,
+        temporalAddress,
+        flags: inProduction,
+      });
       ending.push(() => hosted.stop());
     }
   }
@@ -170,10 +179,9 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
   /** Starts the processes of an installation. */
   async function startProcesses({ namespace, targetKubeconfig }: Installation): Promise<void> {
     const servers = { kubeconfig, temporalAddress, ...(targetKubeconfig !== undefined && { targetKubeconfig }) };
-    const flags = ['--leader-elect', 'false'];
     const start = async (name: string, command: 'run' | 'controllers' | 'worker') => {
-      const flagsOf = command === 'worker' ? [] : flags;
-      return { name, ...(await startMillwright({ namespace, ...servers, command, isSmall: true, flags: flagsOf })) };
+      const process = await startMillwright({ namespace, ...servers, command, isElected: false, isSmall: true });
+      return { name, ...process };
     };
     const workers = Array.from({ length: options.workers ?? 0 }, (_, i) => start(`worker ${i + 1}`, 'worker'));
     const first = options.workers ? start('controllers', 'controllers') : start('Millwright', 'run');

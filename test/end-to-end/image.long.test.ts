@@ -26,7 +26,10 @@ describe('the image', () => {
     await copyFile(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'), kubeconfig);
     await giveTo(image.user, kubeconfig);
     const { namespace } = installation;
-    millwright = await startMillwright({ namespace, kubeconfig, program: [...image.inside, image.entrypoint] });
+    millwright = await startMillwright({
+      ...{ namespace, kubeconfig, isSmall: true },
+      program: [...image.inside, image.entrypoint],
+    });
   }, 600_000); // it installs all packages
   afterAll(async () => {
     await millwright?.stop();

@@ -36,7 +36,10 @@ describe('the package of npm pack, installed into an empty folder', () => {
     installation = await startInstallation({ alone: 'it runs the package', isStopped: true });
     const { namespace } = installation;
     const main = join(folder, 'node_modules/millwright/dist/cli/main.js');
-    millwright = await startMillwright({ namespace, program: [process.execPath, main], flags: ['--fleet-port', '0'] });
+    millwright = await startMillwright({
+      ...{ namespace, isSmall: true, program: [process.execPath, main] },
+      flags: ['--fleet-port', '0'],
+    });
   }, 60_000);
   afterAll(async () => {
     await millwright.stop();

@@ -9,6 +9,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pino from 'pino';
+import { takeLessMemory } from '../../cli/process/less-memory.ts';
 import { until } from './until.ts';
 
 /** What an installation is started with. */
@@ -19,6 +20,8 @@ export interface HostRequest {
   /** Takes the log, JSON lines. */
   readonly logFile: string;
 }
+
+takeLessMemory(); // as `millwright run`, and as there not where the young heap has a size
 
 interface Hosted {
   readonly logFile: string;

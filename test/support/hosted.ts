@@ -8,13 +8,21 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 import type { HostRequest } from './host.ts';
+import { lessWork } from './millwright.ts';
 
 const variable = 'MILLWRIGHT_TEST_HOST';
 
-/** Starts the process; its address goes into the environment, where a run of jest finds it. */
-export async function startHost() {
+/**
+ * Starts the process; its address goes into the environment, where a run of jest finds it.
+ * @param isSmall it takes as little memory as in production. Default: false
+ */
+export async function startHost({ isSmall = false }: { readonly isSmall?: boolean } = {}) {
   const main = fileURLToPath(new URL('host.ts', import.meta.url));
-  const child = spawnGuarded('KILL', process.execPath, [main], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const { NODE_OPTIONS = '' } = process.env;
+  const child = spawnGuarded('KILL', process.execPath, [main], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, NODE_OPTIONS: isSmall ? NODE_OPTIONS : `${NODE_OPTIONS} ${lessWork}` },
+  });
   const { pid, stdout } = child;
   if (pid === undefined || !stdout) throw new Error('cannot start sh');
   const [url] = await once(createInterface(stdout), 'line');
@@ -47,9 +55,12 @@ interface HostedOptions {
 
 /**
  * It has no other replica that could lead, and sweeps when a test says so. Its workflows run in the faster sandbox; those of
- * a process of its own run in the SDK's.
+ * a process of its own run in the SDK's, and the second part of `npm run test:long` has all in that.
  */
-const quiet = { leaderElect: 'false', machineSafetyOrphanVmsPeriod: '0s', fastWorkflowSandbox: 'true' };
+const quiet = {
+  ...{ leaderElect: 'false', machineSafetyOrphanVmsPeriod: '0s' },
+  fastWorkflowSandbox: process.env.MILLWRIGHT_FAST_WORKFLOW_SANDBOX ?? 'true',
+};
 
 /** Starts an installation in the shared Millwright, and resolves when it is ready. Throws what the process says. */
 export async function startHosted(options: HostedOptions): Promise<HostedMillwright> {

@@ -20,7 +20,7 @@ const quickElection = [
  * People's processes take less memory (cli/process/less-memory.ts), and a fifth more CPU to start. They leave a process
  * alone whose young heap has a size.
  */
-const lessWork = '--max-semi-space-size=16';
+export const lessWork = '--max-semi-space-size=16';
 
 /** A test that wants sweeps says when: one in between would be seen by those that count what happens. */
 const noSweeps = ['--machine-safety-orphan-vms-period', '0s'];
