@@ -33,7 +33,7 @@ describe('an outage of the API server of the Nodes', () => {
       // The kubelets report once and no more, so that what a test writes into a Node stays.
       cloud: { statusUpdateMs: 2 ** 31 - 1 },
       flags: [
-        ...['--leader-elect', 'false', '--machine-health-timeout', `${healthMs / 1_000}s`],
+        ...['--machine-health-timeout', `${healthMs / 1_000}s`],
         ...['--machine-safety-apiserver-statuscheck-timeout', '2s', '--outage-share', '100'],
       ],
     });

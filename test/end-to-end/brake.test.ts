@@ -150,7 +150,7 @@ describe('Machines that are missing', () => {
       secretRef: { ...secretRef, namespace: wrong.namespace },
     });
     await control.create(secrets, { metadata: { namespace: wrong.namespace, name: 'pool' }, stringData: plainSecret });
-    processes.push(await startMillwright({ namespace: wrong.namespace, flags: quickSweeps }));
+    processes.push(await startMillwright({ namespace: wrong.namespace, isElected: false, flags: quickSweeps }));
     await untilOld(millwright);
 
     const { code, output } = await heldSweep(wrong);

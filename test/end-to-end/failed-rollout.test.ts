@@ -16,7 +16,7 @@ describe('a rollout that cannot move on', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ flags: ['--leader-elect', 'false'] });
+    millwright = await startInstallation();
     millwright.recordAs('failed-rollout');
     await millwright.createClass('sold-out', {
       providerSpec: {

@@ -31,8 +31,8 @@ afterAll(async () => {
 
 it('is found by one query, understood on one page and named by `millwright stuck`, and the machine goes on with a version that is correct', async () => {
   const { namespace } = millwright;
-  const flags = ['--leader-elect', 'false'];
-  const mistaken = await startMillwright({ namespace, flags, program: build.program });
+  const isElected = false;
+  const mistaken = await startMillwright({ namespace, isElected, program: build.program });
   const machine = await millwright.createMachine('worker');
   const servers = ['-n', namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
   const said = await until(
@@ -53,7 +53,7 @@ it('is found by one query, understood on one page and named by `millwright stuck
   const { shows: texts, name: picture } = failingCode;
   if (browser) await readWorkflowPage(browser, { workflowId, runId }, { tab: 'history', texts, picture });
   await mistaken.stop();
-  const correct = await startMillwright({ namespace, flags });
+  const correct = await startMillwright({ namespace, isElected });
   await millwright.untilPhase(machine, 'Running', 60_000);
   await correct.stop();
 

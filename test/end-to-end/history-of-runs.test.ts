@@ -18,7 +18,7 @@ describe('the runs of a rollout', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'millwright-histories-'));
-    millwright = await startInstallation({ flags: ['--leader-elect', 'false'] });
+    millwright = await startInstallation();
     const { cloud, namespace } = millwright;
     const tags = { cluster: namespace };
     await millwright.createClass('sold-out', {

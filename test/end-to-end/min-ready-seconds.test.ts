@@ -19,7 +19,7 @@ describe('minReadySeconds', () => {
   const readyAtDeletion = new Map<string, number[][]>();
 
   beforeAll(async () => {
-    millwright = await startInstallation({ flags: ['--leader-elect', 'false'] });
+    millwright = await startInstallation();
     await millwright.createClass('medium');
   }, 60_000);
   afterAll(async () => {

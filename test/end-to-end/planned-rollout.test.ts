@@ -33,7 +33,7 @@ describe('a rollout that was planned', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'millwright-plan-'));
-    millwright = await startInstallation({ flags: ['--leader-elect', 'false'] });
+    millwright = await startInstallation();
     await millwright.createClass('medium');
     const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
     await millwright.createDeployment('pool', replicas, { strategy });

@@ -153,7 +153,7 @@ describe('a process that serves', () => {
       const kubeconfig = join(folder, 'proxy.kubeconfig');
       await proxy.writeKubeconfig(kubeconfig);
       // The tests after this one need not wait until Leases expire that nobody gave back.
-      const millwright = await start({ kubeconfig, flags: ['--leader-elect', 'false'] });
+      const millwright = await start({ kubeconfig, isElected: false });
       const isReadByOwner = ({ method, url }: SeenRequest) =>
         method === 'GET' && url.pathname.endsWith(`/${namespace}/machinedeployments/held`);
       proxy.setRule((request) => (isReadByOwner(request) ? { kind: 'hang' } : undefined));

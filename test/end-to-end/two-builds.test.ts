@@ -15,7 +15,7 @@ import { makeVm, startSweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 const timeoutMs = 120_000;
-const flags = ['--leader-elect', 'false', '--orphan-confirm-after', '20s', '--orphan-minimum-age', '1s'];
+const flags = ['--orphan-confirm-after', '20s', '--orphan-minimum-age', '1s'];
 
 /** One activity more before each phase of a machine, each step of an owner, and the first look of a sweep. */
 const changes = {
@@ -101,7 +101,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     await note('sweep', `${namespace}/orphan-sweep/now`);
 
     await Promise.all(millwright.processes.map((each) => each.stop()));
-    second = await startMillwright({ namespace, program: build.program, flags });
+    second = await startMillwright({ namespace, program: build.program, isElected: false, flags });
   }, 300_000);
   afterAll(async () => {
     await sweep?.kill('SIGKILL');

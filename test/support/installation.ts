@@ -9,7 +9,7 @@ import { installCrds } from '../../deploy/local/crds.ts';
 import type { SimulatedCloudOptions } from '../../deploy/local/simulated-cloud/admin.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
-import { namespaces, nodes, secrets } from '../../kube/core.ts';
+import { type Node, namespaces, nodes, secrets } from '../../kube/core.ts';
 import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { recordHistories } from '../replay/record.ts';
@@ -157,9 +157,13 @@ export async function startInstallation(options: InstallationOptions = {}) {
 
     /** Ends the processes and removes what they leave. */
     async stop(): Promise<void> {
-      for (const millwright of [...hosted, ...processes]) await millwright.stop();
-      const left = await installation.nodes().catch(() => []); // after a failure the API server may be down
-      await cloud.stop();
+      let left: readonly Node[] = [];
+      try {
+        for (const millwright of [...hosted, ...processes]) await millwright.stop();
+        left = await installation.nodes().catch(() => []); // after a failure the API server may be down
+      } finally {
+        await cloud.stop(); // it would go on in the process of the tests
+      }
       // Nobody else does, and whoever has a machine of that name later would find it taken.
       for (const { metadata } of left) {
         const released = mergePatch({ metadata: { finalizers: null } });
@@ -181,14 +185,19 @@ export async function startInstallation(options: InstallationOptions = {}) {
     },
   };
 
-  await installation.putSecret('pool', plainSecret);
-  await installation.createClass('small');
-  const { alone, temporalAddress: otherTemporal, processKubeconfig, flags = [] } = options;
-  const isShared = [alone, otherTemporal, processKubeconfig].every((each) => each === undefined);
-  if (options.isStopped === true) return installation;
-  if (!isShared) await start();
-  else hosted.push(await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags }));
-  return installation;
+  try {
+    await installation.putSecret('pool', plainSecret);
+    await installation.createClass('small');
+    const { alone, temporalAddress: otherTemporal, processKubeconfig, flags = [] } = options;
+    const isShared = [alone, otherTemporal, processKubeconfig].every((each) => each === undefined);
+    if (options.isStopped === true) return installation;
+    if (!isShared) await start();
+    else hosted.push(await startHosted({ namespace, kubeconfig, targetKubeconfig, temporalAddress, flags }));
+    return installation;
+  } catch (error) {
+    await cloud.stop();
+    throw error;
+  }
 }
 
 function ignoreMissing(error: unknown): void {

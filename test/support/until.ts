@@ -15,8 +15,8 @@ type See = <V>(seen: V) => V;
 /**
  * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
  * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
- * or else its answer. Pauses grow to half a second, and are twice as long as
- * the check: many checks, and dear ones, keep the machine busy with waiting.
+ * or else its answer. Pauses grow to half a second, and are at least twice as long as the check, up to 2 s: checks make
+ * servers work.
  */
 export async function until<T>(
   what: string,
