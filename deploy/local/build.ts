@@ -35,6 +35,8 @@ async function goBuild({ name, version, build }: GoSource, go: string, destinati
     '-buildvcs=false',
     '-trimpath',
     '-v',
+    // Nobody debugs these programs. Without debug information a build takes a tenth less time.
+    '-gcflags=all=-dwarf=false',
     ...(build.tags === undefined ? [] : ['-tags', build.tags]),
     '-ldflags',
     `-s -w ${build.ldflags}`,
@@ -45,7 +47,8 @@ async function goBuild({ name, version, build }: GoSource, go: string, destinati
     cwd: resolve(modules, build.module),
     stdio: ['ignore', 'ignore', 'pipe'],
     // The modules need a newer Go than 1.21. GOTOOLCHAIN lets Go 1.21 download it through the module proxy.
-    env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off' },
+    // GOGC: compilers that collect their garbage less often take another tenth less.
+    env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'auto', GOWORK: 'off', GOGC: '400' },
   });
 
   const log: string[] = [];

@@ -9,6 +9,8 @@ import { type ActivityName, attemptsOfMillwright, type Calls, causesOf, type Out
 export const heartbeatTimeoutMs = 200;
 /** Between two attempts, unless the failure says another, ms. */
 const pauseMs = 100;
+/** Longest pause that a failure may ask for, ms. Those of production would stop a case for minutes. */
+const longestPauseMs = 2_000;
 
 export function createLocalCalls(activities: ProviderActivities): Calls {
   const texts: string[] = [];
@@ -46,7 +48,9 @@ export function createLocalCalls(activities: ProviderActivities): Calls {
         if (!(error instanceof ApplicationFailure)) throw error;
         recorded(causesOf(error));
         if (error.nonRetryable || attempt >= attempts) return { kind: 'refused', failure: error, attempt };
-        await sleep(Number(error.nextRetryDelay ?? pauseMs), undefined, { signal }).catch(() => undefined);
+        await sleep(Math.min(Number(error.nextRetryDelay ?? pauseMs), longestPauseMs), undefined, { signal }).catch(
+          () => undefined,
+        );
         if (signal.aborted) return { kind: 'cancelled', attempt };
       }
     }

@@ -1,4 +1,5 @@
 /** Machines in OpenStack: the provider OpenStack against keystone, nova, neutron, glance and cinder of deploy/local/openstack-cloud. */
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,12 @@ import { finalizers } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { type OpenstackCloud, type Port, startOpenstackCloud } from '../../deploy/local/openstack-cloud/admin.ts';
+import {
+  type OpenstackCloud,
+  type Port,
+  startOpenstackCloud,
+  type Volume,
+} from '../../deploy/local/openstack-cloud/admin.ts';
 import { urlOf } from '../../deploy/local/openstack-cloud/config.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
@@ -160,7 +166,7 @@ describe('machines in OpenStack', () => {
   }, 240_000);
 
   describe('without a Machine', () => {
-    it('are swept, with a port and a volume that are left over, and those of others are not', async () => {
+    it('are swept, with a port and a volume that are left over, even one reserved for a server that is gone, and those of others are not', async () => {
       const { tags } = cloud.providerSpec().spec;
       const { networkId: network_id } = cloud.seeds;
       const makePort = async (name: string, description: string, own: string[]) => {
@@ -169,11 +175,23 @@ describe('machines in OpenStack', () => {
         await cloud.direct.call('PUT', `${urls.neutron}/ports/${port.id}/tags`, { tags: own });
         return port.id;
       };
-      const makeVolume = (name: string, metadata: object) =>
-        cloud.direct.call('POST', `${urls.cinder}/volumes`, { volume: { name, size: 1, metadata } });
+      const makeVolume = async (name: string, metadata: object) => {
+        const body = { volume: { name, size: 1, metadata } };
+        const { volume } = await cloud.direct.call<{ volume: Volume }>('POST', `${urls.cinder}/volumes`, body);
+        return volume.id;
+      };
+      /** As nova does before it looks for a host. */
+      const reserve = async (volume_uuid: string) => {
+        await until('it can be reserved', async () =>
+          (await cloud.volumes()).some((each) => each.id === volume_uuid && each.status === 'available'),
+        );
+        const body = { attachment: { volume_uuid, instance_uuid: randomUUID() } };
+        await cloud.direct.call('POST', `${urls.cinder}/attachments`, body, { 'openstack-api-version': 'volume 3.27' });
+      };
       const ofNobody = `${names.machineUid}=of-nobody`;
       await makePort('leaked', ofNobody, Object.keys(tags));
       await makeVolume('leaked', { ...tags, [uidKey]: 'of-nobody' });
+      await reserve(await makeVolume('leaked', { ...tags, [uidKey]: 'of-nobody' }));
       const foreignPort = await makePort('foreign', `${names.machineUid}=of-others`, [
         'kubernetes.io-cluster-other',
         'kubernetes.io-role-node',

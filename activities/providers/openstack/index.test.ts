@@ -483,6 +483,39 @@ describe('deleteVm', () => {
     ]);
   });
 
+  it.each([
+    ['is gone', refused(404, 'itemNotFound', 'gone'), true],
+    ['is DELETED', { server: server('server-1', { status: 'DELETED' }) }, true],
+    ['is still there', { server: server('server-1') }, false],
+  ])('takes the volume from a server that has reserved it only if that server %s', async (_, shown, isTaken) => {
+    let isReserved = true;
+    let isLeft = true;
+    cloud.answer({
+      ...empty,
+      'GET volumev3/volumes/detail': () => ({ volumes: isLeft ? [volume('volume-1')] : [] }),
+      'GET volumev3/volumes/volume-1': { volume: volume('volume-1', { status: 'reserved' }) },
+      'GET volumev3/attachments': ({ query }) => ({
+        attachments: query['volume_id'] === 'volume-1' ? [{ id: 'attachment-1', instance: 'server-1' }] : [],
+      }),
+      'GET compute/servers/server-1': shown,
+      'DELETE volumev3/attachments/attachment-1': () => {
+        isReserved = false;
+        return { attachments: [] };
+      },
+      'DELETE volumev3/volumes/volume-1': () => {
+        if (isReserved) return refused(400, 'badRequest', 'Invalid volume: Volume status must be available or error');
+        isLeft = false;
+        return { status: 202 };
+      },
+    });
+
+    const first = provider.deleteVm(deletion(), call());
+    await expect(first).rejects.toMatchObject({ code: 'Aborted', cloudCode: 'VolumeNotReady' });
+    const second = provider.deleteVm(deletion(), call());
+    if (isTaken) expect(await second).toMatchObject({ state: 'gone' });
+    else await expect(second).rejects.toMatchObject({ code: 'Aborted', cloudCode: 'VolumeNotReady' });
+  });
+
   it('asks as often as docs/providers/openstack.md says', async () => {
     let isDeleted = false;
     cloud.answer({

@@ -243,7 +243,17 @@ async function deleteVolume(session: Session<Connection>, id: string): Promise<v
   } catch (error) {
     if (!(error instanceof ProviderError) || error.cloudCode !== 'VolumeNotReady') throw error;
     const status = (await findVolume(session, id))?.status ?? 'deleting';
+    if (status === 'reserved') await releaseVolume(session, id);
     if (status !== 'deleting' && status !== 'detaching') throw error;
+  }
+}
+
+/** A server that is deleted before it has a host can leave its volume reserved for ever: nova does not let go of it. */
+async function releaseVolume(session: Session<Connection>, id: string): Promise<void> {
+  for (const attachment of await read(session, ({ volume }, signal) => volume.attachmentsOf(id, signal))) {
+    const server = await find(session, ({ compute }, signal) => compute.server(attachment.instance, signal));
+    if (server !== undefined && server.status !== 'DELETED') continue;
+    await call(session, ({ volume }, signal) => volume.deleteAttachment(attachment.id, signal));
   }
 }
 

@@ -71,6 +71,21 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
     return id;
   }
 
+  /** nova keeps the volume of a server that was deleted before it had a host. */
+  async function release(volume: string): Promise<void> {
+    const withAttachments = { 'openstack-api-version': 'volume 3.27' };
+    const list = `${cinder}/attachments?volume_id=${volume}`;
+    const { attachments } = await direct.call<{ attachments: { id: string }[] }>(
+      'GET',
+      list,
+      undefined,
+      withAttachments,
+    );
+    for (const { id } of attachments) {
+      await direct.call('DELETE', `${cinder}/attachments/${id}`, undefined, withAttachments);
+    }
+  }
+
   async function emptied(): Promise<boolean> {
     const servers = await cloud.servers();
     for (const { id } of servers) await direct.call('DELETE', `${nova}/servers/${id}`);
@@ -79,6 +94,7 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
     for (const { id } of ports) await direct.call('DELETE', `${neutron}/ports/${id}`);
     for (const { id, status } of volumes) {
       if (status === 'available' || status === 'error') await direct.call('DELETE', `${cinder}/volumes/${id}`);
+      if (status === 'reserved') await release(id);
     }
     return ports.length === 0 && volumes.length === 0;
   }

@@ -35,6 +35,8 @@ export interface Ask {
   readonly path: string;
   readonly query?: Query;
   readonly json?: unknown;
+  /** Besides those of the service. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export type Service = ReturnType<typeof createService>;
@@ -43,18 +45,19 @@ export type Service = ReturnType<typeof createService>;
 export function createService(http: Http, tokens: Tokens, place: Place, kind: ServiceKind) {
   const [service = ''] = kind.types;
 
-  async function send<T>({ method = 'GET', path, query = '', json }: Ask, signal: AbortSignal, isRetry = false) {
+  async function send<T>(ask: Ask, signal: AbortSignal, isRetry = false): Promise<T> {
+    const { method = 'GET', path, query = '', json } = ask;
     const token = await tokens.get(signal);
     const base = urlOf(kind, place, token.catalogue);
     const search = toSearch(query);
     const url = `${base}${path}${search && `?${search}`}`;
-    const headers = { 'x-auth-token': token.value, ...kind.headers };
+    const headers = { 'x-auth-token': token.value, ...kind.headers, ...ask.headers };
     try {
       return (await http.send({ service, method, url, headers, json, signal })).json as T;
     } catch (error) {
       if (isRetry || !(error instanceof OpenstackError) || error.status !== 401) throw error;
       tokens.forget(token); // it has expired or was revoked
-      return send<T>({ method, path, query, json }, signal, true);
+      return send<T>(ask, signal, true);
     }
   }
 

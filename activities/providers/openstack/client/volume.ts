@@ -15,6 +15,16 @@ export interface Volume {
   readonly attachments: readonly { readonly server_id: string }[];
 }
 
+/** A server's claim to a volume. It can outlive the server. */
+export interface Attachment {
+  readonly id: string;
+  /** ID of the server. */
+  readonly instance: string;
+}
+
+/** cinder has attachments since this microversion, which is of Ocata (2017). */
+const withAttachments = { headers: { 'openstack-api-version': 'volume 3.27' } };
+
 /** Body of the request that makes a volume. */
 export interface NewVolume {
   readonly name: string;
@@ -42,6 +52,16 @@ export function createVolumes(cinder: Service) {
     },
     deleteVolume: (id: string, signal: AbortSignal) =>
       cinder.send<void>({ method: 'DELETE', path: `/volumes/${encodeURIComponent(id)}` }, signal),
+    async attachmentsOf(id: string, signal: AbortSignal): Promise<readonly Attachment[]> {
+      const ask = { path: '/attachments', query: { volume_id: id }, ...withAttachments };
+      return (await cinder.send<{ attachments: readonly Attachment[] }>(ask, signal)).attachments;
+    },
+    /** cinder refuses it while the server still has the volume. */
+    deleteAttachment: (id: string, signal: AbortSignal) =>
+      cinder.send<unknown>(
+        { method: 'DELETE', path: `/attachments/${encodeURIComponent(id)}`, ...withAttachments },
+        signal,
+      ),
     /** Adds metadata and replaces what it has of them. */
     setMetadata: (id: string, metadata: Readonly<Record<string, string>>, signal: AbortSignal) =>
       cinder.send<unknown>(
