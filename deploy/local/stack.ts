@@ -44,7 +44,7 @@ export interface Stack {
 }
 
 /** All servers are Go programs. Less frequent garbage collection saves a tenth of their CPU and costs 200 MB each. */
-const goSettings = { GOGC: '400' };
+export const goSettings = { GOGC: '400' };
 
 /**
  * Starts a local stack and resolves when every server answers. The servers end with this process, even after kill -9.

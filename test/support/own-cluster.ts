@@ -6,7 +6,7 @@ import { type Cluster, startCluster } from '../../deploy/local/cluster.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { removeWhenOrphaned, type ServerHandle, type StartServer, startServer } from '../../deploy/local/process.ts';
 import { findServer, findServers } from '../../deploy/local/servers.ts';
-import { startEtcd } from '../../deploy/local/stack.ts';
+import { goSettings, startEtcd } from '../../deploy/local/stack.ts';
 
 export interface OwnClusters {
   /** An API server for each name. */
@@ -28,7 +28,7 @@ export async function startOwnClusters(
   const releaseFolder = removeWhenOrphaned(dir);
   const servers: ServerHandle[] = [];
   const start: StartServer = async (command) => {
-    const server = await startServer(command, new AbortController().signal);
+    const server = await startServer({ ...command, env: goSettings }, new AbortController().signal);
     servers.unshift(server);
     return server;
   };
