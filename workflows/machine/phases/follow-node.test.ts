@@ -105,6 +105,43 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     },
   );
 
+  it.each(['at once', 'in a new run'])(
+    '[invariant 1] gets one other when its Node is lost before the cloud has answered the deletion, %s',
+    async (when) => {
+      await startRunning();
+      const deleteNow = cloud.deleteVm;
+      cloud.deleteVm = (request) => {
+        deleteNow(request);
+        return refuse('Canceled');
+      };
+      await deleteNode();
+      await until(async () => (await described()).blockedOn === 'CloudApi');
+      cloud.deleteVm = deleteNow;
+      cluster.node = { state: 'absent' };
+      if (when === 'in a new run') workflow().lengthen(600);
+      await observe();
+      await workflow().signal(retryNowSignal);
+      await expectReplaced();
+    },
+  );
+
+  it('keeps its VM when its Node is there again before the VM was deleted, and is lost some time later', async () => {
+    vms.push(vm.providerID);
+    await startRunning();
+    cloud.deleteVm = () => refuse('Unavailable');
+    await deleteNode();
+    await until(async () => (await described()).blockedOn === 'CloudApi');
+    const { length } = cloud.deletions;
+    await joinNode();
+    await until(async () => (await described()).doing === 'running');
+    cluster.node = { state: 'absent' };
+    await observe();
+    await workflow().signal(retryNowSignal);
+
+    expect(cloud.deletions).toHaveLength(length);
+    expect(vms).toEqual([vm.providerID]);
+  });
+
   it('leaves the second creation behind, too: a new run begins some time after it', async () => {
     vms.push(vm.providerID);
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 10 } });

@@ -1,4 +1,5 @@
 /** Phase follow-node: nobody has deleted the Machine's Node, or what that means is done. */
+import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
 import { isBetweenVms } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
@@ -14,15 +15,21 @@ import { deleteVms } from './vm-deletion.ts';
 
 /** Somebody deleted the Node: the Machine is deleted with it, or its VM is replaced, as the Machine says. */
 export async function followNode(state: MachineState): Promise<PhaseOutcome> {
-  if (state.machine.onNodeDeleted === 'replaceVm') return mustReplaceVm(state) ? replaceVm(state) : done;
+  if (state.machine.onNodeDeleted === 'replaceVm') {
+    if (mustReplaceVm(state)) return replaceVm(state);
+    delete state.isReplacing;
+    return done;
+  }
   if (!isNodeDeleted(state)) return done;
   show(state, { doing: 'deleting the Machine, because its node was deleted' });
   setMachine(state, await untilAnswered(state, 'deleting the Machine', () => kubernetes.deleteMachine(state.ref)));
   return again;
 }
 
+/** A Node that is lost while its VM is deleted is deleted, too: its VM may be gone. */
 function mustReplaceVm(state: MachineState): boolean {
-  return isNodeDeleted(state) || isBetweenVms(state.machine);
+  const { machine, node, isReplacing = false } = state;
+  return isNodeDeleted(state) || isBetweenVms(machine) || (isReplacing && node.state === 'absent');
 }
 
 /**
@@ -58,6 +65,7 @@ async function findPlaces(state: MachineState, doing: string): Promise<PlacesRea
   const places = await untilAnswered(state, doing, read);
   await refresh(state);
   if (!mustReplaceVm(state)) throw new StaleStateError();
+  if (patched('node-lost-while-its-vm-is-deleted')) state.isReplacing = true;
   return places;
 }
 
@@ -68,6 +76,7 @@ function startOver(state: MachineState): void {
   state.creation = notAsked;
   state.hasCreation = true;
   delete state.shortRunAtMs;
+  delete state.isReplacing;
   state.leftNodes = [];
   state.outageEndMs = Date.now();
   Object.assign(state, { isUninitialized: false, nextPollMs: 0, pollIntervalMs: 0 });
