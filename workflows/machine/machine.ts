@@ -1,11 +1,12 @@
 /** The workflow of a machine: one for each Machine object, open while the object exists. */
-import { CancellationScope, isCancellation, setHandler } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, patched, setHandler } from '@temporalio/workflow';
 import type { MachineObservation } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { isActivityFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { kubernetes } from './kubernetes.ts';
 import { describeQuery } from './messages.ts';
+import { isNodeDeleted } from './node.ts';
 import { listen } from './observe.ts';
 import { again, done, type PhaseOutcome } from './outcome.ts';
 import { mayHaveVm } from './phases/creation.ts';
@@ -75,8 +76,11 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     if (state.stale) await refresh(state);
     if (isOver()) return;
     const before = state.changes;
-    const outcome = await runPhase(state, list[i]!);
+    let outcome = await runPhase(state, list[i]!);
     throwIfCancelled();
+    // A later phase has heard of it from an answer: no signal that says the same ends its wait.
+    const isOvertaken = outcome.kind === 'wait' && i > phases.indexOf(followNode) && isNodeDeleted(state);
+    if (isOvertaken && list === phases && patched('node-deleted-during-a-later-phase')) outcome = again;
     if (outcome.kind === 'wait') await waitForChange(state, before, outcome.timeoutMs);
     if (outcome.kind === 'again' && isHistoryLong()) await continueAsNewRun(state);
     if (outcome.kind === 'failed') i = list.indexOf(run);

@@ -4,6 +4,7 @@ import {
   CancelledFailure,
   condition,
   continueAsNew,
+  patched,
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
@@ -174,7 +175,9 @@ async function refreshAndCompare(state: MachineState): Promise<boolean> {
   const { progress } = state;
   const known = () => JSON.stringify([state.machine, state.node].map((view) => ({ ...view, resourceVersion: '' })));
   const before = known();
+  const { maintenance } = state;
   await refresh(state);
   restoreProgress(state, progress); // the wait goes on
-  return known() !== before;
+  const isDue = state.maintenance !== undefined && state.maintenance !== maintenance;
+  return known() !== before || (isDue && patched('maintenance-that-was-read'));
 }

@@ -19,6 +19,7 @@ const {
   startAtRest,
   until,
   untilCancelled,
+  now,
   time,
 } = setUpMachine();
 
@@ -179,6 +180,27 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     expect([vms, cloud.asked.length]).toEqual([[], 1]);
     expect(cluster.steps).not.toContain('forgetVm');
     expect(cluster.steps.at(-1)).toBe('tearDown');
+  });
+});
+
+describe('a Node that is deleted while it is taken over', () => {
+  it.each([
+    ['a watcher', true],
+    ['the answer to what was written on it', false],
+  ])('has its Machine deleted at once, though only %s says so', async (_, isObserved) => {
+    await start();
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    cluster.before = async (step) => {
+      if (step !== 'syncNode') return;
+      cluster.before = () => undefined;
+      cluster.node = { ...cluster.node, deleting: true, resourceVersion: '2' } as typeof cluster.node;
+      if (isObserved) await observe();
+    };
+    await joinNode();
+    const sinceMs = now();
+    await until(() => cluster.steps.includes('deleteMachine'));
+
+    expect(now()).toBe(sinceMs);
   });
 });
 

@@ -1,6 +1,7 @@
 /** The preservation and in-place update of a machine: when its workflow writes, drains, and stops to drain. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
+import { refreshSignal } from '../../messages.ts';
 
 const { cluster, touch, observe, described, startAtRest, workflow, until, untilCancelled, now, time } = setUpMachine();
 const written = () => cluster.steps.filter((step) => step === 'maintain').length;
@@ -14,6 +15,15 @@ describe('a machine at rest whose preservation changes', () => {
     await observe();
     await until(async () => (await described()).doing === 'running');
     expect([cluster.preserved, cluster.drains]).toEqual([[undefined], 0]);
+  });
+
+  it('is written at once, even if it is read before a watcher says so', async () => {
+    await startAtRest();
+    cluster.maintenance = 'write';
+    await workflow().signal(refreshSignal);
+    const sinceMs = now();
+    await until(() => written() === 1);
+    expect(now()).toBe(sinceMs);
   });
 
   it('is written again when its time is over', async () => {
