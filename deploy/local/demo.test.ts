@@ -5,8 +5,7 @@ import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../test/support/until.ts';
 
-// `npm test` runs the whole tour with the simulated cloud, as a step: `npm run demo -- --exit`. With each other cloud it
-// runs the short tour (the demo.test.ts in the folder of the cloud), and demo.long.test.ts the whole one.
+// `npm test` runs the tour with the simulated cloud, as a step: `npm run demo -- --exit`. demo.long.test.ts runs it with the others.
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
 

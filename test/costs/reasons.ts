@@ -6,7 +6,6 @@ const commands = 'it runs commands as people do, each in a process';
 
 /** Why a test file costs more than 20 CPU-seconds. */
 export const reasons: Readonly<Record<string, string>> = {
-  'deploy/local/openstack-cloud/demo.test.ts': openstack,
   'test/documented/commands.test.ts': commands,
   'test/end-to-end/azure.test.ts':
     'it goes through all that the provider does, with quotas, rollouts, sweeps and a kill',
@@ -28,5 +27,4 @@ export const reasons: Readonly<Record<string, string>> = {
   'test/end-to-end/stuck-machines.test.ts':
     'it makes each of ten causes of a stuck machine, and reads pages in a browser',
   'test/end-to-end/terminated.test.ts': drains,
-  'test/end-to-end/two-builds.test.ts': 'another build of the workflows has to be made and started',
 };

@@ -232,7 +232,7 @@ function describeKills(replicas: number): void {
       it.each(Object.keys(processes))(title, (victim) => runOf(running, victim), timeoutMs);
     });
 
-    it.each(Object.entries<Kill>(servers))(title, goThrough, timeoutMs);
+    if (isLong()) it.each(Object.entries<Kill>(servers))(title, goThrough, timeoutMs);
   });
 }
 

@@ -183,17 +183,6 @@ export const tour: readonly Stop[] = [
   deletion({ vmsEver: 13 }),
 ];
 
-/** The least that every cloud has to do. */
-export const shortTour: readonly Stop[] = [
-  firstStop,
-  {
-    title: 'Scale up',
-    command: 'kubectl scale machinedeployment workers --replicas 4',
-    missing: (demo) => missingOf(demo, { machines: 4, vmsEver: 4 }),
-  },
-  deletion({ vmsEver: 4 }),
-];
-
 function deletion({ vmsEver }: { readonly vmsEver: number }): Stop {
   return {
     title: 'Delete the deployment: no Machine, Node, VM or open workflow is left',

@@ -112,7 +112,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
       await startRunning();
       const deleteNow = cloud.deleteVm;
       cloud.deleteVm = (request) => {
-        deleteNow(request);
+        void deleteNow(request);
         return refuse('Canceled');
       };
       await deleteNode();
