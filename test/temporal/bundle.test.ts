@@ -34,6 +34,14 @@ describe('loadWorkflowBundle', () => {
     );
   });
 
+  it('has the syntax of Node, and no functions that older engines need instead', async () => {
+    const { code } = await loadWorkflowBundle();
+    const own = code.slice(0, code.indexOf('sourceMappingURL'));
+
+    expect(own).toContain('...state');
+    expect(own.match(/\bfunction \w*_object_spread\w*/g)).toBeNull();
+  });
+
   it('keeps the names of workflow types', async () => {
     const { code } = await loadWorkflowBundle();
 
