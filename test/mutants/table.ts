@@ -100,8 +100,8 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'half-replaced',
     file: 'workflows/machine/phases/follow-node.ts',
-    text: 'return isNodeDeleted(state) || isBetweenVms(state.machine);',
-    replacement: 'return isNodeDeleted(state);',
+    text: ' || isBetweenVms(machine)',
+    replacement: '',
     breaks: 'A run that takes over in the middle of the replacement of a VM does not finish it.',
     tests: ['workflows/machine/phases/follow-node.test.ts'],
   },

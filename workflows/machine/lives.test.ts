@@ -288,7 +288,7 @@ const events: fc.Arbitrary<Event> = fc.oneof(
     arbitrary: fc.constantFrom(60, 1500).map((seconds) => ({ kind: 'temporalIsDown' as const, seconds })),
   },
 );
-const lives = fc.record({ events: fc.array(events, { minLength: 3, maxLength: 14 }), replacesVms: fc.boolean() });
+const lives = fc.record({ events: fc.array(events, { minLength: 3, maxLength: 12 }), replacesVms: fc.boolean() });
 
 describe('a Machine to which anything happens', () => {
   it('[invariant 1 partly] [invariant 2 partly] [invariant 3 partly] [invariant 9 partly] keeps the promises, and ends in its one right state', async () => {
