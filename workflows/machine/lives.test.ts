@@ -6,6 +6,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import fc from 'fast-check';
 import { type FailureCode, failures } from '../../api/failures.ts';
+import type { NodeView } from '../../api/model/node.ts';
 import type { DeleteVmRequest, EnsureVmRequest, Vm, VmDeletion } from '../../api/provider.ts';
 import { isLong } from '../../test/support/long.ts';
 import { refuse, setUpMachine, vm as vmOfAnswer } from '../../test/support/played-machine.ts';
@@ -44,6 +45,10 @@ interface World {
   apiAnswers: Answer[];
   boot: Boot;
   held: (() => void)[];
+  /** The Node while nobody can read it. */
+  unreadableNode: NodeView;
+  /** Whether somebody has deleted the Node, and no other one has joined since. */
+  mayReplace: boolean;
   /** What has happened, with its time: a person reads it when a life ends wrongly. */
   story: string[];
   sinceMs: number;
@@ -54,15 +59,31 @@ let world: World;
 const acts = {
   nodeJoins: async () => {
     const [vm] = world.vms;
-    if (vm === undefined || cluster.node.state === 'present') return;
+    if (vm === undefined || cluster.node.state !== 'absent') return;
     Object.assign(vm, { state: 'running', listedAtMs: now() }); // a cloud lists a VM whose Node has joined
+    world.mayReplace = false;
     await joinNode();
   },
   nodeIsUnhealthy: () => changeNode({ conditions: { Ready: 'Unknown' } }),
   nodeIsHealthy: () => changeNode({ conditions: { Ready: 'True' } }),
-  nodeIsDeleted: () => changeNode({ deleting: true }),
+  nodeIsDeleted: async () => {
+    world.mayReplace ||= cluster.node.state === 'present';
+    await changeNode({ deleting: true });
+  },
   nodeIsLost: async () => {
-    cluster.node = { state: 'absent' };
+    if (cluster.node.state === 'unknown') world.unreadableNode = { state: 'absent' };
+    else cluster.node = { state: 'absent' };
+    await observe();
+  },
+  nodesCannotBeRead: async () => {
+    if (cluster.node.state === 'unknown') return;
+    world.unreadableNode = cluster.node;
+    cluster.node = { state: 'unknown' };
+    await observe();
+  },
+  nodesCanBeRead: async () => {
+    if (cluster.node.state !== 'unknown') return;
+    cluster.node = world.unreadableNode;
     await observe();
   },
   answersCome: async () => {
@@ -150,8 +171,8 @@ async function ensureVm({ token, outcomeUnknown, providerID }: EnsureVmRequest):
 }
 
 async function deleteVm({ outcomeUnknown, providerID }: DeleteVmRequest): Promise<VmDeletion> {
-  const { machine, node } = cluster;
-  const isReplaced = machine.onNodeDeleted === 'replaceVm' && (node.state === 'absent' || deletedNodes > 0);
+  const { machine } = cluster;
+  const isReplaced = machine.onNodeDeleted === 'replaceVm' && world.mayReplace;
   if (machine.deletingSince === undefined && !isReplaced) breach('6: no VM goes unless its Machine or its Node does');
   const planned = world.cloudAnswers.shift();
   const answer = planned === 'NotFound' ? undefined : planned; // by contract: nothing is there
@@ -162,15 +183,11 @@ async function deleteVm({ outcomeUnknown, providerID }: DeleteVmRequest): Promis
   return { state: 'gone', nodeNames: [] };
 }
 
-/** How often somebody has deleted a Node. */
-let deletedNodes = 0;
-
 async function beginLife(replacesVms: boolean): Promise<void> {
   await played.renew();
-  deletedNodes = 0;
   const boot: Boot = { state: 'running', unlistedSeconds: 0 };
   const nothing = { vms: [], vmsEver: 0, cloudAnswers: [], apiAnswers: [], held: [], story: [], breach: undefined };
-  world = { ...nothing, boot, sinceMs: now() };
+  world = { ...nothing, boot, unreadableNode: { state: 'absent' }, mayReplace: false, sinceMs: now() };
   if (replacesVms) touch({ onNodeDeleted: 'replaceVm' });
   Object.assign(cloud, { ensureVm, deleteVm });
   let answer: Answer | undefined;
@@ -195,10 +212,7 @@ async function happen(event: Event): Promise<void> {
   else if (event.kind === 'nextVmIs') world.boot = event.boot;
   else if (event.kind === 'timePasses') await played.advance(event.seconds * 1_000);
   else if (event.kind === 'temporalIsDown') await played.beDown(event.seconds * 1_000);
-  else {
-    if (event.kind === 'nodeIsDeleted' || event.kind === 'nodeIsLost') deletedNodes += 1;
-    await acts[event.kind]();
-  }
+  else await acts[event.kind]();
 }
 
 function describeEvent({ kind, ...details }: Event): string {
@@ -211,6 +225,7 @@ const hasEnded = async () => (await workflow().describe()).status.name !== 'RUNN
 /** All faults end, the VM becomes a healthy Node, and whoever operates it has everything tried again. */
 async function settle(): Promise<void> {
   note('all faults end');
+  if (!(await hasEnded())) await acts.nodesCanBeRead();
   Object.assign(world, { cloudAnswers: [], apiAnswers: [], boot: { state: 'running', unlistedSeconds: 0 } });
   for (let round = 0; round < 100; round++) {
     await acts.answersCome();
