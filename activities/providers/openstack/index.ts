@@ -243,18 +243,26 @@ async function deleteVolume(session: Session<Connection>, id: string): Promise<v
   } catch (error) {
     if (!(error instanceof ProviderError) || error.cloudCode !== 'VolumeNotReady') throw error;
     const status = (await findVolume(session, id))?.status ?? 'deleting';
-    if (status === 'reserved') await releaseVolume(session, id);
-    if (status !== 'deleting' && status !== 'detaching') throw error;
+    const isReleased = status === 'reserved' && (await releaseVolume(session, id));
+    if (!isReleased && status !== 'deleting' && status !== 'detaching') throw error;
   }
 }
 
-/** A server that is deleted before it has a host can leave its volume reserved for ever: nova does not let go of it. */
-async function releaseVolume(session: Session<Connection>, id: string): Promise<void> {
-  for (const attachment of await read(session, ({ volume }, signal) => volume.attachmentsOf(id, signal))) {
-    const server = await find(session, ({ compute }, signal) => compute.server(attachment.instance, signal));
+/**
+ * A server that is deleted before it has a host can leave its volume reserved for ever: nova does not let go of it. Answers
+ * whether it could be released. Its deletion is asked for again at the next look.
+ */
+async function releaseVolume(session: Session<Connection>, volumeId: string): Promise<boolean> {
+  let isReleased = false;
+  const attachments = await read(session, ({ volume }, signal) => volume.attachmentsOf(volumeId, signal));
+  for (const { id, instance, status } of attachments) {
+    if (instance === null || status !== 'reserved') continue;
+    const server = await find(session, ({ compute }, signal) => compute.server(instance, signal));
     if (server !== undefined && server.status !== 'DELETED') continue;
-    await call(session, ({ volume }, signal) => volume.deleteAttachment(attachment.id, signal));
+    await call(session, ({ volume }, signal) => volume.deleteAttachment(id, signal));
+    isReleased = true;
   }
+  return isReleased;
 }
 
 /** So that a part is found again when its server is gone, though it has no tag of ours. */

@@ -19,7 +19,9 @@ export interface Volume {
 export interface Attachment {
   readonly id: string;
   /** ID of the server. */
-  readonly instance: string;
+  readonly instance: string | null;
+  /** `reserved` until the server has the volume, `attached`, `detached` and others. */
+  readonly status: string;
 }
 
 /** cinder has attachments since this microversion, which is of Ocata (2017). */
@@ -56,7 +58,7 @@ export function createVolumes(cinder: Service) {
       const ask = { path: '/attachments', query: { volume_id: id }, ...withAttachments };
       return (await cinder.send<{ attachments: readonly Attachment[] }>(ask, signal)).attachments;
     },
-    /** cinder refuses it while the server still has the volume. */
+    /** Not every release of cinder refuses it while the server has the volume. */
     deleteAttachment: (id: string, signal: AbortSignal) =>
       cinder.send<unknown>(
         { method: 'DELETE', path: `/attachments/${encodeURIComponent(id)}`, ...withAttachments },
