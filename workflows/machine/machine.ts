@@ -72,15 +72,19 @@ function isDeleting({ machine: { deletingSince } }: MachineState): boolean {
 
 /** Runs the phases one after the other, from the first one again after each wait: what is done already passes at once. */
 async function runPhases(state: MachineState, list: readonly Phase[], isOver = () => false): Promise<void> {
+  let maintained = state.maintenance;
   for (let i = 0; i < list.length; ) {
     if (state.stale) await refresh(state);
     if (isOver()) return;
     const before = state.changes;
     let outcome = await runPhase(state, list[i]!);
     throwIfCancelled();
-    // A later phase has heard of it from an answer: no signal that says the same ends its wait.
-    const isOvertaken = outcome.kind === 'wait' && i > phases.indexOf(followNode) && isNodeDeleted(state);
-    if (isOvertaken && list === phases && patched('node-deleted-during-a-later-phase')) outcome = again;
+    if (list[i] === maintain) maintained = state.maintenance;
+    // A later phase has learned what an earlier one acts on. A signal that repeats it is no change, and ends no wait.
+    const mustMaintain = state.maintenance !== undefined && state.maintenance !== maintained;
+    const isDue =
+      (i > list.indexOf(followNode) && isNodeDeleted(state)) || (i > list.indexOf(maintain) && mustMaintain);
+    if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
     if (outcome.kind === 'wait') await waitForChange(state, before, outcome.timeoutMs);
     if (outcome.kind === 'again' && isHistoryLong()) await continueAsNewRun(state);
     if (outcome.kind === 'failed') i = list.indexOf(run);

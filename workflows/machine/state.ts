@@ -44,8 +44,8 @@ export interface PersistedState {
   maintenance?: MaintenanceDue;
   /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
   leftNodes: readonly string[];
-  /** Whether the VM of a deleted Node may be deleted, and no other one is made yet. */
-  isReplacing?: true;
+  /** Provider ID of the VM of a deleted Node: it was about to be deleted and may be gone. */
+  replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
   replacedNodeUid?: string;
   /**
@@ -216,7 +216,7 @@ export function toPersisted(state: MachineState): PersistedState {
     stale,
     wasRead,
   } = state;
-  const { failedRun, isReplacing, replacedNodeUid, heardAskedAt, maintenance } = state;
+  const { failedRun, replacing, replacedNodeUid, heardAskedAt, maintenance } = state;
   return {
     machine,
     node,
@@ -240,7 +240,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(vmDeletedMs !== undefined && { vmDeletedMs }),
     ...(volumes !== undefined && { volumes }),
     ...(maintenance !== undefined && { maintenance }),
-    ...(isReplacing !== undefined && { isReplacing }),
+    ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),

@@ -15,21 +15,22 @@ import { deleteVms } from './vm-deletion.ts';
 
 /** Somebody deleted the Node: the Machine is deleted with it, or its VM is replaced, as the Machine says. */
 export async function followNode(state: MachineState): Promise<PhaseOutcome> {
-  if (state.machine.onNodeDeleted === 'replaceVm') {
-    if (mustReplaceVm(state)) return replaceVm(state);
-    delete state.isReplacing;
-    return done;
-  }
+  if (state.node.state === 'present' && !state.node.deleting) delete state.replacing; // a backup of the Node was restored
+  if (state.machine.onNodeDeleted === 'replaceVm') return mustReplaceVm(state) ? replaceVm(state) : done;
   if (!isNodeDeleted(state)) return done;
   show(state, { doing: 'deleting the Machine, because its node was deleted' });
   setMachine(state, await untilAnswered(state, 'deleting the Machine', () => kubernetes.deleteMachine(state.ref)));
   return again;
 }
 
-/** A Node that is lost while its VM is deleted is deleted, too: its VM may be gone. */
 function mustReplaceVm(state: MachineState): boolean {
-  const { machine, node, isReplacing = false } = state;
-  return isNodeDeleted(state) || isBetweenVms(machine) || (isReplacing && node.state === 'absent');
+  return isNodeDeleted(state) || isBetweenVms(state.machine) || isNodeLost(state);
+}
+
+/** A Node that disappears while its VM is being deleted counts as deleted: the VM may be gone already. */
+function isNodeLost({ machine, node, replacing }: MachineState): boolean {
+  const isLost = node.state === 'absent' && replacing !== undefined && replacing === machine.providerID;
+  return isLost && patched('node-lost-while-its-vm-is-deleted');
 }
 
 /**
@@ -65,7 +66,7 @@ async function findPlaces(state: MachineState, doing: string): Promise<PlacesRea
   const places = await untilAnswered(state, doing, read);
   await refresh(state);
   if (!mustReplaceVm(state)) throw new StaleStateError();
-  if (patched('node-lost-while-its-vm-is-deleted')) state.isReplacing = true;
+  if (state.machine.providerID !== undefined) state.replacing = state.machine.providerID;
   return places;
 }
 
@@ -76,7 +77,6 @@ function startOver(state: MachineState): void {
   state.creation = notAsked;
   state.hasCreation = true;
   delete state.shortRunAtMs;
-  delete state.isReplacing;
   state.leftNodes = [];
   state.outageEndMs = Date.now();
   Object.assign(state, { isUninitialized: false, nextPollMs: 0, pollIntervalMs: 0 });

@@ -1,9 +1,23 @@
 /** The preservation and in-place update of a machine: when its workflow writes, drains, and stops to drain. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { refreshSignal } from '../../messages.ts';
 
-const { cluster, touch, observe, described, startAtRest, workflow, until, untilCancelled, now, time } = setUpMachine();
+const {
+  cluster,
+  cloud,
+  touch,
+  start,
+  joinNode,
+  observe,
+  described,
+  startAtRest,
+  workflow,
+  until,
+  untilCancelled,
+  now,
+  time,
+} = setUpMachine();
 const written = () => cluster.steps.filter((step) => step === 'maintain').length;
 
 describe('a machine at rest whose preservation changes', () => {
@@ -21,6 +35,18 @@ describe('a machine at rest whose preservation changes', () => {
     await startAtRest();
     cluster.maintenance = 'write';
     await workflow().signal(refreshSignal);
+    const sinceMs = now();
+    await until(() => written() === 1);
+    expect(now()).toBe(sinceMs);
+  });
+
+  it('is written at once, even if a watcher says so while the VM is created', async () => {
+    cloud.ensureVm = async () => {
+      cluster.maintenance = 'write';
+      await joinNode();
+      return vm;
+    };
+    await start();
     const sinceMs = now();
     await until(() => written() === 1);
     expect(now()).toBe(sinceMs);
