@@ -85,7 +85,8 @@ export const tour: readonly Stop[] = [
   {
     title: 'See where the time of its creation went',
     command: `millwright timeline ${firstMachine}`,
-    missing: async (_, output) => expectIn(output, 'provision', 'join', 'run'),
+    // On a busy machine the Node can have joined before its workflow begins to wait for it: then there is no step `join`.
+    missing: async (_, output) => expectIn(output, 'provision', 'run'),
   },
   {
     title: 'Delete a node: its machine is replaced',
