@@ -249,7 +249,7 @@ async function deleteVolume(session: Session<Connection>, id: string): Promise<v
 }
 
 /**
- * A server that is deleted before it has a host can leave its volume reserved for ever: nova does not let go of it. Answers
+ * A server that is deleted before it has a host can leave its volume reserved forever: nova does not let go of it. Answers
  * whether it could be released. Its deletion is asked for again at the next look.
  */
 async function releaseVolume(session: Session<Connection>, volumeId: string): Promise<boolean> {
