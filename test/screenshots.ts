@@ -7,9 +7,11 @@ import { conclude, runJest } from './jest.ts';
 import { picturesVariable } from './support/pictures.ts';
 
 const args = process.argv.slice(2);
-const pages = ['end-to-end/stuck-machines', 'end-to-end/failing-code', 'end-to-end/fleet-page'];
+const pages = ['end-to-end/stuck-machines.long', 'end-to-end/failing-code.long', 'end-to-end/fleet-page'];
 conclude([
-  await runJest('.cache/screenshots-results.json', args.length > 0 ? args : pages, {
-    [picturesVariable]: resolve('docs/images'),
-  }),
+  await runJest(
+    '.cache/screenshots-results.json',
+    [...(args.length > 0 ? args : pages), '--testPathIgnorePatterns=/node_modules/'],
+    { [picturesVariable]: resolve('docs/images') },
+  ),
 ]);

@@ -59,7 +59,7 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl apply': { testedBy: 'test/end-to-end/rights.test.ts' },
   },
   'docs/how-to/rollouts.md': {
-    'millwright replay': { testedBy: 'test/end-to-end/history-of-runs.test.ts' },
+    'millwright replay': { testedBy: 'test/end-to-end/history-of-runs.long.test.ts' },
   },
   'docs/how-to/run-by-hand.md': {
     'npm run stack': { testedBy: 'deploy/local/stack.test.ts' },

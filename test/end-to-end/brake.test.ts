@@ -1,16 +1,15 @@
 /** What would cost many VMs, or is judged by Machines that are not as they were, waits for a person. */
-import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
-import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { events, namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
 import { startMillwright } from '../support/millwright.ts';
-import { approve, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
+import { approve, heldSweep, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 let millwright: Installation;
@@ -27,13 +26,6 @@ async function vmIds({ cloud }: Installation): Promise<string[]> {
 async function resourceIds({ cloud }: Installation): Promise<string[]> {
   const resources = await cloud.resources();
   return resources.map(({ kind, id }) => (kind === 'vm' ? `simulated:///here/${id}` : id)).toSorted();
-}
-
-/** `millwright sweep`, which waits at the brake: its exit code and what it has said. */
-async function heldSweep(of: Installation, ...more: string[]): Promise<{ code: number | null; output: string }> {
-  const command = startSweep(of, ...more);
-  const { code } = await command.exited;
-  return { code, output: command.logs() };
 }
 
 /** Takes Machines away behind everybody's back, as a restore from a backup does. */
@@ -218,54 +210,4 @@ describe('an API server that cannot say which Machines there are', () => {
     expect(refused).toBeGreaterThan(0);
     expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 4 });
   }, 180_000);
-});
-
-describe('a control cluster that was restored from a backup', () => {
-  let stack: Stack;
-  let dir: string;
-
-  afterEach(async () => {
-    await stack?.stop();
-    await rm(dir, { recursive: true, force: true });
-  });
-
-  it('[mcm 89 partly] [invariant 4] costs no VM of a Machine that the backup does not have', async () => {
-    dir = await mkdtemp(join(tmpdir(), 'millwright-brake-'));
-    stack = await startStack({ dir });
-    const { kubeconfig, temporalAddress, etcd } = stack;
-    const [{ apiServer }] = stack.clusters;
-    millwright = await startInstallation({ kubeconfig, temporalAddress, flags: quickSweeps });
-    const { cloud, processes, namespace } = millwright;
-    const stopAll = async () => {
-      for (const each of processes.splice(0)) await each.stop();
-      await apiServer.kill('SIGKILL'); // it would wait for its watchers
-      await etcd.kill();
-    };
-    const startServers = async () => {
-      await etcd.restart();
-      await apiServer.restart();
-    };
-    await millwright.createMachine(`before-${namespace}`);
-    await millwright.untilMachines(1, 'Running');
-    await stopAll();
-    await cp(join(dir, 'etcd'), join(dir, 'etcd-copy'), { recursive: true });
-    await startServers();
-    await millwright.start();
-    await millwright.createMachine(`after-${namespace}`);
-    await millwright.untilMachines(2, 'Running');
-    await untilOld(millwright);
-    expect((await sweep(millwright, '--temporal-address', temporalAddress)).report.unanswered).toEqual([]);
-    await stopAll();
-    await rm(join(dir, 'etcd'), { recursive: true });
-    await cp(join(dir, 'etcd-copy'), join(dir, 'etcd'), { recursive: true });
-    await startServers();
-    await millwright.start();
-
-    const { code, output } = await heldSweep(millwright, '--temporal-address', temporalAddress);
-
-    expect(code).toBe(1);
-    expect(output).toMatch(/waits for approval: the list of Machines has resourceVersion \d+, but a sweep read \d+ at/);
-    expect(output).toContain(`after-${namespace}`);
-    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 2 });
-  }, 240_000);
 });

@@ -220,31 +220,31 @@ describe(`${poolCount} MachineDeployments whose namespace limits their machines`
       },
       timeoutMs,
     );
+
+    it(
+      'wait for nobody any more when their annotations are removed in the middle',
+      async () => {
+        await useClass('huge');
+        await until('somebody waits', async (see) => {
+          const said: LimitsDescription = see(await handle().query('describe'));
+          return said.waiting.length >= 3;
+        });
+        const removed = mergePatch({
+          metadata: { annotations: { [names.maxSurge]: null, [names.maxProvisioning]: null } },
+        });
+        for (const name of pools.keys())
+          await millwright.control.patch(machineDeployments, { namespace: millwright.namespace, name }, removed);
+        await untilAllAreComplete('huge');
+
+        expect(most.provisioning).toBeGreaterThan(limits.provisioning);
+        await until(
+          'the workflow that grants is closed',
+          async (see) => see(await handle().describe()).status.name === 'COMPLETED',
+        );
+      },
+      timeoutMs,
+    );
   }
-
-  it(
-    'wait for nobody any more when their annotations are removed in the middle',
-    async () => {
-      await useClass('huge');
-      await until('somebody waits', async (see) => {
-        const said: LimitsDescription = see(await handle().query('describe'));
-        return said.waiting.length >= 3;
-      });
-      const removed = mergePatch({
-        metadata: { annotations: { [names.maxSurge]: null, [names.maxProvisioning]: null } },
-      });
-      for (const name of pools.keys())
-        await millwright.control.patch(machineDeployments, { namespace: millwright.namespace, name }, removed);
-      await untilAllAreComplete('huge');
-
-      expect(most.provisioning).toBeGreaterThan(limits.provisioning);
-      await until(
-        'the workflow that grants is closed',
-        async (see) => see(await handle().describe()).status.name === 'COMPLETED',
-      );
-    },
-    timeoutMs,
-  );
 });
 
 describe('an owner that takes part in a limit of its namespace', () => {

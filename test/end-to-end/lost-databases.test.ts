@@ -16,7 +16,7 @@ import { listOpenWorkflows } from '../../temporal/workflows.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { type Installation, isCached, phaseOf, startInstallation } from '../support/installation.ts';
-import { isLong } from '../support/long.ts';
+import { isLong, isThorough } from '../support/long.ts';
 import { refOf } from '../support/refs.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
@@ -228,35 +228,37 @@ function describeLostDatabases(sizes: Sizes): void {
   }
 
   describe('[invariant 1] [invariant 6] without its past', () => {
-    it(
-      'Temporal loses its database: all machines go on as they are',
-      async () => {
-        await startAll();
-        millwright.recordAs('temporal-lost');
-        for (let i = 0; i < draining; i++) await create(`drain-${i}`);
-        await startDrains('drain');
-        await millwright.createDeployment('kept', running);
-        const kept = await untilPhase('Running', running, 'kept');
-        await createHeld('fresh', creating);
-        await untilSo('all are being created', async () => {
-          return (await vmsEver()) === running + creating + draining;
-        });
-        const before = await vms();
+    if (isThorough()) {
+      it(
+        'Temporal loses its database: all machines go on as they are',
+        async () => {
+          await startAll();
+          millwright.recordAs('temporal-lost');
+          for (let i = 0; i < draining; i++) await create(`drain-${i}`);
+          await startDrains('drain');
+          await millwright.createDeployment('kept', running);
+          const kept = await untilPhase('Running', running, 'kept');
+          await createHeld('fresh', creating);
+          await untilSo('all are being created', async () => {
+            return (await vmsEver()) === running + creating + draining;
+          });
+          const before = await vms();
 
-        await aroundTemporal((file) => rm(file, { force: true }));
-        await release();
+          await aroundTemporal((file) => rm(file, { force: true }));
+          await release();
 
-        await untilPhase('Running', creating, 'fresh');
-        expect(uidsOf(await untilPhase('Running', running, 'kept'))).toEqual(uidsOf(kept));
-        expect(await vms()).toEqual(before);
-        await endDrains('drain');
-        await untilGone('drain');
-        expect(await vmsEver()).toBe(running + creating + draining);
-        await deleteAll();
-        expect(await vms()).toEqual([]);
-      },
-      10 * timeoutMs,
-    );
+          await untilPhase('Running', creating, 'fresh');
+          expect(uidsOf(await untilPhase('Running', running, 'kept'))).toEqual(uidsOf(kept));
+          expect(await vms()).toEqual(before);
+          await endDrains('drain');
+          await untilGone('drain');
+          expect(await vmsEver()).toBe(running + creating + draining);
+          await deleteAll();
+          expect(await vms()).toEqual([]);
+        },
+        10 * timeoutMs,
+      );
+    }
 
     it(
       'Temporal is restored from a backup: what happened since stays as it is',
@@ -323,74 +325,76 @@ function describeLostDatabases(sizes: Sizes): void {
       10 * timeoutMs,
     );
 
-    it(
-      'etcd is restored from a backup: no VM of a machine that it knows is deleted, and no second one is created',
-      async () => {
-        await startAll();
-        millwright.recordAs('etcd-restored');
-        const { cloud, control, target } = millwright;
-        for (let i = 0; i < draining; i++) await create(`drain-${i}`);
-        await startDrains('drain', false);
-        await create('leaving');
-        await create('kept', 'kept');
-        await untilPhase('Running', 1, 'leaving');
-        await untilPhase('Running', 1, own('kept'));
-        await millwright.createDeployment('pool', running);
-        await untilPhase('Running', running, 'pool');
-        await createHeld('fresh', creating);
-        await control.delete(machines, keyOf('kept'));
-        await untilSo('all are being created', async () => {
-          return (await vmsEver()) === running + creating + draining + 2;
-        });
-        await untilPhase('Terminating', 1, own('kept'));
-        await aroundEtcd(copy);
-        const copiedAt = Date.now();
+    if (isThorough()) {
+      it(
+        'etcd is restored from a backup: no VM of a machine that it knows is deleted, and no second one is created',
+        async () => {
+          await startAll();
+          millwright.recordAs('etcd-restored');
+          const { cloud, control, target } = millwright;
+          for (let i = 0; i < draining; i++) await create(`drain-${i}`);
+          await startDrains('drain', false);
+          await create('leaving');
+          await create('kept', 'kept');
+          await untilPhase('Running', 1, 'leaving');
+          await untilPhase('Running', 1, own('kept'));
+          await millwright.createDeployment('pool', running);
+          await untilPhase('Running', running, 'pool');
+          await createHeld('fresh', creating);
+          await control.delete(machines, keyOf('kept'));
+          await untilSo('all are being created', async () => {
+            return (await vmsEver()) === running + creating + draining + 2;
+          });
+          await untilPhase('Terminating', 1, own('kept'));
+          await aroundEtcd(copy);
+          const copiedAt = Date.now();
 
-        await release();
-        await untilPhase('Running', creating, 'fresh');
-        await untilGone(own('kept'));
-        await control.delete(machines, keyOf('leaving'));
-        await untilGone('leaving');
-        await deleteDrained('drain');
-        await create('later');
-        await untilPhase('Running', 1, 'later');
-        await untilPast(copiedAt + gapMs);
-        const [before, ever] = [await vms(), await vmsEver()];
-        await aroundEtcd(putBack);
+          await release();
+          await untilPhase('Running', creating, 'fresh');
+          await untilGone(own('kept'));
+          await control.delete(machines, keyOf('leaving'));
+          await untilGone('leaving');
+          await deleteDrained('drain');
+          await create('later');
+          await untilPhase('Running', 1, 'later');
+          await untilPast(copiedAt + gapMs);
+          const [before, ever] = [await vms(), await vmsEver()];
+          await aroundEtcd(putBack);
 
-        // A kubelet whose Node is lost registers it with its next start.
-        const findLost = async () => {
-          const present = new Set((await target.list(nodes)).items.map(({ metadata }) => metadata.name));
-          return (await cloud.vms()).filter((vm) => vm.name.startsWith('fresh') && !present.has(vm.name));
-        };
-        for (const { id } of await findLost()) await cloud.restartVm(id);
-        await untilSo('the nodes that were lost are registered again', async () => (await findLost()).length === 0);
-        await untilGone(own('kept'));
-        await untilPhase('Running', running, 'pool');
-        await untilPhase('Running', creating, 'fresh');
-        await untilSo('the drains have been given up', async () => {
-          const reported = await Promise.all((await ofPrefix('drain')).map(describeOf));
-          return reported.every((each) => each === undefined || each.doing === 'running');
-        });
-        await untilPhase('Running', draining, 'drain');
-        await untilNoStrays();
-        expect(await ofPrefix('later')).toEqual([]);
-        expect([await vms(), await vmsEver()]).toEqual([before, ever]);
+          // A kubelet whose Node is lost registers it with its next start.
+          const findLost = async () => {
+            const present = new Set((await target.list(nodes)).items.map(({ metadata }) => metadata.name));
+            return (await cloud.vms()).filter((vm) => vm.name.startsWith('fresh') && !present.has(vm.name));
+          };
+          for (const { id } of await findLost()) await cloud.restartVm(id);
+          await untilSo('the nodes that were lost are registered again', async () => (await findLost()).length === 0);
+          await untilGone(own('kept'));
+          await untilPhase('Running', running, 'pool');
+          await untilPhase('Running', creating, 'fresh');
+          await untilSo('the drains have been given up', async () => {
+            const reported = await Promise.all((await ofPrefix('drain')).map(describeOf));
+            return reported.every((each) => each === undefined || each.doing === 'running');
+          });
+          await untilPhase('Running', draining, 'drain');
+          await untilNoStrays();
+          expect(await ofPrefix('later')).toEqual([]);
+          expect([await vms(), await vmsEver()]).toEqual([before, ever]);
 
-        // The Machine is back from the dead. Its Node shows it: no kubelet reports for it any more.
-        const [back] = await untilPhase('Running', 1, 'leaving');
-        const silence = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'no kubelet' };
-        const patch = strategicMergePatch({ status: { conditions: [silence] } });
-        await target.patch(nodes, { name: own('leaving') }, patch, { subresource: 'status' });
-        await untilPhase('Unknown', 1, 'leaving');
-        expect(await vmsEver()).toBe(ever);
-        expect(back?.metadata.deletionTimestamp).toBeUndefined();
-        await endDrains('drain');
-        await deleteAll();
-        expect(await vms()).toHaveLength(1); // that of the Machine that etcd has forgotten: the orphan sweep's
-      },
-      10 * timeoutMs,
-    );
+          // The Machine is back from the dead. Its Node shows it: no kubelet reports for it any more.
+          const [back] = await untilPhase('Running', 1, 'leaving');
+          const silence = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'no kubelet' };
+          const patch = strategicMergePatch({ status: { conditions: [silence] } });
+          await target.patch(nodes, { name: own('leaving') }, patch, { subresource: 'status' });
+          await untilPhase('Unknown', 1, 'leaving');
+          expect(await vmsEver()).toBe(ever);
+          expect(back?.metadata.deletionTimestamp).toBeUndefined();
+          await endDrains('drain');
+          await deleteAll();
+          expect(await vms()).toHaveLength(1); // that of the Machine that etcd has forgotten: the orphan sweep's
+        },
+        10 * timeoutMs,
+      );
+    }
   });
 }
 

@@ -242,7 +242,7 @@ it('are tested with series as processes have them', () => {
   const ofTarget = new Set(['job', 'instance', 'pod', 'namespace']);
   for (const { series } of cases.flatMap((each) => each.series)) {
     const [, metric = '', labels = ''] = /^(\w+?)(?:_count)?\{(.*)\}$/.exec(series) ?? [];
-    if (metric.startsWith('temporal_')) continue; // test/end-to-end/failing-code.test.ts
+    if (metric.startsWith('temporal_')) continue; // test/end-to-end/failing-code.long.test.ts
     const names = [...labels.matchAll(/(\w+)=/g)].map(([, name = '']) => name);
 
     const own = documented.get(metric);

@@ -39,7 +39,7 @@ export interface StuckCause {
   make(world: StuckWorld): Promise<Stuck>;
 }
 
-/** The last cause, which needs a process of its own: test/end-to-end/failing-code.test.ts. Its page is the tab Event History. */
+/** The last cause, which needs a process of its own: test/end-to-end/failing-code.long.test.ts. Its page is the tab Event History. */
 export const failingCode = {
   name: 'failing-code',
   title: 'The code of a workflow fails',

@@ -52,6 +52,16 @@ export async function sweep(
   return { ...command, report };
 }
 
+/** `millwright sweep`, which waits at the brake: its exit code and what it has said. */
+export async function heldSweep(
+  millwright: Installation,
+  ...more: string[]
+): Promise<{ code: number | null; output: string }> {
+  const command = startSweep(millwright, ...more);
+  const { code } = await command.exited;
+  return { code, output: command.logs() };
+}
+
 /** Runs `millwright sweep approve` to its end. */
 export function approve(millwright: Installation, ...vms: string[]) {
   return runSweep(millwright, ['approve', ...vms]);

@@ -15,8 +15,8 @@ type See = <V>(seen: V) => V;
 /**
  * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
  * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
- * or else its answer. Pauses grow to half a second, and are at least twice as long as the check, up to 2 s: checks make
- * servers work.
+ * or else its answer. A pause is a quarter of the time that has passed, up to a second, and at least twice as long as the
+ * check: checks make servers work.
  */
 export async function until<T>(
   what: string,
@@ -43,7 +43,7 @@ export async function until<T>(
     }
     const now = performance.now();
     if (now - since > timeoutMs) break;
-    await sleep(Math.max(20, Math.min(500, (now - since) / 10), Math.min(2_000, 2 * (now - checkedAt))));
+    await sleep(Math.max(20, Math.min(1_000, (now - since) / 4), Math.min(2_000, 2 * (now - checkedAt))));
   }
   const seconds = ((performance.now() - since) / 1_000).toFixed(1);
   const lines = [`waited ${seconds} s in vain until ${what}`, seenText(seen)];

@@ -1,0 +1,1 @@
+import './stuck-machines.test.ts';
