@@ -2,10 +2,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../api/gardener/resources.ts';
 import { verdictAnnotation } from '../api/verdict.ts';
-import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { newNamespace, testClient } from '../test/support/kube.ts';
 import { createInterruptionActivities, type InterruptionActivities } from './interruptions.ts';
 
 let client: KubeClient;
@@ -14,7 +13,6 @@ let of: { readonly dialect: string; readonly namespace: string };
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 1, nodeConditions: [] };
   activities = createInterruptionActivities({ control: client, defaults });
 });

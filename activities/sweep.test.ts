@@ -7,7 +7,6 @@ import { finalizers, labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import { isNewer } from '../api/model/ref.ts';
 import type { ResourceKey, SweepNamespace, SweptSource } from '../api/model/sweep.ts';
-import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
@@ -32,7 +31,6 @@ let input: SweepNamespace;
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   activities = createSweepActivities({ control: client, target: client, events, past, sweep: limits, defaults });
 });
 beforeEach(async () => {

@@ -5,12 +5,11 @@ import { machineClasses } from '../api/gardener/resources.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { names } from '../api/names.ts';
 import { verdictOf } from '../api/verdict.ts';
-import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { newNamespace, testClient } from '../test/support/kube.ts';
 import { createVerdictActivities } from './verdict.ts';
 
 const recorded: EventRecord[] = [];
@@ -21,7 +20,6 @@ let ref: ObjectRef;
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   ({ writeVerdict } = createVerdictActivities({ control: client, events }));
 });
 afterAll(() => client.close());

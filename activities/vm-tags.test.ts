@@ -6,11 +6,10 @@ import type { ObjectRef } from '../api/model/ref.ts';
 import { names } from '../api/names.ts';
 import { verdictAnnotation } from '../api/verdict.ts';
 import { withVmTags } from '../api/vm-tags.ts';
-import { installCrds } from '../deploy/local/crds.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { newNamespace, testClient } from '../test/support/kube.ts';
 import { createVmTagsActivities } from './vm-tags.ts';
 
 const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
@@ -22,7 +21,6 @@ let ref: ObjectRef;
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   const events = { record: () => undefined, flush: async () => undefined };
   activities = createVmTagsActivities({ control: client, events, defaults });
 });

@@ -1,11 +1,8 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { beforeAll, expect, it } from '@jest/globals';
-import { installCrds } from '../deploy/local/crds.ts';
+import { expect, it } from '@jest/globals';
 import { testKubeconfig } from '../test/support/kube.ts';
-
-beforeAll(() => installCrds(testKubeconfig()));
 
 const root = new URL('../', import.meta.url);
 /** Prints the URL of each module before it is loaded, to standard error. */

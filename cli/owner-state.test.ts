@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import { machineDeployments, machines } from '../api/gardener/resources.ts';
-import { installCrds } from '../deploy/local/crds.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { newNamespace, testClient } from '../test/support/kube.ts';
 import { spec } from '../test/support/live-owners.ts';
 import { until } from '../test/support/until.ts';
 import { watchOwned } from './owner-state.ts';
 
 const client = testClient();
-beforeAll(() => installCrds(testKubeconfig()));
 afterAll(() => client.close());
 
 it('asks the API server for nothing once it watches, and knows what changes', async () => {

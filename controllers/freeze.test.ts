@@ -1,16 +1,15 @@
 /** Freezes on a real API server; the test fills the caches. */
-import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, beforeEach, expect, it } from '@jest/globals';
 import { gardener } from '../api/gardener/index.ts';
 import { annotations, labels } from '../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../api/objects.ts';
-import { installCrds } from '../deploy/local/crds.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { createStore } from '../kube/store.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { newNamespace, testClient } from '../test/support/kube.ts';
 import { validDeploymentSpec, validSetSpec } from '../test/support/valid.ts';
 import type { Controller } from './controller.ts';
 import { createFreezeController } from './freeze.ts';
@@ -23,7 +22,6 @@ let recorded: EventRecord[];
 let controller: Controller;
 let stores: Readonly<Record<'deployments' | 'sets' | 'machines', ReturnType<typeof createStore<KubeObject>>>>;
 
-beforeAll(() => installCrds(testKubeconfig()));
 afterAll(() => client.close());
 beforeEach(async () => {
   namespace = await newNamespace(client);

@@ -9,7 +9,6 @@ import { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { KubeObject, NewObject, Resource } from '../api/objects.ts';
-import { installCrds } from '../deploy/local/crds.ts';
 import { findServer } from '../deploy/local/servers.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/config.ts';
@@ -35,7 +34,7 @@ let kubectlPath: string;
 beforeAll(async () => {
   client = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'test', qps: 500, burst: 500 });
   kubectlPath = await findServer('kubectl');
-  await Promise.all([installCrds(kubeconfig), client.create(namespaces, { metadata: { name: namespace } })]);
+  await client.create(namespaces, { metadata: { name: namespace } });
 });
 
 afterAll(() => client.close());

@@ -6,7 +6,7 @@ import type { MachineDeployment } from '../api/gardener/schema/machine-deploymen
 import { machineDeploymentDefinition } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import { defineResource, type Resource } from '../api/objects.ts';
-import { installCrd, installCrds } from '../deploy/local/crds.ts';
+import { installCrd } from '../deploy/local/crds.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/config.ts';
 import { customResourceDefinitions, namespaces } from '../kube/core.ts';
@@ -22,7 +22,7 @@ let client: KubeClient;
 
 beforeAll(async () => {
   client = createKubeClient({ access: loadKubeconfig(kubeconfig), userAgent: 'test', qps: 500, burst: 500 });
-  await Promise.all([installCrds(kubeconfig), client.create(namespaces, { metadata: { name: namespace } })]);
+  await client.create(namespaces, { metadata: { name: namespace } });
 });
 
 afterAll(() => client.close());

@@ -11,12 +11,11 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { verdictAnnotation } from '../../api/verdict.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, secrets } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { newNamespace, testClient } from '../../test/support/kube.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = {
@@ -33,7 +32,6 @@ let activities: MachineActivities;
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   namespace = await newNamespace(client);
   activities = createActivities(client);
   await client.create(secrets, { metadata: { namespace, name: 'pool' }, stringData: { userData: 'x' } });

@@ -6,13 +6,12 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, volumeAttachments } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { createDrainedNode } from '../../test/support/drained-node.ts';
-import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { newNamespace, testClient } from '../../test/support/kube.ts';
 import { refOf } from '../../test/support/refs.ts';
 import { createMachineActivities } from './index.ts';
 
@@ -33,7 +32,6 @@ describe('what a preservation writes', () => {
   const events: EventRecord[] = [];
   beforeAll(async () => {
     client = testClient();
-    await installCrds(testKubeconfig());
     namespace = await newNamespace(client);
   });
   afterAll(() => client.close());

@@ -8,11 +8,10 @@ import type { MachineLimits } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { newNamespace, testClient } from '../../test/support/kube.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] };
@@ -24,7 +23,6 @@ describe('the places of a Machine', () => {
 
   beforeAll(async () => {
     client = testClient();
-    await installCrds(testKubeconfig());
     namespace = await newNamespace(client);
     activities = createMachineActivities({
       control: client,

@@ -2,11 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineClasses } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { newNamespace, testClient } from '../../test/support/kube.ts';
 import { createSourceActivities } from './source.ts';
 
 let client: KubeClient;
@@ -16,7 +15,6 @@ let readSource: ReturnType<typeof createSourceActivities>['readSource'];
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   namespace = await newNamespace(client);
   ref = { dialect: 'gardener', namespace, name: 'machine', uid: 'uid' };
   ({ readSource } = createSourceActivities({ control: client }));

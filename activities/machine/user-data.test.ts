@@ -4,11 +4,10 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Secret, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { newNamespace, testClient } from '../../test/support/kube.ts';
 import { createUserDataActivities } from './user-data.ts';
 
 type Source = NonNullable<SourceSnapshot['userData']>;
@@ -20,7 +19,6 @@ let activities: ReturnType<typeof createUserDataActivities>;
 
 beforeAll(async () => {
   client = testClient();
-  await installCrds(testKubeconfig());
   namespace = await newNamespace(client);
   activities = createUserDataActivities({ control: client, target: client, bootstrapTokenExtraGroups: extraGroups });
 });

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient, testKubeconfig } from '../../test/support/kube.ts';
+import { newNamespace, testClient } from '../../test/support/kube.ts';
 import { gardener as api } from '../gardener/index.ts';
 import { apiVersion } from '../gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../gardener/resources.ts';
@@ -21,7 +20,6 @@ describe('counts', () => {
 
   beforeAll(async () => {
     client = testClient();
-    await installCrds(testKubeconfig());
     namespace = await newNamespace(client);
   });
   afterAll(() => client.close());

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { NativeConnection } from '@temporalio/worker';
 import { workflowId } from '../../api/workflow-id.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
@@ -25,7 +24,6 @@ describe('two clusters that serve one installation at the same time', () => {
   const started: Workers[] = [];
 
   beforeAll(async () => {
-    await installCrds(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2'));
     one = await startInstallation({ alone: 'its process is killed' });
     const address = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
     connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());

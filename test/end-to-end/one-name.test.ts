@@ -1,13 +1,11 @@
 /** One installation is served by one cluster: a process of another one does not start. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { newNamespace, testClient } from '../support/kube.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 
 let client: KubeClient;
 beforeAll(async () => {
-  await installCrds(testKubeconfig());
   client = testClient();
 });
 afterAll(() => client.close());

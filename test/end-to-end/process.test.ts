@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -25,7 +24,6 @@ let client: KubeClient;
 let namespace: string;
 
 beforeAll(async () => {
-  await installCrds(testKubeconfig());
   client = testClient();
 });
 

@@ -8,7 +8,6 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
 import { machines } from '../../api/gardener/resources.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
@@ -27,7 +26,6 @@ beforeAll(async () => {
   const files = [];
   for (const cluster of [1, 2] as const) {
     const path = testKubeconfig(cluster);
-    await installCrds(path);
     const client = testClient(loadKubeconfig(path));
     const namespace = await newNamespace(client);
     const spec = { class: { kind: 'MachineClass', name: 'missing' } };

@@ -1,5 +1,5 @@
 /** Owners of machines on a real API server, each test in a namespace of its own, and the activities that look after them. */
-import { afterAll, beforeAll, beforeEach } from '@jest/globals';
+import { afterAll, beforeEach } from '@jest/globals';
 import { applyPlan } from '../../activities/owner/apply.ts';
 import { createOwnerActivities, type OwnerActivities, type OwnerKind } from '../../activities/owner/index.ts';
 import { contextOf } from '../../activities/owner/step.ts';
@@ -10,13 +10,12 @@ import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import type { OwnerPlan, OwnerSnapshot } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { ObjectMeta } from '../../api/objects.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { isEmpty, planOwner } from '../../workflows/rollout/plan.ts';
 import { withOwnCreations } from '../../workflows/rollout/state.ts';
-import { newNamespace, testClient, testKubeconfig } from './kube.ts';
+import { newNamespace, testClient } from './kube.ts';
 import { noReplacements } from './owner-deps.ts';
 import { refOf } from './refs.ts';
 
@@ -53,7 +52,6 @@ export function setUpOwners() {
   let namespace: string;
   let machinesNamed = 0;
 
-  beforeAll(() => installCrds(testKubeconfig()));
   beforeEach(async () => {
     namespace = await newNamespace(client);
   });

@@ -7,7 +7,6 @@ import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { drainTaskQueue, names, providerTaskQueue } from '../../api/names.ts';
 import { workflowId } from '../../api/workflow-id.ts';
-import { installCrds } from '../../deploy/local/crds.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { describeWorkflow } from '../../temporal/describe.ts';
@@ -32,7 +31,6 @@ let workers: Workers | undefined;
 const logger = recordingLogger();
 
 beforeAll(async () => {
-  await installCrds(testKubeconfig());
   proxy = await startFaultProxy(testKubeconfig());
   direct = testClient();
   control = testClient(proxy.access);
