@@ -49,8 +49,12 @@ const sdkLogger = pino(
   },
 );
 
+let loaded: ReturnType<typeof load> | undefined;
+
 /** Loads Millwright when the first test wants it: most of the runs of a single file do not. */
 async function load() {
+  const { FastSandboxWorker } = await import('../../temporal/fast-sandbox.ts');
+  shareWorkflowThread(FastSandboxWorker as unknown as WithThread);
   const [run, options, servers, components, client, config, connection, prometheus] = await Promise.all([
     import('../../cli/commands/serve/command.ts'),
     import('../../cli/options.ts'),
@@ -64,8 +68,22 @@ async function load() {
   return { ...run, ...options, ...servers, ...components, ...client, ...config, ...connection, ...prometheus };
 }
 
+/** What a worker of the SDK keeps to itself. */
+interface WithThread {
+  createWorkflowCreator(...args: readonly unknown[]): Promise<{ destroy(): Promise<void> }>;
+}
+
+/** One thread runs the workflows of all installations: to start one for each would take half of the CPU of their start. */
+function shareWorkflowThread(workers: WithThread): void {
+  const create = workers.createWorkflowCreator.bind(workers);
+  let shared: ReturnType<typeof create> | undefined;
+  const keep = async (...args: Parameters<typeof create>) =>
+    Object.assign(await create(...args), { destroy: async () => undefined });
+  workers.createWorkflowCreator = (...args) => (shared ??= keep(...args));
+}
+
 async function start({ namespace, options: given, logFile }: HostRequest): Promise<void> {
-  const millwright = await load();
+  const millwright = await (loaded ??= load());
   const options = millwright.parseOptions(millwright.runCommand.flags, { namespace, ...given }, process.env);
   const logger = pino({ level: options.logLevel }, pino.destination({ dest: logFile, sync: true }));
   const connect = (path: string) => {
