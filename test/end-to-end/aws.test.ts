@@ -33,7 +33,7 @@ describe('machines in EC2', () => {
     cloud = await startAwsCloud({ dir, kubeconfig, bootMs: 100, joinMs: 100, deleteMs: 200 });
     process.env.AWS_ENDPOINT_URL_STS = cloud.url; // of the process that is started
     millwright = await startInstallation({
-      alone: 'it serves another provider',
+      alone: 'its process has the address of the cloud in its environment',
       flags: ['--providers', 'aws,simulated', '--interruption-check-period', '1s', ...quickSweeps],
     });
     await millwright.putSecret('ec2', {

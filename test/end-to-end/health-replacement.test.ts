@@ -23,7 +23,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
   async function start(flags: readonly string[]): Promise<void> {
     // The kubelets report once and no more, so that what a test writes into a Node stays.
     const cloud = { statusUpdateMs: 2 ** 31 - 1 };
-    millwright = await startInstallation({ cloud, flags, alone: 'other flags' });
+    millwright = await startInstallation({ cloud, flags });
   }
 
   /** A deployment whose machines run. Nodes have the names of their machines. */

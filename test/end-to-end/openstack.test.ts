@@ -47,10 +47,7 @@ describe('machines in OpenStack', () => {
       neutron: `${urlOf(ports.neutron)}/v2.0`,
       cinder: `${urlOf(ports.cinder)}/v3/${cloud.seeds.projectId}`,
     };
-    millwright = await startInstallation({
-      alone: 'it serves another provider',
-      flags: ['--providers', 'openstack', ...quickSweeps],
-    });
+    millwright = await startInstallation({ flags: ['--providers', 'openstack', ...quickSweeps] });
     const userData = '#!/bin/sh\nexec kubelet --canary-77ab';
     await millwright.putSecret('openstack', { ...cloud.credentials, userData });
     await millwright.putSecret('openstack-password', { ...cloud.passwordCredentials, userData });

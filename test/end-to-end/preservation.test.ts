@@ -22,7 +22,6 @@ describe('a preserved machine', () => {
       // The kubelets report once and no more, so that what a test writes into a Node stays.
       cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
       flags: ['--machine-preserve-timeout', '1h', '--max-health-replacements', '100%', '--outage-share', '100'],
-      alone: 'other flags',
     });
     millwright.recordAs('preservation');
   }, 120_000);
