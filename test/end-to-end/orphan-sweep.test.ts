@@ -28,24 +28,26 @@ describe('the sweeps of the Schedule', () => {
   });
 
   it('[mcm 88] [invariant 4] delete what has no Machine, and spare a VM whose creation nobody has heard of yet', async () => {
-    millwright = await startInstallation({ flags: [...quickSweeps, '--machine-safety-orphan-vms-period', '2s'] });
+    millwright = await startInstallation({ flags: [...quickSweeps, '--machine-safety-orphan-vms-period', '1s'] });
     millwright.recordAs('orphan-sweep');
     const { cloud, temporal, namespace } = millwright;
     await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
     await makeVm(millwright, 'untagged');
-    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', times: 1 });
-    await millwright.createMachine('in-creation');
-    await until('its VM exists', async (see) => see(await vmNames(millwright)).includes('in-creation'));
     await millwright.createMachine('healthy');
-
     await until('the orphans are gone', async (see) => {
       const present = see(await vmNames(millwright));
       return present.includes('tagged') || present.includes('untagged') ? undefined : true;
     });
+    await millwright.untilMachines(1, 'Running');
+
+    // For 15 s: then the provider gives the call up, and finds the VM.
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', times: 1 });
+    await millwright.createMachine('in-creation');
+    await until('its VM exists', async (see) => see(await vmNames(millwright)).includes('in-creation'));
     const schedule = temporal.schedule.getHandle(sweepScheduleId(namespace));
     const taken = async () => (await schedule.describe()).info.numActionsTaken;
     const before = await taken();
-    await until('two more sweeps have started', async (see) => see(await taken()) >= before + 2);
+    await until('three more sweeps have started', async (see) => see(await taken()) >= before + 3);
 
     const [machine] = (await millwright.machines()).filter(({ metadata }) => metadata.name === 'in-creation');
     expect(machine?.spec?.providerID).toBeUndefined();
