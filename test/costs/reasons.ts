@@ -10,7 +10,6 @@ export const reasons: Readonly<Record<string, string>> = {
   'test/end-to-end/azure.test.ts':
     'it goes through all that the provider does, with quotas, rollouts, sweeps and a kill',
   'test/end-to-end/brake.test.ts': commands,
-  'test/end-to-end/conformance-openstack.test.ts': openstack,
   'test/end-to-end/failed-rollout.test.ts': commands,
   'test/end-to-end/foreign-leader.test.ts': processes,
   'test/end-to-end/kills.test.ts': servers,

@@ -10,6 +10,7 @@ import { toMicroTime } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type FaultProxy, type SeenRequest, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
+import { isThorough } from '../support/long.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 
@@ -146,38 +147,40 @@ describe('the workers', () => {
     expect(await cloud.stats()).toMatchObject({ vmsNow: 9 });
   }, 300_000);
 
-  it('evict no more pods from then on, also in a drain that is under way', async () => {
-    const { control, target, namespace } = millwright;
-    const worker = await startWorker();
-    const leader = await startControllers();
-    const ref = await millwright.createMachine(`drained-${namespace}`);
-    await millwright.untilMachines(1, 'Running');
-    const runPod = async (name: string, finalizers: string[] = []) => {
-      const spec = { nodeName: ref.name, containers: [{ name: 'app', image: 'app' }] };
-      await target.create(pods, { metadata: { namespace, name, finalizers }, spec });
-    };
-    const isLeaving = async (name: string) =>
-      (await target.get(pods, { namespace, name })).metadata.deletionTimestamp !== undefined;
-    await runPod('first', ['test/held']);
-    await control.delete(machines, ref);
-    await until('the drain is under way', () => isLeaving('first'));
+  if (isThorough()) {
+    it('evict no more pods from then on, also in a drain that is under way', async () => {
+      const { control, target, namespace } = millwright;
+      const worker = await startWorker();
+      const leader = await startControllers();
+      const ref = await millwright.createMachine(`drained-${namespace}`);
+      await millwright.untilMachines(1, 'Running');
+      const runPod = async (name: string, finalizers: string[] = []) => {
+        const spec = { nodeName: ref.name, containers: [{ name: 'app', image: 'app' }] };
+        await target.create(pods, { metadata: { namespace, name, finalizers }, spec });
+      };
+      const isLeaving = async (name: string) =>
+        (await target.get(pods, { namespace, name })).metadata.deletionTimestamp !== undefined;
+      await runPod('first', ['test/held']);
+      await control.delete(machines, ref);
+      await until('the drain is under way', () => isLeaving('first'));
 
-    await leader.kill('SIGKILL');
-    await hold(names[0], mcm);
-    await untilReadiness(worker, pausedBy(names[0]));
-    await runPod('second');
-    await until('the workers have stopped', async () => worker.logs().includes('"msg":"workers paused"'));
-    await untilLooked(2);
+      await leader.kill('SIGKILL');
+      await hold(names[0], mcm);
+      await untilReadiness(worker, pausedBy(names[0]));
+      await runPod('second');
+      await until('the workers have stopped', async () => worker.logs().includes('"msg":"workers paused"'));
+      await untilLooked(2);
 
-    expect(await isLeaving('second')).toBe(false);
-    await target.patch(pods, { namespace, name: 'first' }, mergePatch({ metadata: { finalizers: null } }));
-    await hold(names[0], '');
-    await until('the machine is gone', async (see) => see(await millwright.machines()).length === 0, {
-      timeoutMs: 120_000,
-      describe: () => millwright.story(),
-    });
-    expect(await target.find(pods, { namespace, name: 'second' })).toBeUndefined();
-  }, 180_000);
+      expect(await isLeaving('second')).toBe(false);
+      await target.patch(pods, { namespace, name: 'first' }, mergePatch({ metadata: { finalizers: null } }));
+      await hold(names[0], '');
+      await until('the machine is gone', async (see) => see(await millwright.machines()).length === 0, {
+        timeoutMs: 120_000,
+        describe: () => millwright.story(),
+      });
+      expect(await target.find(pods, { namespace, name: 'second' })).toBeUndefined();
+    }, 180_000);
+  }
 
   it('do not begin while it has one of the Leases, whether or not it can be seen all the time', async () => {
     const worker = await startWorker();

@@ -1,0 +1,1 @@
+import './foreign-leader.test.ts';

@@ -1,0 +1,1 @@
+import './terminated.test.ts';
