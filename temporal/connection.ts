@@ -2,6 +2,7 @@
 import {
   Connection,
   type ConnectionLike,
+  type ConnectionOptions,
   defaultGrpcRetryOptions,
   makeGrpcRetryInterceptor,
   ServiceError,
@@ -41,7 +42,7 @@ export async function connectClient(server: TemporalServer): Promise<Connection>
       // By default the pauses between reconnects grow to two minutes.
       channelArgs: { 'grpc.max_reconnect_backoff_ms': 5_000 },
       // The default retries silently for 20 s. Callers retry themselves, with the state of that moment.
-      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 4 }))],
+      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 4 })), rejectOnceClosed],
     });
     try {
       await connection.ensureConnected();
@@ -52,6 +53,27 @@ export async function connectClient(server: TemporalServer): Promise<Connection>
     }
   });
 }
+
+type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
+
+/** Rejects a call on a closed connection. gRPC throws: where the SDK repeats a call, in a timer, which ends the process. */
+const rejectOnceClosed: Interceptor = (options, nextCall) => {
+  try {
+    return nextCall(options) as ReturnType<Interceptor>;
+  } catch {
+    const rejected: Pick<ReturnType<Interceptor>, 'start' | 'sendMessage' | 'halfClose' | 'cancelWithStatus'> = {
+      start(metadata, listener) {
+        const details = 'the connection is closed';
+        listener?.onReceiveMessage?.(null); // as of every call without an answer
+        listener?.onReceiveStatus?.({ code: grpcCodes.cancelled, details, metadata });
+      },
+      sendMessage: () => undefined,
+      halfClose: () => undefined,
+      cancelWithStatus: () => undefined,
+    };
+    return rejected as ReturnType<Interceptor>;
+  }
+};
 
 /** The options that both kinds of connections take. */
 export function sdkOptions({ address, tls, apiKey, metadata }: TemporalServer) {

@@ -30,11 +30,6 @@ interface Hosted {
 
 const installations = new Map<string, Hosted>();
 
-// A call that the SDK was about to repeat when its connection was closed throws in a timer. The others go on.
-process.on('uncaughtException', (error) => {
-  if (!error.message.includes('Channel has been shut down')) throw error;
-});
-
 /** Of Temporal's SDK, which logs for the whole process: a line goes to the installation that it names, else to all. */
 const sdkLogger = pino(
   {
