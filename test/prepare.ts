@@ -14,7 +14,7 @@ export type Preparations = Readonly<Record<string, () => Promise<unknown>>>;
 
 /** For `npm test`. */
 export const preparations: Preparations = {
-  ...servers('etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'temporal', 'helm', 'promtool'),
+  ...servers('etcd', 'kube-apiserver', 'kubectl', 'temporal', 'helm', 'promtool'),
   'azure-arm': findArm,
   'mcm-reader': findMcmReader,
   'python3 with moto': findPython,
@@ -26,7 +26,7 @@ export const preparations: Preparations = {
 
 /** For `npm run test:long`, besides those for `npm test`. */
 export const longPreparations: Preparations = {
-  ...servers('temporal-server', 'temporal-sql-tool'),
+  ...servers('kube-controller-manager', 'temporal-server', 'temporal-sql-tool'),
   PostgreSQL: async () => lackOfPostgresql() ?? ensurePostgresql(),
 };
 

@@ -1,7 +1,8 @@
 /**
- * `npm run record`: runs the end-to-end tests, and keeps what the workflows of their scenarios did in test/histories/next.
+ * `npm run record`: runs the end-to-end tests with scenarios, and keeps what their workflows did in test/histories/next.
  * With arguments of jest only those tests. A scenario is replaced as a whole, and only when its tests have passed.
  */
+import { globSync, readFileSync } from 'node:fs';
 import { cp, mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { conclude, runJest } from './jest.ts';
@@ -13,9 +14,10 @@ const args = process.argv.slice(2);
 
 await rm(recorded, { recursive: true, force: true });
 await mkdir(recorded, { recursive: true });
+const files = globSync('test/end-to-end/*.test.ts').filter((file) => readFileSync(file, 'utf8').includes('.recordAs('));
 const run = await runJest(
   '.cache/record-results.json',
-  [...args, '--testMatch=<rootDir>/test/end-to-end/**/*.test.ts'],
+  [...args, ...files.map((file) => `--testMatch=<rootDir>/${file}`), '--testPathIgnorePatterns=/node_modules/'],
   { [recordVariable]: recorded },
 );
 await keep(new Set(run.passedFiles));

@@ -20,7 +20,6 @@ export const reasons: Readonly<Record<string, string>> = {
   'test/end-to-end/orphan-sweep.test.ts': commands,
   'test/end-to-end/preservation.test.ts': drains,
   'test/end-to-end/process.test.ts': processes,
-  'test/end-to-end/rights.test.ts': 'it does everything that needs a right, on two audited clusters of its own',
   'test/end-to-end/rolling.test.ts': 'bounds in percent need twenty machines to mean something',
   'test/end-to-end/scale.test.ts': 'a row of the acceptance table is about a hundred machines',
   'test/end-to-end/stuck-machines.test.ts':

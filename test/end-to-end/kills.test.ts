@@ -12,7 +12,7 @@ import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { nodes, secrets } from '../../kube/core.ts';
 import { listOpenWorkflows } from '../../temporal/workflows.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { isLong } from '../support/long.ts';
+import { isLong, isThorough } from '../support/long.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
 
@@ -76,10 +76,12 @@ function describeKills(replicas: number): void {
     await millwright.stop();
   }
 
-  const processes = {
-    'the controllers': ({ controllers }) => killProcess(controllers),
-    'the worker': ({ worker }) => killProcess(worker),
-  } satisfies Record<string, Kill>;
+  const processes: Readonly<Record<string, Kill>> = isThorough()
+    ? {
+        'the controllers': ({ controllers }) => killProcesses(controllers),
+        'the worker': ({ worker }) => killProcesses(worker),
+      }
+    : { 'the controllers and the worker': ({ controllers, worker }) => killProcesses(controllers, worker) };
 
   const servers = {
     'the Temporal server': ({ worker }) => killServer(stack.temporal, warnsFromNowOn(worker)),
@@ -92,9 +94,9 @@ function describeKills(replicas: number): void {
     },
   } satisfies Record<string, Kill>;
 
-  async function killProcess(process: Supervised): Promise<() => Promise<void>> {
-    await process.kill();
-    return async () => undefined; // it comes by itself
+  async function killProcesses(...victims: readonly Supervised[]): Promise<() => Promise<void>> {
+    await Promise.all(victims.map((process) => process.kill()));
+    return async () => undefined; // they come by themselves
   }
 
   async function killServer(server: ServerHandle, isNoticed: () => boolean): Promise<() => Promise<void>> {
