@@ -1,15 +1,16 @@
 const openstack = 'OpenStack is a real one: a server there costs a second and a half';
 const servers = 'it has servers of its own, which are killed or restored in the middle of work';
 const processes = 'it is about the processes that people start: each takes a second or two';
-const drains = 'it has many machines on Nodes that have to be drained or watched';
+const clouds = 'it goes through all that the provider does, against a process that answers as the cloud';
 const commands = 'it runs commands as people do, each in a process';
 
 /** Why a test file costs more than 20 CPU-seconds. */
 export const reasons: Readonly<Record<string, string>> = {
   'test/documented/commands.test.ts': commands,
-  'test/end-to-end/azure.test.ts':
-    'it goes through all that the provider does, with quotas, rollouts, sweeps and a kill',
+  'test/end-to-end/aws.test.ts': clouds,
+  'test/end-to-end/azure.test.ts': clouds,
   'test/end-to-end/brake.test.ts': commands,
+  'test/end-to-end/conformance-azure.test.ts': clouds,
   'test/end-to-end/failed-rollout.test.ts': commands,
   'test/end-to-end/foreign-leader.test.ts': processes,
   'test/end-to-end/kills.test.ts': servers,
@@ -18,11 +19,9 @@ export const reasons: Readonly<Record<string, string>> = {
   'test/end-to-end/lost-databases.test.ts': servers,
   'test/end-to-end/openstack.test.ts': openstack,
   'test/end-to-end/orphan-sweep.test.ts': commands,
-  'test/end-to-end/preservation.test.ts': drains,
+  'test/end-to-end/outage.test.ts': 'each of its outages ends the work of a process of its own',
   'test/end-to-end/process.test.ts': processes,
   'test/end-to-end/rolling.test.ts': 'bounds in percent need twenty machines to mean something',
   'test/end-to-end/scale.test.ts': 'a row of the acceptance table is about a hundred machines',
-  'test/end-to-end/stuck-machines.test.ts':
-    'it makes each of ten causes of a stuck machine, and reads pages in a browser',
-  'test/end-to-end/terminated.test.ts': drains,
+  'workflows/rollout/plan-properties.test.ts': 'it plays hundreds of random sequences of events',
 };
