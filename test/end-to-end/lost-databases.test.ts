@@ -1,4 +1,4 @@
-/** What becomes of machines when a database is lost or restored from a backup: the same story in two sizes. */
+/** What becomes of machines when a database is lost or restored from a backup. `npm test` restores Temporal, with few machines. */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 it('[mcm 89 partly] [invariant 4] a control cluster that was restored from a backup costs no VM of a Machine that the backup does not have', async () => {
-  dir = await mkdtemp(join(tmpdir(), 'millwright-brake-'));
+  dir = await mkdtemp(join(tmpdir(), 'millwright-restored-'));
   stack = await startStack({ dir });
   const { kubeconfig, temporalAddress, etcd } = stack;
   const [{ apiServer }] = stack.clusters;
