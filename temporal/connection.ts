@@ -60,16 +60,18 @@ type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 const rejectOnceClosed: Interceptor = (options, nextCall) => {
   try {
     return nextCall(options) as ReturnType<Interceptor>;
-  } catch {
-    const rejected: Pick<ReturnType<Interceptor>, 'start' | 'sendMessage' | 'halfClose' | 'cancelWithStatus'> = {
-      start(metadata, listener) {
-        const details = 'the connection is closed';
+  } catch (error) {
+    if (!(error as Error).message.includes('Channel has been shut down')) throw error;
+    const rejected: Pick<ReturnType<Interceptor>, 'start' | 'sendMessageWithContext' | 'sendMessage' | 'halfClose'> = {
+      start(sent, listener) {
+        // Not what was sent: the metadata of a status is in its error, and ours has the API key.
+        const metadata = new (sent.constructor as new () => typeof sent)();
         listener?.onReceiveMessage?.(null); // as of every call without an answer
-        listener?.onReceiveStatus?.({ code: grpcCodes.cancelled, details, metadata });
+        listener?.onReceiveStatus?.({ code: grpcCodes.cancelled, details: 'the connection is closed', metadata });
       },
+      sendMessageWithContext: () => undefined,
       sendMessage: () => undefined,
       halfClose: () => undefined,
-      cancelWithStatus: () => undefined,
     };
     return rejected as ReturnType<Interceptor>;
   }
