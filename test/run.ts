@@ -32,7 +32,7 @@ async function run(): Promise<readonly Outcome[]> {
   return [...checked, tests, demo];
 }
 
-/** Without arguments also the end-to-end tests with workers that keep no workflow, in the SDK's sandbox: each task is a replay. */
+/** Without arguments also the end-to-end tests of `npm test` with workers that keep no workflow, in the SDK's sandbox: each task is a replay. */
 async function runLong(): Promise<readonly Outcome[]> {
   const selected = args.slice(1);
   if (selected.length === 0) {

@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { freePort } from './ports.ts';
 
-const url = new URL('./ports.ts', import.meta.url);
+const { href: url } = new URL('./ports.ts', import.meta.url);
 
 /** What Math.random has to return so that this port is tried. */
 const chanceOf = (port: number) => (port - 20_000 + 0.5) / 12_000;
@@ -27,7 +26,7 @@ describe('freePort', () => {
       const chances = [${chanceOf(first)}];
       const { random } = Math;
       Math.random = () => chances.pop() ?? random();
-      const { freePort } = await import(${JSON.stringify(fileURLToPath(url))});
+      const { freePort } = await import(${JSON.stringify(url)});
       console.log(await freePort(), chances.length);
     `;
 

@@ -49,7 +49,7 @@ let loaded: ReturnType<typeof load> | undefined;
 /** Loads Millwright when the first test wants it: most of the runs of a single file do not. */
 async function load() {
   const { FastSandboxWorker } = await import('../../temporal/fast-sandbox.ts');
-  shareWorkflowThread(FastSandboxWorker as unknown as WithThread);
+  shareWorkflowThread(FastSandboxWorker as unknown as WorkerClass);
   const [run, options, servers, components, client, config, connection, prometheus] = await Promise.all([
     import('../../cli/commands/serve/command.ts'),
     import('../../cli/options.ts'),
@@ -63,13 +63,16 @@ async function load() {
   return { ...run, ...options, ...servers, ...components, ...client, ...config, ...connection, ...prometheus };
 }
 
-/** What a worker of the SDK keeps to itself. */
-interface WithThread {
+/** What the SDK's class of workers keeps to itself. */
+interface WorkerClass {
   createWorkflowCreator(...args: readonly unknown[]): Promise<{ destroy(): Promise<void> }>;
 }
 
-/** One thread runs the workflows of all installations: to start one for each would take half of the CPU of their start. */
-function shareWorkflowThread(workers: WithThread): void {
+/**
+ * One thread runs the workflows of all installations: to start one for each would take half of the CPU of their start. It
+ * has the bundle and the names of activities of the first one, which are those of all.
+ */
+function shareWorkflowThread(workers: WorkerClass): void {
   const create = workers.createWorkflowCreator.bind(workers);
   let shared: ReturnType<typeof create> | undefined;
   const keep = async (...args: Parameters<typeof create>) =>

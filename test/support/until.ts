@@ -16,7 +16,7 @@ type See = <V>(seen: V) => V;
  * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
  * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
  * or else its answer. A pause is a quarter of the time that has passed, up to a second, and at least twice as long as the
- * check: checks make servers work.
+ * check, up to two: checks make servers work.
  */
 export async function until<T>(
   what: string,
