@@ -39,25 +39,26 @@ interface Scenario {
 /** The machine's workflow reports its progress through it: that is no step. */
 const sinks = { progress: { seen: { fn: () => undefined } } };
 
-/** One for each workflow type, with new answers each time. `machineSet` runs the code of `rollout`. */
-type Scenarios = Readonly<Record<Exclude<keyof typeof workflows, 'machineSet'>, () => Scenario>>;
+/** One for each workflow type, with new answers each time. */
+type Scenarios = Readonly<Record<keyof typeof workflows, () => Scenario>>;
 
 const ref = { dialect: 'gardener', namespace: 'n', name: 'small', uid: 'uid-of-small' };
 const place = { provider: 'fake', providerSpec: { size: 'small' }, credentials: [] };
 const untilItEnds: Scenario['happen'] = (handle) => handle.result();
 const claim = (names: readonly string[]) => ({ kind: 'MachineDeployment', name: 'a', uid: 'a', names }) as const;
 
-/** A deployment that lacks all its machines, until a step has made them. */
-function ownerScenario(): Scenario {
+/** An owner that lacks all its machines, until a step has made them. */
+function ownerScenario(kind: OwnerView['kind']): Scenario {
   const set = {
     ...{ name: 'pool-1', uid: 'set-1', resourceVersion: '1', generation: 1, isNew: true, hasOurFinalizer: true },
     ...{ deleting: false, outdated: [], closed: false, replicas: 3, total: 3, active: 3, available: 3 },
     ...{ starting: 0, failed: 0, replacing: 0 },
   };
   const complete: OwnerView = {
-    ...{ kind: 'MachineDeployment', uid: 'owner-1', resourceVersion: '1', generation: 1, hasOurFinalizer: true },
-    ...{ deleting: false, outdated: [], paused: false, replicas: 3, strategy: 'RollingUpdate', maxSurge: 0 },
-    ...{ maxUnavailable: 0, progress: 'complete', template: { setName: 'pool-1', hash: '1' }, sets: [set] },
+    ...{ kind, uid: 'owner-1', resourceVersion: '1', generation: 1, hasOurFinalizer: true, deleting: false },
+    ...{ outdated: [], paused: false, replicas: 3, strategy: 'RollingUpdate', maxSurge: 0, maxUnavailable: 0 },
+    ...(kind === 'MachineDeployment' && { progress: 'complete' }),
+    ...{ template: { setName: 'pool-1', hash: '1' }, sets: [set] },
   };
   let view: OwnerView = { ...complete, sets: [{ ...set, total: 0, active: 0, available: 0 }] };
   return {
@@ -98,7 +99,8 @@ const scenarios: Scenarios = {
       },
     };
   },
-  rollout: ownerScenario,
+  rollout: () => ownerScenario('MachineDeployment'),
+  machineSet: () => ownerScenario('MachineSet'),
   machineLimits() {
     const limits = { surge: 9, provisioning: 2 };
     const uses: LimitUse[] = [
