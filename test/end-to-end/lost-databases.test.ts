@@ -400,6 +400,6 @@ function describeLostDatabases(sizes: Sizes): void {
 
 describeLostDatabases(
   isLong()
-    ? { running: 100, creating: 20, draining: 10, gapMs: 5 * 60_000, timeoutMs: 600_000 }
+    ? { running: 100, creating: 20, draining: 10, gapMs: 60_000, timeoutMs: 600_000 }
     : { running: 4, creating: 2, draining: 2, gapMs: 2_000, resyncMs: 2_000, timeoutMs: 180_000 },
 );
