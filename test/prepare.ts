@@ -1,4 +1,4 @@
-/** What tests use and a new machine does not have. It is built or downloaded before jest starts, so that no test waits. */
+/** Builds or downloads what tests use, before jest starts, so that no test waits. Only whole runs do this. */
 import { findPython } from '../deploy/local/aws-cloud/moto.ts';
 import { findArm } from '../deploy/local/azure-cloud/arm.ts';
 import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';

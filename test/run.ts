@@ -1,10 +1,10 @@
 /**
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
- * `--slowest` prints what the files of the last whole run have cost, `--record-costs` takes that as the table of this repository.
- * The last line is always `N passed, N failed, N skipped`.
+ * The last line of a run of tests is `N passed, N failed, N skipped`. `--long` is `npm run test:long`. `--slowest` prints
+ * what the files of the last whole run have cost, `--record-costs` takes that as the table of this repository.
  */
 import { resolve } from 'node:path';
-import { costsVariable, lastRunFile, printDearest, readCosts, recordCosts } from './costs/table.ts';
+import { costsVariable, lastRunFile, printDearest, readCosts, readLastRun, recordCosts } from './costs/table.ts';
 import { conclude, runJest } from './jest.ts';
 import { checks, type Outcome, runStep } from './steps.ts';
 
@@ -12,7 +12,7 @@ import { checks, type Outcome, runStep } from './steps.ts';
 const longTests = ['--testMatch=<rootDir>/**/*.long.test.ts', '--testPathIgnorePatterns=/node_modules/'];
 
 const args = process.argv.slice(2);
-if (args[0] === '--slowest') printDearest(readCosts(lastRunFile), 40);
+if (args[0] === '--slowest') printDearest(readLastRun(), 40);
 else if (args[0] === '--record-costs') recordCosts();
 else conclude(await run());
 

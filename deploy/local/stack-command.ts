@@ -53,6 +53,7 @@ function describe(stack: Stack, crds: number, seconds: number): string {
     `  export MILLWRIGHT_TEST_KUBECONFIG=${first?.kubeconfig}`,
     `  export MILLWRIGHT_TEST_KUBECONFIG_2=${second?.kubeconfig}`,
     `  export MILLWRIGHT_TEST_TEMPORAL_ADDRESS=${stack.temporalAddress}`,
+    `  export MILLWRIGHT_TEST_TEMPORAL_UI=${stack.uiUrl}`,
   ];
   return [
     `Up after ${seconds.toFixed(1)} s, with ${crds} CRDs. In another terminal:`,

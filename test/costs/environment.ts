@@ -2,7 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { TestEnvironment } from 'jest-environment-node';
 import { cpuOf } from './cpu.ts';
-import { costsVariable } from './table.ts';
+import { costsVariable, notesOf } from './table.ts';
 
 type Arguments = ConstructorParameters<typeof TestEnvironment>;
 
@@ -18,8 +18,8 @@ export default class MeasuredEnvironment extends TestEnvironment {
   override async teardown(): Promise<void> {
     const now = cpuOf('self');
     const line = { file: this.#file, own: now.own - this.#before.own, children: now.ended - this.#before.ended };
-    const notes = process.env[costsVariable];
-    if (notes !== undefined) appendFileSync(notes, `${JSON.stringify(line)}\n`);
+    const costs = process.env[costsVariable];
+    if (costs !== undefined) appendFileSync(notesOf(costs), `${JSON.stringify(line)}\n`);
     await super.teardown();
   }
 }

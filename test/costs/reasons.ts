@@ -4,7 +4,7 @@ const processes = 'it is about the processes that people start: each takes a sec
 const clouds = 'it goes through all that the provider does, against a process that answers as the cloud';
 const commands = 'it runs commands as people do, each in a process';
 
-/** Why a test file costs more than 20 CPU-seconds. */
+/** Why a test file may cost more than 20 CPU-seconds. */
 export const reasons: Readonly<Record<string, string>> = {
   'test/documented/commands.test.ts': commands,
   'test/end-to-end/aws.test.ts': clouds,

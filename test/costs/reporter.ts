@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { cpuBelow } from './cpu.ts';
-import { costsVariable, type FileCost } from './table.ts';
+import { costsVariable, type FileCost, notesOf } from './table.ts';
 
 interface Running {
   readonly since: number;
@@ -15,13 +15,14 @@ interface Running {
 const isWorker = (commandLine: string) => commandLine.includes('jest-worker');
 
 export default class CostReporter {
-  readonly #notes = process.env[costsVariable];
+  readonly #costs = process.env[costsVariable];
   readonly #running = new Map<string, Running>();
   readonly #done = new Map<string, { wall: number; servers: number }>();
   #servers = 0;
 
   onRunStart(): void {
-    if (this.#notes !== undefined) rmSync(this.#notes, { force: true });
+    if (this.#costs !== undefined)
+      for (const file of [this.#costs, notesOf(this.#costs)]) rmSync(file, { force: true });
     this.#servers = cpuBelow(process.pid, isWorker);
   }
 
@@ -38,16 +39,18 @@ export default class CostReporter {
   }
 
   onRunComplete(): void {
-    if (this.#notes === undefined) return;
-    if (!existsSync(this.#notes)) return; // no file has run
-    const lines = readFileSync(this.#notes, 'utf8').trim().split('\n');
+    if (this.#costs === undefined) return;
+    const notes = notesOf(this.#costs);
+    if (!existsSync(notes)) return; // no file has run
+    const lines = readFileSync(notes, 'utf8').trim().split('\n');
     const costs: Record<string, FileCost> = {};
     for (const line of lines) {
       const { file, own, children } = JSON.parse(line) as { file: string; own: number; children: number };
       const { wall = 0, servers = 0 } = this.#done.get(file) ?? {};
       costs[relative('.', file)] = { wall, own, children, servers };
     }
-    writeFileSync(this.#notes, JSON.stringify(costs));
+    writeFileSync(this.#costs, JSON.stringify(costs));
+    rmSync(notes);
   }
 
   /** What the shared servers have used since the last call goes to the files that run. */

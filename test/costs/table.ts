@@ -17,7 +17,10 @@ const Table = z.record(z.string(), FileCost);
 /** Environment variable with the file that a run of jest writes its costs to. Without it it writes none. */
 export const costsVariable = 'MILLWRIGHT_TEST_COSTS';
 
-/** Written by each whole run. By the path of the file, relative to the checkout. */
+/** Where the files that have ended are noted until the run has. */
+export const notesOf = (costs: string): string => `${costs}.notes`;
+
+/** Written by each whole run at its end. By the path of the file, relative to the checkout. */
 export const lastRunFile = '.cache/test-costs.json';
 
 /** The one that the sequencer sorts by. */
@@ -28,9 +31,15 @@ export function readCosts(file: string): Readonly<Record<string, FileCost>> {
   return existsSync(file) ? Table.parse(JSON.parse(readFileSync(file, 'utf8'))) : {};
 }
 
+/** The costs of the last whole run. Throws where there was none. */
+export function readLastRun(): Readonly<Record<string, FileCost>> {
+  if (existsSync(lastRunFile)) return readCosts(lastRunFile);
+  throw new Error(`${lastRunFile} does not exist: run npm test without arguments first`);
+}
+
 /** Takes the last whole run as the table. */
 export function recordCosts(): void {
-  const rounded = Object.entries(readCosts(lastRunFile))
+  const rounded = Object.entries(readLastRun())
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([file, cost]) => [file, Object.fromEntries(Object.entries(cost).map(([key, s]) => [key, Math.round(s)]))]);
   writeFileSync(tableFile, `${JSON.stringify(Object.fromEntries(rounded), undefined, 2)}\n`);

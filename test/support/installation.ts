@@ -47,8 +47,8 @@ export interface InstallationOptions {
    */
   readonly isElected?: boolean;
   /**
-   * Why it needs a `millwright run` of its own, in words. Those with other servers or a proxy have one anyway; all others
-   * share one process.
+   * Why it needs a `millwright run` of its own, in words. Those with another Temporal server or a proxy have one anyway;
+   * all others share one process.
    */
   readonly alone?: string;
 }

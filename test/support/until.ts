@@ -15,8 +15,8 @@ type See = <V>(seen: V) => V;
 /**
  * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
  * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
- * or else its answer. A pause is a quarter of the time that has passed, up to a second, and at least twice as long as the
- * check, up to two: checks make servers work.
+ * or else its answer. Checks make servers work: a pause is a quarter of the time that has passed, at most a second, or twice
+ * the time of a check that is slow, at most two.
  */
 export async function until<T>(
   what: string,
