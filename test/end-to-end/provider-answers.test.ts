@@ -113,18 +113,21 @@ describe('the answer of a provider', () => {
 
   it('[mcm 26] ResourceExhausted is asked again after the configured pause and not before, and its code is shown', async () => {
     const atMs: number[] = [];
+    let isSeen = false;
     const { ref, vm } = await play('no-room', async (played) => {
       atMs.push(Date.now());
-      if (atMs.length < 3) throw ApplicationFailure.nonRetryable('no room', 'ResourceExhausted');
+      if (atMs.length < 3 || !isSeen) throw ApplicationFailure.nonRetryable('no room', 'ResourceExhausted');
       await register(played);
       return running(played);
     });
     const refused = await millwright.untilPhase(ref, 'CrashLoopBackOff');
     expect(refused.status?.lastOperation).toMatchObject({ type: 'Create', errorCode: 'ResourceExhausted' });
+    isSeen = true;
     await millwright.untilPhase(ref, 'Running');
-    const [first = 0, second = 0, third = 0] = atMs;
-    expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(4_000);
-    expect(vm.asked).toHaveLength(3);
+    const pauses = atMs.slice(1).map((at, i) => at - atMs[i]!);
+    expect(pauses.length).toBeGreaterThanOrEqual(2);
+    expect(Math.min(...pauses)).toBeGreaterThanOrEqual(4_000);
+    expect(vm.asked).toHaveLength(atMs.length);
   }, 120_000);
 
   it('[mcm 29] lastKnownState is kept on the Machine and handed back with each later call, the deletion included', async () => {

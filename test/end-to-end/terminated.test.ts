@@ -1,7 +1,7 @@
 /** What becomes of machines and their owners when somebody terminates their workflows in the Temporal UI. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { WorkflowKind } from '../../api/workflow-id.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -23,7 +23,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
   const outcomes = new Map<string, Promise<void>>();
 
   beforeAll(async () => {
-    millwright = await startWatchedInstallation({ resyncMs: 5_000, cloud: { joinMs: 3_000, maxGraceMs: 200 } });
+    millwright = await startWatchedInstallation({ resyncMs: 5_000, cloud: { maxGraceMs: 200 } });
     millwright.recordAs('terminated');
     const { cloud } = millwright;
     const of = (fault: string) => ({ tags: { fault } });
@@ -31,11 +31,12 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       { kind: 'latency', ms: 12_000, operation: 'create', ...of('late') },
       { kind: 'ignoreTokens', ...of('late') },
       { kind: 'hang', ms: 6_000, effect: 'done', operation: 'create', times: 1, ...of('hanging') },
-      { kind: 'capacity', times: 1, ...of('full') },
+      { kind: 'capacity', ...of('full') },
+      { kind: 'neverJoin', ...of('joining') },
       { kind: 'hang', ms: 20_000, effect: 'none', operation: 'delete', times: 1, ...of('kept') },
       { kind: 'outage', how: 'unavailable', operation: 'delete', times: 6, ...of('refusing') },
     );
-    for (const fault of ['late', 'hanging', 'full', 'kept', 'refusing']) {
+    for (const fault of ['late', 'hanging', 'full', 'joining', 'kept', 'refusing']) {
       await millwright.createClass(fault, {
         providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags: { fault } },
       });
@@ -129,12 +130,16 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       const ref = await create('refused', 'full');
       await millwright.untilPhase(ref, 'CrashLoopBackOff', timeoutMs);
       await terminate(ref);
+      const withRoom = mergePatch({ providerSpec: { tags: { fault: 'none' } } });
+      await millwright.control.patch(machineClasses, { namespace: ref.namespace, name: 'full' }, withRoom);
       await runAndGo(ref);
     },
     async 'while its node joins'() {
-      const ref = await create('joining');
+      const ref = await create('joining', 'joining');
       await millwright.untilPhase(ref, 'Pending', timeoutMs);
       await terminate(ref);
+      const [vm] = await millwright.vmsOf(ref);
+      await millwright.cloud.restartVm(vm?.id ?? '');
       await runAndGo(ref);
     },
     async 'while it runs: when something is to be done for it'() {

@@ -65,7 +65,7 @@ export interface CloudAdmin {
   killVm(id: string): Promise<void>;
   /** Says that the VM will be taken away, and takes it so many ms later. */
   interruptVm(id: string, afterMs: number): Promise<void>;
-  /** Boots the VM again: its kubelet reports again, and registers its Node if that is gone. */
+  /** Boots the VM again: its kubelet reports again, and registers its Node if that is gone or has never joined. */
   restartVm(id: string): Promise<void>;
   /** Takes everything away that exists, at once. */
   reset(): Promise<void>;

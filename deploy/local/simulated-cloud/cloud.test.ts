@@ -337,7 +337,7 @@ describe('nodes', () => {
     expect((await nodeOf(vm))?.status?.conditions).toContainEqual(expect.objectContaining(foreign));
   });
 
-  it('do not join when the fault says so', async () => {
+  it('do not join when the fault says so, until their VM restarts', async () => {
     await cloud.setFaults({ kind: 'neverJoin', times: 1 });
     const vm = await create();
 
@@ -345,6 +345,8 @@ describe('nodes', () => {
 
     expect(await nodeOf(vm)).toBeUndefined();
     expect((await cloud.vms()).find(({ id }) => id === vm.id)?.state).toBe('running');
+    await cloud.restartVm(vm.id);
+    await until('the node has joined', async () => (await nodeOf(vm)) !== undefined);
   });
 
   it('fall silent when their VM dies, and speak again after a restart', async () => {

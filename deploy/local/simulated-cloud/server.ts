@@ -91,7 +91,8 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
     if (before === undefined || stateOf(before, Date.now()) === 'terminated')
       return refuse(404, `there is no VM ${id}`);
     const bootedAt = Date.now() + before.bootMs;
-    const vm = state.update(id, { diesAt: null, bootedAt, restarts: before.restarts + 1, nodeUid: null });
+    const booted = { diesAt: null, neverJoins: false, bootedAt, restarts: before.restarts + 1, nodeUid: null };
+    const vm = state.update(id, booted);
     if (vm) onStart(vm);
     return ok(toAnswer(vm ?? before));
   }
