@@ -16,8 +16,11 @@ import { isLong, isThorough } from '../support/long.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
 
-/** The middle lasts so long that a kill on a busy machine is still in it. */
-const latency = { kind: 'latency', ms: 300, maxMs: 12_000 } as const;
+const latency = { kind: 'latency', ms: 300, maxMs: 2_000 } as const;
+/** So that some are never done before the kill. */
+const hang = { kind: 'hang', effect: 'none', every: 3 } as const;
+/** So that disks, NICs and addresses have to be deleted, too. */
+const leak = { kind: 'leak', operation: 'delete' } as const;
 /** For each step, on a busy machine. */
 const conditionTimeoutMs = 300_000;
 
@@ -59,11 +62,6 @@ function describeKills(replicas: number): void {
   async function startScene(): Promise<Scene> {
     const { kubeconfig, temporalAddress } = stack;
     const millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, isElected: true });
-    await millwright.cloud.setFaults(
-      { ...latency, operation: 'create' },
-      { ...latency, operation: 'delete' },
-      { kind: 'leak', operation: 'delete' }, // so that disks, NICs and addresses have to be deleted, too
-    );
     const [controllers, worker] = await Promise.all([
       supervise(() => millwright.start('controllers')),
       supervise(() => millwright.start('worker')),
@@ -114,10 +112,13 @@ function describeKills(replicas: number): void {
     return () => process.logs().slice(before).includes('"level":"warn"');
   }
 
-  /** Kills when some of the VMs are done and some are not. */
-  async function killInTheMiddle(kill: Kill, scene: Scene, work: Work): Promise<void> {
+  /** Has the cloud take its time, starts the work, and kills when some of the VMs are done and some are not. */
+  async function killInTheMiddle(kill: Kill, scene: Scene, work: Work, start: () => Promise<unknown>): Promise<void> {
     const { millwright } = scene;
     const { cloud } = millwright;
+    const operation = work === 'creation' ? 'create' : 'delete';
+    await cloud.setFaults({ ...latency, operation }, { ...hang, operation }, leak);
+    await start();
     const done = async () => countDone(await cloud.stats(), work);
     await until(`the ${work} of some VMs is done`, async (see) => see(await done()) >= 2, {
       timeoutMs: conditionTimeoutMs,
@@ -127,6 +128,7 @@ function describeKills(replicas: number): void {
     const comeBack = await kill(scene, work);
 
     const doneThen = await done();
+    await cloud.setFaults({ ...latency, operation }, leak);
     await comeBack(); // first, as others go on with the same servers
     expect(doneThen).toBeLessThan(replicas);
   }
@@ -202,12 +204,11 @@ function describeKills(replicas: number): void {
     const { millwright } = scene;
     millwright.recordAs(`killed-${victim.replace('the ', '').replace(' ', '-').toLowerCase()}`);
     try {
-      await millwright.createDeployment('pool', replicas);
-      await killInTheMiddle(kill, scene, 'creation');
+      await killInTheMiddle(kill, scene, 'creation', () => millwright.createDeployment('pool', replicas));
       await untilRunning(millwright);
       const { control, namespace } = millwright;
-      await control.delete(machineDeployments, { namespace, name: 'pool' });
-      await killInTheMiddle(kill, scene, 'deletion');
+      const pool = { namespace, name: 'pool' };
+      await killInTheMiddle(kill, scene, 'deletion', () => control.delete(machineDeployments, pool));
       await untilNothingIsLeft(millwright);
 
       await expectNoFailure(millwright);

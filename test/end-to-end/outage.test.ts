@@ -40,10 +40,11 @@ describe('an outage', () => {
     await start(['--machine-creation-timeout', '10s']);
     millwright.recordAs('api-server-away');
     const { cloud } = millwright;
-    await cloud.setFaults({ kind: 'latency', operation: 'create', ms: 500, maxMs: 1_500 });
+    await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
     await millwright.createDeployment('pool', 5);
     await until('some VMs are being created', async (see) => see(await cloud.stats()).creates > 0);
     await proxy.goDown();
+    await cloud.setFaults();
     const downAt = Date.now();
     const [ref] = (await millwright.machines()).map(({ metadata }) => ({
       dialect: 'gardener' as const,

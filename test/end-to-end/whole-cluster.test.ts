@@ -126,7 +126,7 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
     const { control, target, namespace } = millwright;
     const template = {
       metadata: { labels: { [labels.name]: 'pool' } },
-      spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout: '1s' },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout: '1h' },
     };
     await millwright.createDeployment('pool', 4, { template });
     const all = await millwright.untilMachines(4, 'Running');
@@ -136,6 +136,8 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
     const report = (name: string, status: string) => reportCondition(target, name, 'Ready', status);
     const lost = all.slice(0, 3).map(({ metadata }) => metadata.name);
     await Promise.all(lost.map((name) => report(name, 'Unknown')));
+    for (const machine of all.slice(0, 3)) await millwright.untilPhase(refOf(machine), 'Unknown');
+    await millwright.changeDeployment('pool', { spec: { template: { spec: { healthTimeout: '1s' } } } });
 
     const deployment = refOf(await control.get(machineDeployments, { namespace, name: 'pool' }));
     const handle = millwright.handleOf(deployment, 'MachineDeployment');

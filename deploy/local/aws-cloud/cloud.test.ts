@@ -29,7 +29,7 @@ let ec2: EC2Client;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'aws-cloud-'));
   cloud = await startAwsCloud({
-    ...{ dir, bootMs: 200, deleteMs: 800, terminatedMs: 8_000 },
+    ...{ dir, bootMs: 200, deleteMs: 2_000, terminatedMs: 600_000 },
   });
   ec2 = clientWith({ accessKeyId: 'letmein', secretAccessKey: 'any' });
 }, 400_000); // where moto has to be installed
@@ -369,7 +369,7 @@ describe('a fault', () => {
   });
 
   it('invisible keeps a new instance and its parts out of answers for a time', async () => {
-    await cloud.setFaults({ kind: 'invisible', ms: 1_500 });
+    await cloud.setFaults({ kind: 'invisible', ms: 600_000 });
     const { id, state } = await run();
 
     const listed = await ec2.send(new DescribeInstancesCommand({ Filters: [{ Name: 'instance-id', Values: [id] }] }));
@@ -381,28 +381,34 @@ describe('a fault', () => {
     expect([listed.Reservations, volumes, interfaces]).toEqual([[], [], []]);
     expect([found.name, terminated.name]).toEqual(Array(2).fill('InvalidInstanceID.NotFound'));
     expect((await cloud.instances()).map(({ InstanceId }) => InstanceId)).toContain(id);
-    await until('it is visible', async (see) => see(await find(id))?.State?.Name === 'running');
+    await cloud.setFaults({ kind: 'invisible', ms: 300 });
+    const { id: next } = await run();
+    await until('it is visible', async (see) => see(await find(next))?.State?.Name === 'running');
   });
 
   it('spotInterruption marks a spot instance and ends it after the notice', async () => {
-    const spot = { InstanceMarketOptions: { MarketType: 'spot' as const } };
-    await cloud.setFaults({ kind: 'spotInterruption', afterMs: 600, noticeMs: 3_000 });
-    const { id, instance } = await run(spot);
-    const statusOf = async () => {
+    const never = 600_000;
+    const runSpot = async (afterMs: number, noticeMs: number) => {
+      await cloud.setFaults({ kind: 'spotInterruption', afterMs, noticeMs });
+      return run({ InstanceMarketOptions: { MarketType: 'spot' } });
+    };
+    const statusOf = async ({ id, instance }: Awaited<ReturnType<typeof run>>) => {
       const Filters = [{ Name: 'instance-id', Values: [id] }];
       const { SpotInstanceRequests = [] } = await ec2.send(new DescribeSpotInstanceRequestsCommand({ Filters }));
       expect(SpotInstanceRequests).toMatchObject([{ SpotInstanceRequestId: instance?.SpotInstanceRequestId }]);
       return SpotInstanceRequests[0]?.Status?.Code;
     };
-    expect(await statusOf()).toBe('fulfilled');
+    expect(await statusOf(await runSpot(never, never))).toBe('fulfilled');
 
-    await until('it is marked', async (see) => see(await statusOf()) === 'marked-for-termination');
-    const marked = await find(id);
-    await untilState(id, 'terminated');
+    const marked = await runSpot(0, never);
+    await until('it is marked', async (see) => see(await statusOf(marked)) === 'marked-for-termination');
+    await untilState(marked.id, 'running');
+    expect((await find(marked.id))?.InstanceLifecycle).toBe('spot');
 
-    expect(marked).toMatchObject({ State: { Name: 'running' }, InstanceLifecycle: 'spot' });
-    expect(await statusOf()).toBe('instance-terminated-no-capacity');
-    expect((await find(id))?.StateReason?.Code).toBe('Server.SpotInstanceTermination');
+    const ended = await runSpot(0, 0);
+    await untilState(ended.id, 'terminated');
+    expect(await statusOf(ended)).toBe('instance-terminated-no-capacity');
+    expect((await find(ended.id))?.StateReason?.Code).toBe('Server.SpotInstanceTermination');
   });
 
   it('meets only calls for instances with its tags, and lists filtered by them', async () => {
