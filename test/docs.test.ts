@@ -50,6 +50,19 @@ it('README.md counts the rows of the acceptance table that have a test', () => {
   );
 });
 
+it('docs/contributing.md has a row for every long test, and none for another', () => {
+  const contributing = readFileSync(join(root, 'docs/contributing.md'), 'utf8');
+  const [, table = ''] = /^### What only `npm run test:long` proves$(.*?)^### /ms.exec(contributing) ?? [];
+  const rows = [...table.matchAll(/^\| ([\w/, -]+) \|/gm)].flatMap(([, files = '']) => files.split(', '));
+  const named = rows.filter((row) => row !== 'file' && !row.includes(' '));
+  const files = globSync('{activities,api,cli,controllers,deploy,kube,temporal,test,workflows}/**/*.long.test.ts', {
+    cwd: root,
+  });
+
+  expect(files.filter((file) => !named.some((row) => file.includes(row)))).toEqual([]);
+  expect(named.filter((row) => !files.some((file) => file.includes(row)))).toEqual([]);
+});
+
 describe('docs/how-to/find-out-why.md', () => {
   const text = readFileSync(join(root, 'docs/how-to/find-out-why.md'), 'utf8');
 

@@ -79,5 +79,6 @@ export function conclude(outcomes: readonly Outcome[]): void {
   const sum = (key: keyof Outcome) => outcomes.reduce((total, outcome) => total + outcome[key], 0);
   const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')];
   if (failed > 0 || passed === 0) process.exitCode = 1;
+  if (failed === 0 && passed === 0) console.error('no test has run: no title matches');
   console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
 }

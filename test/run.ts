@@ -4,7 +4,7 @@
  * what the files of the last whole run have cost, `--record-costs` takes that as the table of this repository.
  */
 import { resolve } from 'node:path';
-import { costsVariable, lastRunFile, printDearest, readCosts, readLastRun, recordCosts } from './costs/table.ts';
+import { costsVariable, lastRunFile, printDearest, readCosts, recordCosts } from './costs/table.ts';
 import { conclude, runJest } from './jest.ts';
 import { checks, type Outcome, runStep } from './steps.ts';
 
@@ -12,9 +12,17 @@ import { checks, type Outcome, runStep } from './steps.ts';
 const longTests = ['--testMatch=<rootDir>/**/*.long.test.ts', '--testPathIgnorePatterns=/node_modules/'];
 
 const args = process.argv.slice(2);
-if (args[0] === '--slowest') printDearest(readLastRun(), 40);
-else if (args[0] === '--record-costs') recordCosts();
+if (args[0] === '--slowest' || args[0] === '--record-costs') useLastRun(args[0]);
 else conclude(await run());
+
+function useLastRun(flag: '--slowest' | '--record-costs'): void {
+  const costs = readCosts(lastRunFile);
+  if (Object.keys(costs).length === 0) {
+    console.error(`${flag} needs the costs of a whole run: run npm test without arguments first`);
+    process.exitCode = 1;
+  } else if (flag === '--slowest') printDearest(costs, 40);
+  else recordCosts(costs);
+}
 
 async function run(): Promise<readonly Outcome[]> {
   if (args[0] === '--long') return runLong();

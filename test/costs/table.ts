@@ -31,15 +31,9 @@ export function readCosts(file: string): Readonly<Record<string, FileCost>> {
   return existsSync(file) ? Table.parse(JSON.parse(readFileSync(file, 'utf8'))) : {};
 }
 
-/** The costs of the last whole run. Throws where there was none. */
-export function readLastRun(): Readonly<Record<string, FileCost>> {
-  if (existsSync(lastRunFile)) return readCosts(lastRunFile);
-  throw new Error(`${lastRunFile} does not exist: run npm test without arguments first`);
-}
-
-/** Takes the last whole run as the table. */
-export function recordCosts(): void {
-  const rounded = Object.entries(readLastRun())
+/** Takes the costs of a whole run as the table. */
+export function recordCosts(costs: Readonly<Record<string, FileCost>>): void {
+  const rounded = Object.entries(costs)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([file, cost]) => [file, Object.fromEntries(Object.entries(cost).map(([key, s]) => [key, Math.round(s)]))]);
   writeFileSync(tableFile, `${JSON.stringify(Object.fromEntries(rounded), undefined, 2)}\n`);

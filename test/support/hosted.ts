@@ -96,7 +96,7 @@ function byName(flags: readonly string[]): Record<string, string> {
 
 async function ask(method: 'POST' | 'DELETE', path: string, body?: string): Promise<void> {
   const url = process.env[variable];
-  if (url === undefined) throw new Error(`${variable} is not set: run the tests with npm test`);
+  if (url === undefined) throw new Error(`${variable} is not set: run npm test`);
   const response = await fetch(`${url}/${path}`, { method, ...(body !== undefined && { body }) });
   if (!response.ok) throw new Error(`the shared Millwright: ${await response.text()}`);
 }

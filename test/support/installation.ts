@@ -62,7 +62,8 @@ export const plainSecret = { token: 'letmein', userData: '#!/bin/sh\nexec kubele
 /** Environment variables that jest's global setup has set. */
 export function fromSetup(name: string): string {
   const value = process.env[name];
-  if (value === undefined) throw new Error(`${name} is not set: run the tests through npm test`);
+  if (value === undefined)
+    throw new Error(`${name} is not set: run npm test, or set all variables that npm run stack -- --clusters 2 prints`);
   return value;
 }
 

@@ -9,7 +9,10 @@ import type { StoreEvent } from '../../kube/store.ts';
 export function testKubeconfig(cluster: 1 | 2 = 1): string {
   const variable = cluster === 1 ? 'MILLWRIGHT_TEST_KUBECONFIG' : 'MILLWRIGHT_TEST_KUBECONFIG_2';
   const path = process.env[variable];
-  if (!path) throw new Error(`${variable} is not set: run the tests with npm test`);
+  if (!path)
+    throw new Error(
+      `${variable} is not set: run npm test, or set all variables that npm run stack -- --clusters 2 prints`,
+    );
   return path;
 }
 

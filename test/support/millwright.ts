@@ -170,6 +170,6 @@ export function startProcess(
 
 function variable(name: string): string {
   const value = process.env[name];
-  if (!value) throw new Error(`${name} is not set: run the tests with npm test`);
+  if (!value) throw new Error(`${name} is not set: run npm test`);
   return value;
 }
