@@ -52,5 +52,5 @@ async function runLong(): Promise<readonly Outcome[]> {
   const long = await runJest('.cache/long-test-results.json', [...selected, '--maxWorkers=2', ...longTests]);
   if (selected.length > 0) return [long];
   const env = { MILLWRIGHT_MAX_CACHED_WORKFLOWS: '0', MILLWRIGHT_FAST_WORKFLOW_SANDBOX: 'false' };
-  return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=1'], env)];
+  return [long, await runJest('.cache/uncached-test-results.json', ['test/end-to-end', '--maxWorkers=3'], env)];
 }
