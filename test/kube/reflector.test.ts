@@ -25,7 +25,7 @@ let closing: { close(): Promise<void> }[];
 beforeEach(async () => {
   namespace = await newNamespace(direct);
   proxy = await startFaultProxy(testKubeconfig());
-  client = testClient(proxy.access, { watchIdleTimeoutMs: 2_000 });
+  client = testClient(proxy.access);
   logger = recordingLogger();
   said = [];
   reflectors = [];
@@ -44,6 +44,13 @@ function reflect(options: Partial<ReflectorOptions<ConfigMap>> = {}): Reflector<
   const reflector = startReflector({ client, resource: configMaps, namespace, onEvent, logger, ...options });
   reflectors.push(reflector);
   return reflector;
+}
+
+/** A client that gives a watch up after 2 s of silence: a busy machine may be silent for as long. */
+function impatientClient(): KubeClient {
+  const impatient = testClient(proxy.access, { watchIdleTimeoutMs: 2_000 });
+  closing.push(impatient);
+  return impatient;
 }
 
 const key = (name: string) => ({ namespace, name });
@@ -237,7 +244,7 @@ describe('a reflector on a broken connection', () => {
   });
 
   it('detects a connection that died silently', async () => {
-    const { store, waitForSync } = reflect();
+    const { store, waitForSync } = reflect({ client: impatientClient() });
     await waitForSync();
     await untilWatches(1);
     proxy.silenceConnections();
@@ -262,7 +269,7 @@ describe('a reflector on a broken connection', () => {
 
   it('keeps a watch that is slow but not silent', async () => {
     proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 64, pauseMs: 50 } : undefined));
-    const { store, waitForSync } = reflect();
+    const { store, waitForSync } = reflect({ client: impatientClient() });
     await waitForSync();
     await untilWatches(1);
     // Takes 3 s, and after 2 s of silence a watch is given up here.
