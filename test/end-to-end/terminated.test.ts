@@ -6,7 +6,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import type { WorkflowKind } from '../../api/workflow-id.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { guardNode } from '../support/guarded-node.ts';
-import { phaseOf, plainSecret } from '../support/installation.ts';
+import { phaseOf } from '../support/installation.ts';
 import { isThorough } from '../support/long.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
@@ -34,8 +34,9 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       { kind: 'capacity', ...of('full') },
       { kind: 'neverJoin', ...of('joining') },
       { kind: 'hang', ms: 20_000, effect: 'none', operation: 'delete', times: 1, ...of('kept') },
+      { kind: 'outage', how: 'unavailable', operation: 'delete', times: 8, ...of('refusing') },
     );
-    for (const fault of ['late', 'hanging', 'full', 'joining', 'kept']) {
+    for (const fault of ['late', 'hanging', 'full', 'joining', 'kept', 'refusing']) {
       await millwright.createClass(fault, {
         providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags: { fault } },
       });
@@ -169,19 +170,14 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
       await goAway(ref);
     },
     async 'after a delete call was refused'() {
-      const secretRef = { namespace: millwright.namespace, name: 'refusing' };
-      await millwright.putSecret('refusing', plainSecret);
-      await millwright.createClass('refusing', { secretRef });
       const ref = await create('refusing', 'refusing');
       await millwright.untilPhase(ref, 'Running', timeoutMs);
-      await millwright.putSecret('refusing', { ...plainSecret, token: 'wrong' });
       await millwright.control.delete(machines, ref);
       await until('it says so', async (see) => {
         const { status } = see(await millwright.control.get(machines, ref));
         return status?.lastOperation?.state === 'Failed';
       });
       await terminate(ref);
-      await millwright.putSecret('refusing', plainSecret);
       await goAway(ref);
     },
     async '[invariant 5] of a MachineDeployment in the middle of creating'() {

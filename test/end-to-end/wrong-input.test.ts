@@ -109,8 +109,8 @@ describe('wrong input reaches no cloud and is visible', () => {
       const create = (await callsFor(ref)).find(({ operation }) => operation === 'create');
       delaysMs.push(Date.parse(create?.at ?? '') - correctedMs);
     }
-    // By the cloud's clock, which is ours. The shortest: a busy machine may stall.
-    expect(Math.min(...delaysMs)).toBeLessThan(5_000);
+    // By the cloud's clock, which is ours. The median: a busy machine may stall once.
+    expect(delaysMs.toSorted((a, b) => a - b)[1]).toBeLessThan(5_000);
   }, 60_000);
 
   it('a Machine whose name is too long for the label of its node', async () => {

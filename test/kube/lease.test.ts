@@ -58,7 +58,7 @@ interface Line {
 type Candidate = Awaited<ReturnType<typeof start>>;
 
 /** For a test that awaits no expiry: a busy machine may keep a leader from renewing for some seconds. */
-const lasting = { leaseMs: 60_000, renewDeadlineMs: 50_000 };
+const lasting = { leaseMs: 600_000, renewDeadlineMs: 500_000 };
 
 /** Starts a candidate as a process of its own. */
 async function start(options: object = {}) {

@@ -257,15 +257,15 @@ describe('ensureVm', () => {
   });
 
   it('fails when the cloud throttles for long, and leaves it alone for so long, whichever machine asks', async () => {
-    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 600 });
+    await cloud.setFaults({ kind: 'throttle', retryAfterSeconds: 9 });
 
     const first = await refusal(provider.ensureVm(creation(), call()));
     const { calls } = await cloud.stats();
     const second = await refusal(provider.ensureVm(creation(), call()));
 
-    expect(first).toMatchObject({ code: 'Unavailable', cloudCode: 'Throttled', retryAfterMs: 600_000 });
+    expect(first).toMatchObject({ code: 'Unavailable', cloudCode: 'Throttled', retryAfterMs: 9000 });
     expect(second.code).toBe('Unavailable');
-    expect(second.retryAfterMs).toBeGreaterThan(0);
+    expect(second.retryAfterMs).toBeGreaterThan(4000);
     expect((await cloud.stats()).calls).toBe(calls);
   });
 
