@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { spawnGuarded } from '../../deploy/local/process.ts';
+import { fromSetup } from './from-setup.ts';
 import type { HostRequest } from './host.ts';
 import { lessWork } from './millwright.ts';
 
@@ -95,8 +96,6 @@ function byName(flags: readonly string[]): Record<string, string> {
 }
 
 async function ask(method: 'POST' | 'DELETE', path: string, body?: string): Promise<void> {
-  const url = process.env[variable];
-  if (url === undefined) throw new Error(`${variable} is not set: run npm test`);
-  const response = await fetch(`${url}/${path}`, { method, ...(body !== undefined && { body }) });
+  const response = await fetch(`${fromSetup(variable)}/${path}`, { method, ...(body !== undefined && { body }) });
   if (!response.ok) throw new Error(`the shared Millwright: ${await response.text()}`);
 }

@@ -14,6 +14,7 @@ import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { recordHistories } from '../replay/record.ts';
 import { serveSimulatedCloud } from './cloud-here.ts';
+import { fromSetup } from './from-setup.ts';
 import { type HostedMillwright, startHosted } from './hosted.ts';
 import { commandVerbs } from './installation/commands.ts';
 import { deploymentVerbs } from './installation/deployments.ts';
@@ -23,6 +24,7 @@ import { nodeVerbs } from './installation/nodes.ts';
 import type { Scene } from './installation/scene.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
 
+export { fromSetup } from './from-setup.ts';
 export { isCached, phaseOf } from './installation/machines.ts';
 
 export interface InstallationOptions {
@@ -58,14 +60,6 @@ const longestLine = 20_000;
 
 /** User data without placeholders, and the token that the cloud accepts. */
 export const plainSecret = { token: 'letmein', userData: '#!/bin/sh\nexec kubelet' };
-
-/** Environment variables that jest's global setup has set. */
-export function fromSetup(name: string): string {
-  const value = process.env[name];
-  if (value === undefined)
-    throw new Error(`${name} is not set: run npm test, or set all variables that npm run stack -- --clusters 2 prints`);
-  return value;
-}
 
 export type Installation = Awaited<ReturnType<typeof startInstallation>>;
 

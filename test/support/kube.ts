@@ -4,16 +4,11 @@ import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
 import type { Logger } from '../../kube/logger.ts';
 import type { StoreEvent } from '../../kube/store.ts';
+import { fromSetup } from './from-setup.ts';
 
 /** Kubeconfig of the first or second API server of the test stack. */
 export function testKubeconfig(cluster: 1 | 2 = 1): string {
-  const variable = cluster === 1 ? 'MILLWRIGHT_TEST_KUBECONFIG' : 'MILLWRIGHT_TEST_KUBECONFIG_2';
-  const path = process.env[variable];
-  if (!path)
-    throw new Error(
-      `${variable} is not set: run npm test, or set all variables that npm run stack -- --clusters 2 prints`,
-    );
-  return path;
+  return fromSetup(cluster === 1 ? 'MILLWRIGHT_TEST_KUBECONFIG' : 'MILLWRIGHT_TEST_KUBECONFIG_2');
 }
 
 export function testClient(

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { removeWhenOrphaned, spawnGuarded } from '../../deploy/local/process.ts';
+import { fromSetup } from './from-setup.ts';
 import { until } from './until.ts';
 
 /**
@@ -87,8 +88,8 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
     isSmall = false,
     flags = [],
   } = options;
-  const kubeconfig = options.kubeconfig ?? variable('MILLWRIGHT_TEST_KUBECONFIG');
-  const temporalAddress = options.temporalAddress ?? variable('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
+  const kubeconfig = options.kubeconfig ?? fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
+  const temporalAddress = options.temporalAddress ?? fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
   const args = [
     ...[command, '--namespace', namespace, '--temporal-address', temporalAddress],
     ...(targetKubeconfig === undefined
@@ -166,10 +167,4 @@ export function startProcess(
     },
     logs: () => lastLogs ?? readFileSync(logFile, 'utf8'),
   };
-}
-
-function variable(name: string): string {
-  const value = process.env[name];
-  if (!value) throw new Error(`${name} is not set: run npm test`);
-  return value;
 }
