@@ -87,7 +87,7 @@ describe('two processes of one installation', () => {
     const leader = await start();
     const other = await startProxied('run');
     expect([await isLeading(leader), await isLeading(other)]).toEqual([true, false]);
-    // Some stay under way.
+    // Every third creation is under way until its client gives it up, after 15 s.
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', every: 3 });
     await millwright.createDeployment('pool', 10);
     await until('some creations are done and some are under way', async (see) => {

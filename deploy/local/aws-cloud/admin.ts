@@ -38,8 +38,6 @@ export interface AwsCloudOptions {
   readonly joinMs?: number;
   /** From TerminateInstances to `terminated`. Default 500. */
   readonly deleteMs?: number;
-  /** How long a terminated instance is still listed. Default: an hour. */
-  readonly terminatedMs?: number;
   /** The most resources in a page of a list. Default 1000. */
   readonly pageSize?: number;
   /** Default 10 000, as a kubelet. */
@@ -146,7 +144,6 @@ function flagsOf(options: AwsCloudOptions): string[] {
     'boot-ms': options.bootMs,
     'join-ms': options.joinMs,
     'delete-ms': options.deleteMs,
-    'terminated-ms': options.terminatedMs,
     'page-size': options.pageSize,
     'lease-renew-ms': options.leaseRenewMs,
     'status-update-ms': options.statusUpdateMs,

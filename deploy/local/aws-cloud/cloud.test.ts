@@ -28,9 +28,7 @@ let ec2: EC2Client;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'aws-cloud-'));
-  cloud = await startAwsCloud({
-    ...{ dir, bootMs: 200, deleteMs: 2_000, terminatedMs: 600_000 },
-  });
+  cloud = await startAwsCloud({ dir, bootMs: 200, deleteMs: 2_000 });
   ec2 = clientWith({ accessKeyId: 'letmein', secretAccessKey: 'any' });
 }, 400_000); // where moto has to be installed
 

@@ -9,6 +9,7 @@ import { ClientAssertionCredential, ClientSecretCredential, ManagedIdentityCrede
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
+import { until } from '../../../test/support/until.ts';
 import { type AzureCloud, startAzureCloud } from './admin.ts';
 
 const group = 'machines';
@@ -23,7 +24,7 @@ let network: NetworkManagementClient;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'azure-cloud-'));
   cloud = await startAzureCloud({
-    ...{ dir, bootMs: 100, deleteMs: 100, changeMs: 20, nicReservationMs: 600_000, pageSize: 3, retryAfterSeconds: 0 },
+    ...{ dir, bootMs: 100, deleteMs: 100, changeMs: 20, nicReservationMs: 5_000, pageSize: 3, retryAfterSeconds: 0 },
   });
   ({ compute, network } = clientsWith(secretCredential()));
 }, 900_000); // where the program has to be built
@@ -348,6 +349,13 @@ describe('faults', () => {
       'Current Limit: 1, Current Usage: 0, Additional Required: 2, (Minimum) New Limit Required: 2',
     );
     expect(await cloud.vms()).toEqual([]);
+    await until('the NIC is free', () =>
+      network.networkInterfaces.delete(group, 'vm-nic', fast).then(
+        () => true,
+        () => false,
+      ),
+    );
+    expect(await cloud.interfaces()).toEqual([]);
   });
 
   it('let an operation fail later, and leave a VM that has failed', async () => {
