@@ -6,11 +6,15 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
+import { gardener } from '../../api/gardener/index.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
+import { refOf } from '../../controllers/objects.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { startWorkflow } from '../../temporal/workflows.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
@@ -320,7 +324,6 @@ describe('without anybody at work', () => {
     const watching = startProcess(rollout('status'));
     running.push(watching);
     const once = await outcomeOf([...rollout('status'), '--watch', 'false']);
-    const retried = await outcomeOf(rollout('retry'));
     await until('it asks for the controllers', (see) => see(watching.logs()).includes('are the controllers'));
     const said = watching.logs();
     await client.delete(machineDeployments, { namespace, name: 'idle' });
@@ -333,11 +336,27 @@ describe('without anybody at work', () => {
         /^.*: waiting for the spec update to be observed\n {2}are the controllers and a worker running\?\n$/,
       );
     }
-    expect(retried.code).toBe(1);
-    expect(retried.output).toContain(
-      `installation '${namespace}' has no open workflow for MachineDeployment ${namespace}/idle; to do: `,
+  }, 60_000);
+
+  it('a retry waits for the workflow of a deployment that has just changed', async () => {
+    await createDeployment('new');
+    const retrying = startProcess(['rollout', 'retry', 'new', '-n', namespace, ...servers]);
+    running.push(retrying);
+    await until('it waits', (see) => see(retrying.logs()).includes('waiting for the controllers'));
+    const deployment = await client.get(machineDeployments, { namespace, name: 'new' });
+    const connection = await Connection.connect({ address: temporalAddress });
+    const installation = { client: new Client({ connection }), name: namespace };
+    await startWorkflow(installation, 'MachineDeployment', refOf(gardener, deployment));
+    await connection.close();
+    const { code } = await retrying.exited;
+
+    expect(code).toBe(0);
+    expect(retrying.logs()).toBe(
+      [
+        `MachineDeployment ${namespace}/new: waiting for the controllers to start its workflow`,
+        `MachineDeployment ${namespace}/new: signalled the rollout to retry now\n`,
+      ].join('\n'),
     );
-    expect(retried.output).toMatch(/: start the controllers, or correct --installation/);
   }, 60_000);
 
   it('no sweep begins where there was no worker, and one that lost its workers prints how to end it', async () => {

@@ -1,5 +1,5 @@
 /** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
-
+import { setTimeout as sleep } from 'node:timers/promises';
 import { names } from '../../../api/names.ts';
 import { isAvailable } from '../../../api/owner/availability.ts';
 import { isActive } from '../../../api/owner/machines.ts';
@@ -10,7 +10,7 @@ import { revisionOf } from '../../../api/owner/revision.ts';
 import { templatesEqual, withoutHash } from '../../../api/owner/template.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
 import { listRolloutRuns } from '../../../temporal/rollout-runs.ts';
-import { retryNow } from '../../../temporal/workflows.ts';
+import { type Installation, retryNow } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import { withInstallation } from '../../installation.ts';
@@ -164,8 +164,6 @@ async function replaceTemplate(
   }
 }
 
-/** The template of a set has its hash as a label, the template of a deployment has not. */
-
 async function restart(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   refusePaused(target, deployment);
   const annotations = { [names.restartedAt]: new Date().toISOString() };
@@ -174,27 +172,55 @@ async function restart(target: RolloutTarget, deployment: OwnerDeployment): Prom
   return `${nameOf(target)}: restarted, all machines will be replaced`;
 }
 
-/** Signals the workflows of the deployment and of each machine that is not available or is being deleted. */
+/** How long the controllers may take to see a change and to start the workflow that it needs, ms. */
+const startMs = 10_000;
+/** How often the objects are read again until then, ms. */
+const lookMs = 500;
+
+/** Waits for the controllers if a workflow is needed and none is open: the deployment may have changed just now. */
 async function retry(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
+  return withInstallation(target.options, async (to) => {
+    const name = nameOf(target);
+    const deadline = Date.now() + startMs;
+    let sent = await sendRetry(to, target, deployment);
+    if (sent.missing !== undefined) console.log(`${name}: waiting for the controllers to start its workflow`);
+    while (sent.missing !== undefined) {
+      if (Date.now() >= deadline) {
+        const fix = 'start the controllers, or correct --installation';
+        throw new Error(`installation '${to.name}' has no open workflow for ${name}${sent.missing}: ${fix}`);
+      }
+      await sleep(lookMs);
+      sent = await sendRetry(to, target, await readDeployment(target));
+    }
+    return `${name}: ${sent.to === '' ? 'nothing to retry' : `signalled ${sent.to} to retry now`}`;
+  });
+}
+
+interface SentRetry {
+  /** Whose workflows got the signal; empty: none was open. */
+  readonly to: string;
+  /** What needs a workflow though none is open, to follow the name of the deployment in a sentence. */
+  readonly missing: string | undefined;
+}
+
+/** Signals the workflows of the deployment and of each machine that is not available or is being deleted. */
+async function sendRetry(to: Installation, target: RolloutTarget, deployment: OwnerDeployment): Promise<SentRetry> {
   const owned = await readOwned(target.control, target.key.namespace);
   const bySet = groupByController(owned.machines);
   const unavailable = ownSets(deployment, owned.sets)
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
     .filter((machine) => !isActive(dialect, machine) || !isAvailable(dialect, machine));
-  return withInstallation(target.options, async (to) => {
-    let signalled = 0;
-    for (const machine of unavailable) if (await retryNow(to, 'Machine', refOf(target, machine))) signalled++;
-    const isOpen = await retryNow(to, 'MachineDeployment', refOf(target, deployment));
-    const { needs } = toDeploymentState(deployment, owned);
-    if (signalled === 0 && !isOpen && (needs.length > 0 || unavailable.length > 0)) {
-      const them = unavailable.length > 0 ? ` or for its ${count(unavailable.length)} that are not available` : '';
-      const todo = needs.length > 0 ? `; to do: ${toTasks(needs)}` : '';
-      const fix = 'start the controllers, or correct --installation';
-      throw new Error(`installation '${to.name}' has no open workflow for ${nameOf(target)}${them}${todo}: ${fix}`);
-    }
-    const who = [...(isOpen ? ['the rollout'] : []), ...(signalled > 0 ? [count(signalled)] : [])].join(' and ');
-    return `${nameOf(target)}: ${who === '' ? 'nothing to retry' : `signalled ${who} to retry now`}`;
-  });
+  let signalled = 0;
+  for (const machine of unavailable) if (await retryNow(to, 'Machine', refOf(target, machine))) signalled++;
+  const isOpen = await retryNow(to, 'MachineDeployment', refOf(target, deployment));
+  const { needs } = toDeploymentState(deployment, owned);
+  const isMissing = signalled === 0 && !isOpen && (needs.length > 0 || unavailable.length > 0);
+  const them = unavailable.length > 0 ? ` or for its ${count(unavailable.length)} that are not available` : '';
+  const todo = needs.length > 0 ? `; to do: ${toTasks(needs)}` : '';
+  return {
+    to: [...(isOpen ? ['the rollout'] : []), ...(signalled > 0 ? [count(signalled)] : [])].join(' and '),
+    missing: isMissing ? `${them}${todo}` : undefined,
+  };
 }
 
 function count(number: number): string {
