@@ -53,7 +53,9 @@ releaseFolder();
 async function checkTour(): Promise<void> {
   const demo = await setUp({ dir, cloudName: options.cloud }, screen, ending);
   if (screen.isTerminal) ending.push(watchMachines(demo, screen));
-  await runTour(demo, screen, [firstStop, ...tour]);
+  const stops = [firstStop, ...tour];
+  await runTour(demo, screen, stops);
+  screen.print(`\nEach of the ${stops.length} commands had its effect.`);
 }
 
 async function stayUp(): Promise<void> {

@@ -31,7 +31,7 @@ const stuckPage = `/namespaces/default/workflows?query=${encodeURIComponent(stuc
 export const firstStop: Stop = {
   title: 'The example becomes three nodes',
   command: 'kubectl apply -f "$DEMO/machines.yaml"',
-  missing: (demo) => missingOf(demo, { machines: 3, vmsEver: 3 }),
+  missing: async (demo) => (await missingOf(demo, { machines: 3, vmsEver: 3 })) ?? missingOfRollout(demo),
 };
 
 export const tour: readonly Stop[] = [
