@@ -122,6 +122,24 @@ describe('the controller of machines', () => {
     expect(sent.slice(1)).toEqual([`signal ${id}`]);
   });
 
+  it('refreshes the workflow of a preserved machine at rest when somebody moves the end', async () => {
+    const annotations = { [annotationNames.preserve]: 'now' };
+    async function seeEnd(preserveExpiryTime: string): Promise<void> {
+      const metadata = { ...meta('m', { ...ours, annotations }), resourceVersion: String(version++) };
+      const currentStatus = { phase: 'Failed', preserveExpiryTime };
+      stores.machines.put({ metadata, status: { currentStatus, conditions } } as Machine);
+      await controller.handle('n/m');
+    }
+    await seeEnd('2999-01-01T02:00:00Z');
+    await seeEnd('2999-01-01T02:00:00Z');
+    expect(sent).toEqual([]);
+
+    await seeEnd('2999-01-01T01:00:00Z');
+    await seeEnd('2999-01-01T01:00:00Z');
+
+    expect(sent).toEqual([`refresh ${id}`]);
+  });
+
   it('signals that a machine has another owner, or none', async () => {
     await seeMachine('Unknown');
     sent = [];

@@ -41,6 +41,8 @@ type MachineControllerContext = Pick<
 export function createMachineController(context: MachineControllerContext) {
   const { watches, dialect, installation, defaults, resyncMs, refresh } = context;
   const signalled = new Map<string, Signalled>();
+  /** When what a machine is in ends, as it was seen last. */
+  const ends = new Map<string, string>();
   const backoff = createResyncBackoff(resyncMs);
   const refreshWorkflowOf = (machine: KubeObject) =>
     refresh(workflowId(installation.name, 'Machine', refOf(dialect, machine)));
@@ -71,23 +73,41 @@ export function createMachineController(context: MachineControllerContext) {
     backoff.forget(key);
   }
 
+  /** Notes when a preservation or an in-place update ends. Returns whether that has moved: its workflow waits for it. */
+  function noteEnd(key: string, { preservedUntil, updateDueBy }: MachineSnapshot): boolean {
+    const before = ends.get(key);
+    if (preservedUntil === undefined && updateDueBy === undefined) {
+      ends.delete(key);
+      return false;
+    }
+    const end = `${preservedUntil} ${updateDueBy}`;
+    ends.set(key, end);
+    return before !== undefined && before !== end;
+  }
+
   async function handle(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
-    if (machine === undefined) return forget(key);
+    if (machine === undefined) {
+      ends.delete(key);
+      return forget(key);
+    }
     const seen = observe(machine);
+    const isMoved = noteEnd(key, seen.machine);
     const ref = refOf(dialect, machine);
     const last = signalled.get(key);
     const before = last?.uid === ref.uid ? last : undefined;
     if (attention(seen.machine, seen.node, seen.maintenance).length === 0) {
       forget(key); // a later return to what was signalled last is a change again
       // Its workflow has ended, unless somebody else removed the finalizer: then it must read the Machine.
-      if (before !== undefined && seen.machine.deletingSince !== undefined) refreshWorkflowOf(machine);
+      const isLetGo = before !== undefined && seen.machine.deletingSince !== undefined;
+      if (isLetGo || isMoved) refreshWorkflowOf(machine);
       return;
     }
     const now = toSignalled(machine, seen, before);
     const isUnchanged = before !== undefined && !isChanged(before, now);
     if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen);
     else if (!isUnchanged) await signalMachine(installation, ref, seen);
+    else if (isMoved) refreshWorkflowOf(machine);
     signalled.set(key, isUnchanged ? { ...now, sentAtMs: before.sentAtMs } : now);
   }
 
