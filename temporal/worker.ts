@@ -118,6 +118,8 @@ function everyWorker({ connection, live, clusterId, refusal }: WorkersOptions) {
     // Before Kubernetes kills the pod, 30 s after it was asked to end.
     shutdownForceTime: '25 seconds',
     maxConcurrentActivityTaskExecutions: 500,
+    // Of the 10 s that a heartbeat may take, the SDK would wait for 8 before it sends one: too long on a busy machine.
+    maxHeartbeatThrottleInterval: '3 seconds',
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
   } satisfies Partial<WorkerOptions>;
 }
