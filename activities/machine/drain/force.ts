@@ -19,13 +19,15 @@ export function isLongUnhealthy({ status }: Node): boolean {
 export async function deletePods(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
   const { items } = await target.list(pods, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
   const force = { gracePeriodSeconds: 0, signal };
-  await Promise.all(
+  const outcomes = await Promise.allSettled(
     items
       .filter(isEvictable)
       .map(({ metadata }) =>
         unlessGone(() => target.delete(pods, metadata, { ...force, preconditions: { uid: metadata.uid } })),
       ),
   );
+  const refused = outcomes.find((outcome) => outcome.status === 'rejected');
+  if (refused !== undefined) throw refused.reason;
 }
 
 /**
