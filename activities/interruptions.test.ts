@@ -4,7 +4,7 @@ import { machineClasses, machines } from '../api/gardener/resources.ts';
 import { verdictAnnotation } from '../api/verdict.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient } from '../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../test/support/kube.ts';
 import { createInterruptionActivities, type InterruptionActivities } from './interruptions.ts';
 
 let client: KubeClient;
@@ -12,7 +12,7 @@ let activities: InterruptionActivities;
 let of: { readonly dialect: string; readonly namespace: string };
 
 beforeAll(async () => {
-  client = testClient();
+  client = patient(testClient());
   const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 1, nodeConditions: [] };
   activities = createInterruptionActivities({ control: client, defaults });
 });

@@ -9,7 +9,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient } from '../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../test/support/kube.ts';
 import { createVerdictActivities } from './verdict.ts';
 
 const recorded: EventRecord[] = [];
@@ -19,7 +19,7 @@ let writeVerdict: ReturnType<typeof createVerdictActivities>['writeVerdict'];
 let ref: ObjectRef;
 
 beforeAll(async () => {
-  client = testClient();
+  client = patient(testClient());
   ({ writeVerdict } = createVerdictActivities({ control: client, events }));
 });
 afterAll(() => client.close());

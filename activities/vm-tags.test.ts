@@ -9,7 +9,7 @@ import { withVmTags } from '../api/vm-tags.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient } from '../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../test/support/kube.ts';
 import { createVmTagsActivities } from './vm-tags.ts';
 
 const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
@@ -20,7 +20,7 @@ let namespace: string;
 let ref: ObjectRef;
 
 beforeAll(async () => {
-  client = testClient();
+  client = patient(testClient());
   const events = { record: () => undefined, flush: async () => undefined };
   activities = createVmTagsActivities({ control: client, events, defaults });
 });

@@ -15,7 +15,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, secrets } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient } from '../../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = {
@@ -31,7 +31,7 @@ let namespace: string;
 let activities: MachineActivities;
 
 beforeAll(async () => {
-  client = testClient();
+  client = patient(testClient());
   namespace = await newNamespace(client);
   activities = createActivities(client);
   await client.create(secrets, { metadata: { namespace, name: 'pool' }, stringData: { userData: 'x' } });

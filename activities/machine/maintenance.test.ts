@@ -11,7 +11,7 @@ import { type Node, nodes, volumeAttachments } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { createDrainedNode } from '../../test/support/drained-node.ts';
-import { newNamespace, testClient } from '../../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { refOf } from '../../test/support/refs.ts';
 import { createMachineActivities } from './index.ts';
 
@@ -31,7 +31,7 @@ describe('what a preservation writes', () => {
   let namespace: string;
   const events: EventRecord[] = [];
   beforeAll(async () => {
-    client = testClient();
+    client = patient(testClient());
     namespace = await newNamespace(client);
   });
   afterAll(() => client.close());
@@ -196,7 +196,7 @@ describe('what a preservation writes', () => {
 });
 
 describe('the drain of a preserved machine', () => {
-  const client = testClient();
+  const client = patient(testClient());
   afterAll(() => client.close());
 
   it('deletes pods and no VolumeAttachments, and neither cordons the Node nor says that it is being deleted', async () => {

@@ -11,7 +11,7 @@ import { names } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient } from '../../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] };
@@ -22,7 +22,7 @@ describe('the places of a Machine', () => {
   let activities: MachineActivities;
 
   beforeAll(async () => {
-    client = testClient();
+    client = patient(testClient());
     namespace = await newNamespace(client);
     activities = createMachineActivities({
       control: client,

@@ -5,7 +5,7 @@ import { names } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient } from '../../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { createSourceActivities } from './source.ts';
 
 let client: KubeClient;
@@ -14,7 +14,7 @@ let ref: ObjectRef;
 let readSource: ReturnType<typeof createSourceActivities>['readSource'];
 
 beforeAll(async () => {
-  client = testClient();
+  client = patient(testClient());
   namespace = await newNamespace(client);
   ref = { dialect: 'gardener', namespace, name: 'machine', uid: 'uid' };
   ({ readSource } = createSourceActivities({ control: client }));

@@ -7,7 +7,7 @@ import { names } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Secret, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import { newNamespace, testClient } from '../../test/support/kube.ts';
+import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { createUserDataActivities } from './user-data.ts';
 
 type Source = NonNullable<SourceSnapshot['userData']>;
@@ -18,7 +18,7 @@ let namespace: string;
 let activities: ReturnType<typeof createUserDataActivities>;
 
 beforeAll(async () => {
-  client = testClient();
+  client = patient(testClient());
   namespace = await newNamespace(client);
   activities = createUserDataActivities({ control: client, target: client, bootstrapTokenExtraGroups: extraGroups });
 });

@@ -102,7 +102,7 @@ describe('a deployment from beginning to end', () => {
     const removed = (await plansOf(ref)).map(({ remove }) => remove.length).filter((count) => count > 0);
     expect(removed).toEqual([100, 20]);
     expect(await own()).toEqual([]);
-  }, 60_000);
+  });
 
   it('[mcm 64] is scaled down by the machine of priority 1, then by marked time, phase and age', async () => {
     const ref = await newDeployment({
@@ -132,7 +132,7 @@ describe('a deployment from beginning to end', () => {
       }
     }
     expect(order).toEqual([first, marked, unknown, oldest].map(({ metadata }) => metadata.name));
-  }, 30_000);
+  });
 
   it('[mcm 98] is scaled down by preserved machines only when no others are left, the earliest expiry first', async () => {
     const ref = await newDeployment({
@@ -161,7 +161,7 @@ describe('a deployment from beginning to end', () => {
       }
     }
     expect(order).toEqual([marked, plain, early, late].map(({ metadata }) => metadata.name));
-  }, 30_000);
+  });
 
   it('[invariant 7] loses exactly the machines that the autoscaler has marked, though another is not available', async () => {
     const ref = await newDeployment({ replicas: 4 });
@@ -305,7 +305,7 @@ describe('a deployment whose template changes', () => {
       expect(others).toEqual([]);
       expect((await own()).map((machine) => controllerOf(machine))).toEqual([made?.metadata.uid, made?.metadata.uid]);
     }
-  }, 30_000);
+  });
 
   it('[mcm 82] makes another set for a template of the same hash, and counts the collision', async () => {
     const [one, other] = ['1129599', '1732382'].map((note) => ({
@@ -329,7 +329,7 @@ describe('a deployment whose template changes', () => {
       made[0]?.metadata.uid,
       made[0]?.metadata.uid,
     ]);
-  }, 30_000);
+  });
 
   it('[mcm 78] scales and does not roll while it is paused, and rolls when it is resumed', async () => {
     const progressing = async () => (await client.get(machineDeployments, ref)).status?.conditions;

@@ -1,6 +1,6 @@
 /** That a step does what was planned only as long as everything is as it was planned for, and what is left of one that fails. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
@@ -239,7 +239,10 @@ describe('actOnOwner', () => {
       },
     };
 
-    await activitiesOf(counting).actOnOwner(ref, 'MachineDeployment', plan);
+    const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now()); // a reading serves for a second
+    await activitiesOf(counting)
+      .actOnOwner(ref, 'MachineDeployment', plan)
+      .finally(() => clock.mockRestore());
 
     expect(await own()).toHaveLength(replicas);
     expect(reads).toEqual(expected);

@@ -83,7 +83,7 @@ function creation(overrides: Partial<EnsureVmRequest> = {}): EnsureVmRequest {
 function start<N extends 'ensureVm' | 'deleteVm'>(
   activity: N,
   request: Parameters<ProviderActivities[N]>[0],
-  heartbeatTimeout: '1s' | '10s' = '10s',
+  heartbeatTimeout: '1s' | '4s' | '1m' | '10s' = '10s',
 ) {
   return client.activity.start<Awaited<ReturnType<ProviderActivities[N]>>>(activity, {
     id: randomUUID(),
@@ -145,11 +145,11 @@ describe('cloud activities on a Temporal server', () => {
 
     const handle = await start('ensureVm', creation({ credentials: [{ namespace: 'garden', name: 'slow1' }] }));
 
-    await until(
-      'it waits for the next attempt',
-      async () => (await handle.describe()).nextAttemptScheduleTime !== undefined,
-    );
-    expect((await handle.describe()).currentRetryIntervalMs).toBe(8_000);
+    const { currentRetryIntervalMs } = await until('it waits for the next attempt', async () => {
+      const seen = await handle.describe();
+      return seen.nextAttemptScheduleTime !== undefined && seen;
+    });
+    expect(currentRetryIntervalMs).toBe(8_000);
     await handle.terminate('seen');
   });
 
@@ -175,7 +175,7 @@ describe('cloud activities on a Temporal server', () => {
   });
 
   it('send no heartbeat when they end before one is due', async () => {
-    const handle = await start('ensureVm', creation());
+    const handle = await start('ensureVm', creation(), '1m');
     await handle.result();
 
     expect((await handle.describe()).totalHeartbeatCount ?? 0).toBe(0);
@@ -184,7 +184,7 @@ describe('cloud activities on a Temporal server', () => {
   it('are cancelled while the cloud does not answer', async () => {
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create' });
     const request = creation();
-    const handle = await start('ensureVm', request, '1s');
+    const handle = await start('ensureVm', request, '4s');
     await until('the VM exists', async (see) => see(await vmsOf(request)).length === 1);
 
     await handle.cancel('the Machine is to go');
@@ -208,8 +208,9 @@ describe('cloud activities on a Temporal server', () => {
 
     const handle = await start('deleteVm', deletion, '1s');
 
-    await until('there is a heartbeat', async () => (await handle.describe()).hasHeartbeatDetails);
-    expect(await (await handle.describe()).getHeartbeatDetails()).toEqual({ vmsLeft: 1, partsLeft: 3 });
+    // The first one may come before there is anything to say.
+    const details = async () => (await (await handle.describe()).getHeartbeatDetails()) ?? undefined;
+    expect(await until('a heartbeat says something', details)).toEqual({ vmsLeft: 1, partsLeft: 3 });
     await handle.cancel('seen');
     await expect(handle.result()).rejects.toThrow();
   });

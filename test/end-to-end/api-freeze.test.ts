@@ -15,7 +15,7 @@ import { reportCondition } from '../support/node-conditions.ts';
 import { until } from '../support/until.ts';
 
 const pools = isLong() ? 80 : 12;
-const healthMs = 10_000;
+const healthMs = 20_000;
 
 describe('an outage of the API server of the Nodes', () => {
   let millwright: Installation;
@@ -96,7 +96,7 @@ describe('an outage of the API server of the Nodes', () => {
           const isDone = found.length === pools && found.every((each) => phaseOf(each) === 'Running');
           return isDone && !found.some(({ metadata }) => metadata.uid === sick.metadata.uid);
         },
-        { timeoutMs: 60_000, describe: () => millwright.story() },
+        { timeoutMs: 90_000, describe: () => millwright.story() },
       );
       expect(new Set(failures.map(({ metadata }) => metadata.uid))).toEqual(new Set([sick.metadata.uid]));
       const failedAtMs = Date.parse(failures[0]?.status?.currentStatus?.lastUpdateTime ?? '');

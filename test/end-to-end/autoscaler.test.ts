@@ -105,7 +105,7 @@ describe('machines that an autoscaler marks', () => {
         const isDone = found.every((one) => isActive(one) && phaseOf(one) === 'Running');
         return isDone && free.length >= awaited && found.length === replicas;
       },
-      { describe: () => millwright.story() },
+      { timeoutMs: 120_000, describe: () => millwright.story() },
     );
   }
 
@@ -190,11 +190,15 @@ describe('machines that an autoscaler marks', () => {
       fc.asyncProperty(listOf(...scaling, fc.constant({ kind: 'template' as const })), async (events) => {
         await play([{ kind: 'template' }, ...events]);
         const isLast = ({ metadata }: Machine) => metadata.annotations?.['template'] === String(templates);
-        const found = await until('all machines are those of the last template', async (see) => {
-          const present = see(await millwright.machines());
-          const isDone = present.every((one) => isLast(one) && phaseOf(one) === 'Running' && isActive(one));
-          return isDone && present.length === replicas ? present : undefined;
-        });
+        const found = await until(
+          'all machines are those of the last template',
+          async (see) => {
+            const present = see(await millwright.machines());
+            const isDone = present.every((one) => isLast(one) && phaseOf(one) === 'Running' && isActive(one));
+            return isDone && present.length === replicas ? present : undefined;
+          },
+          { timeoutMs: 120_000 },
+        );
         const left = uidsOf(found);
         expect([...left].filter((uid) => marked.has(uid))).toEqual([]);
         const lost = [...ever.values()].filter((one) => isLast(one) && !left.has(one.metadata.uid));
@@ -209,5 +213,5 @@ describe('machines that an autoscaler marks', () => {
       }),
       { numRuns: 1, endOnFailure: true },
     );
-  }, 300_000);
+  }, 400_000);
 });

@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { events, namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { sweepIdFor } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
 import { startMillwright } from '../support/millwright.ts';
@@ -20,6 +21,15 @@ afterEach(async () => {
 
 async function vmIds({ cloud }: Installation): Promise<string[]> {
   return (await cloud.vms()).map(({ id, region }) => `simulated:///${region}/${id}`).toSorted();
+}
+
+/** What a sweep and an approval know of other sweeps is a list of Temporal, which may be behind. Not of dry runs. */
+async function untilListed(status: 'Running' | 'Completed', count: number): Promise<void> {
+  const { namespace, temporal } = millwright;
+  const query = `WorkflowId = '${sweepIdFor(namespace, 'now')}' AND ExecutionStatus = '${status}'`;
+  await until(`${count} sweeps are listed as ${status}`, async (see) => {
+    return see(await temporal.workflow.count(query)).count === count;
+  });
 }
 
 /** Ids of all VMs, disks, NICs and addresses, as a sweep lists them. */
@@ -83,11 +93,14 @@ describe('many orphans', () => {
     expect(report?.groups[0]).toMatchObject({ deleted: { count: 3 }, kept: [{ reason: 'notApproved', count: 1 }] });
     expect(await vmIds(millwright)).toEqual([ids[3]]);
 
+    await untilListed('Completed', 1);
     const next = await heldSweep(millwright);
     expect(next).toMatchObject({ code: 1, output: expect.stringContaining('some orphans of the sweep of') });
     expect(await vmIds(millwright)).toEqual([ids[3]]);
+    await untilListed('Running', 1);
     expect((await approve(millwright, ids[3]!)).code).toBe(0);
     expect(await vmIds(millwright)).toEqual([]);
+    await untilListed('Completed', 2);
     await makeVm(millwright, 'e');
     await untilOld(millwright);
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ deleted: { count: 1 } });
@@ -102,6 +115,7 @@ describe('Machines that are missing', () => {
     const owners = await millwright.untilMachines(3, 'Running');
     await untilOld(millwright);
     expect((await sweep(millwright)).report).toMatchObject({ machines: { count: 3 }, unanswered: [] });
+    await untilListed('Completed', 1);
     const before = await resourceIds(millwright);
     await loseMachines(millwright);
 
@@ -123,6 +137,7 @@ describe('Machines that are missing', () => {
       const providerID = spec?.providerID?.replace('///here', '///there');
       await millwright.createMachine(metadata.name, { class: { kind: 'MachineClass', name: 'gone' }, providerID });
     }
+    await untilListed('Running', 1);
     const { report } = await approve(millwright, ...(await vmIds(millwright))); // with them goes what carries their UIDs
     expect(report?.groups[0]).toMatchObject({ deleted: { count: 0 }, failedCount: 0 });
     expect(await resourceIds(millwright)).toEqual(before);

@@ -73,7 +73,10 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     const temporalAddress = fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
     const given = { namespace, targetKubeconfig, temporalAddress };
     const options = parseOptions(describeCommand.flags, given, {});
-    const text = await runDescribe('Machine', name, options, given);
+    const text = await until(`the workflow of ${name} answers`, async (see) => {
+      const shown = see(await runDescribe('Machine', name, options, given));
+      return /, (no answer|not asked)/.test(shown) ? undefined : shown;
+    });
     return Object.fromEntries(text.split('\n').map((line) => line.split(/\s\s+/)));
   }
   /** The Machine's status is written first, what the workflow shows of itself with its next step. */

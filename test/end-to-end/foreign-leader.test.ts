@@ -195,7 +195,7 @@ describe('the workers', () => {
     await hold(names[1], '');
     proxy.setRule();
     await untilReadiness(worker, working);
-    await millwright.createMachine('foreign');
+    await millwright.createMachine(`foreign-${millwright.namespace}`); // orphan-sweep has a Node `foreign`
     await startControllers();
     await millwright.untilMachines(1, 'Running');
   }, 120_000);

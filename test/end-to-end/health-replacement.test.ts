@@ -99,6 +99,8 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
       state: 'Failed',
       description: `node ${name} (Ready is Unknown) is unhealthy for more than 3 s`,
     });
+    await millwright.untilEvent(name, 'HealthTimeout');
+    await millwright.untilEvent('pool', 'ReplacingMachine');
     expect(await notesOf(name, 'HealthTimeout')).toEqual([failed?.status?.lastOperation?.description]);
     expect(await notesOf('pool', 'ReplacingMachine')).toEqual([expect.stringContaining(name)]);
 

@@ -63,7 +63,7 @@ describe('a deployment that updates its machines in place', () => {
   }
 
   const wait = <T>(what: string, check: () => Promise<T | false | undefined>): Promise<T> =>
-    until(what, check, { timeoutMs: 60_000, describe: () => millwright.story() });
+    until(what, check, { timeoutMs: 90_000, describe: () => millwright.story() });
   const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
   const reasonOf = ({ status }: Node) => status?.conditions?.find(({ type }) => type === 'InPlaceUpdate')?.reason;
   const nodeOf = (name: string): Promise<Node> => millwright.target.get(nodes, { name });

@@ -121,7 +121,7 @@ describe('a VM that is about to be taken away', () => {
     const plain = await millwright.createMachine('ordinary');
     await millwright.untilPhase(plain, 'Running');
 
-    const interrupt = async (ref: ObjectRef) => cloud.interruptVm((await millwright.vmsOf(ref))[0]!.id, 60_000);
+    const interrupt = async (ref: ObjectRef) => cloud.interruptVm((await millwright.vmsOf(ref))[0]!.id, 600_000);
     await expectReplaced('spot', interrupt, 'the taint millwright.dev/vm-interrupted (interrupted)');
 
     expect(await vmStates(plain)).toEqual(['running']);

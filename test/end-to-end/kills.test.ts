@@ -61,7 +61,8 @@ function describeKills(replicas: number): void {
 
   async function startScene(): Promise<Scene> {
     const { kubeconfig, temporalAddress } = stack;
-    const millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, isElected: true });
+    const leases = { isElected: true, awaitsExpiry: true };
+    const millwright = await startInstallation({ kubeconfig, temporalAddress, isStopped: true, ...leases });
     const [controllers, worker] = await Promise.all([
       supervise(() => millwright.start('controllers')),
       supervise(() => millwright.start('worker')),

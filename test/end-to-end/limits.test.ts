@@ -357,7 +357,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
       await until('the machines exist', async (see) => see(await millwright.machinesOf('stuck')).length === 2, {
         timeoutMs,
       });
-      const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 10 });
+      const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 30 });
       const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
       const deadlineOf = async () => {
         const said: OwnerDescription = await millwright.handleOf(ref, 'MachineDeployment').query('describe');

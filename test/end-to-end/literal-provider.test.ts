@@ -1,7 +1,7 @@
 /** What docs/providers.md promises to a provider that does what the page says, in a cloud that uses every freedom. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { ApplicationFailure } from '@temporalio/activity';
+import { ApplicationFailure, Context } from '@temporalio/activity';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
@@ -71,7 +71,12 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     const isDeleted = new Promise<void>((resolve) => {
       deleted = resolve;
     });
-    provider.beforeAnswer(() => isDeleted);
+    provider.beforeAnswer(async () => {
+      const call = Context.current();
+      const beating = setInterval(() => call.heartbeat(), 2_000); // as every call that may take longer than 10 s
+      await isDeleted;
+      clearInterval(beating);
+    });
     const ref = await create('deleted-meanwhile');
     await untilTrue('its VM is made', () => provider.vmsOf(ref.name).length === 1);
     await millwright.control.delete(machines, ref);

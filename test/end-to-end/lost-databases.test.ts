@@ -64,6 +64,7 @@ function describeLostDatabases(sizes: Sizes): void {
       temporalAddress,
       isStopped: true,
       isElected: true,
+      awaitsExpiry: true,
       cloud: localRequest,
     });
     worker = await supervise(() => millwright.start('worker'));

@@ -58,6 +58,7 @@ describe('--target-kubeconfig none', () => {
     await untilAvailable(2, 'other');
     expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 2 });
 
+    await until('all four VMs have registered Nodes', async (see) => see(await millwright.nodes()).length === 4);
     await control.delete(machineDeployments, key);
     await until('all is gone', async (see) => see(await millwright.machines()).length === 0, {
       describe: () => millwright.story(),

@@ -16,7 +16,7 @@ describe.each(['worker', 'controllers'] as const)('an installation that is serve
 
   beforeAll(async () => {
     installation = await newNamespace(client);
-    running.push(await startMillwright({ namespace: installation, command }));
+    running.push(await startMillwright({ namespace: installation, command, isElected: false }));
   });
   afterAll(() => Promise.all(running.map((each) => each.stop())));
 

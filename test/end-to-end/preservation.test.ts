@@ -212,21 +212,21 @@ describe('a preserved machine', () => {
     await annotate(stopped, 'false');
     await millwright.untilRunning('never', 2, { without: [stopped] });
 
-    const [ended] = (await pool('ended', 1, {}, { machinePreserveTimeout: '8s' })) as [ObjectRef];
+    const [ended] = (await pool('ended', 1, {}, { machinePreserveTimeout: '12s' })) as [ObjectRef];
     await millwright.target.patch(
       nodes,
       { name: ended.name },
       mergePatch({ metadata: { annotations: { [scaleDownDisabled]: 'true' } } }),
     );
     await annotateNode(ended, 'now');
-    await untilPreserved(ended);
+    await millwright.untilEvent(ended.name, 'Preserved');
     const { machine, node } = await untilReleased(ended);
     expect(phaseOf(machine)).toBe('Running');
     expect([machine, node].map(({ metadata }) => metadata.annotations?.[preserve])).toEqual([undefined, undefined]);
     expect(marksOf(node)).toEqual({ [scaleDownDisabled]: 'true' }); // somebody else's
     await annotateNode(ended, 'when-failed');
     await fail(ended);
-    await untilKept(ended);
+    await millwright.untilEvent(ended.name, 'PreservedDrained');
     await millwright.untilRunning('ended', 1, { without: [ended] });
   }, 240_000);
 

@@ -138,7 +138,7 @@ describe('a process that serves', () => {
       const temporal = ['--temporal-address', `127.0.0.1:${port}`];
       const millwright = startProcess(['worker', ...servers, ...temporal, '--port', '0']);
       running.push(millwright);
-      const [socket] = await once(silent, 'connection', { signal: AbortSignal.timeout(20_000) });
+      const [socket] = await once(silent, 'connection', { signal: AbortSignal.timeout(60_000) });
 
       const exit = await millwright.kill('SIGTERM');
       socket.destroy();
@@ -224,7 +224,12 @@ describe('millwright describe', () => {
       const { status } = see(await client.get(machines, { namespace, name: 'blocked' }));
       return status?.lastOperation?.state === 'Failed';
     });
-    const [asText, asJson] = await Promise.all([outcomeOf(command), outcomeOf([...command, '-o', 'json'])]);
+    const answered = (args: readonly string[]) =>
+      until('its workflow answers', async (see) => {
+        const outcome = see(await outcomeOf(args));
+        return !/no answer|"silent"/.test(outcome.output) && outcome;
+      });
+    const [asText, asJson] = await Promise.all([answered(command), answered([...command, '-o', 'json'])]);
     await millwright.kill('SIGKILL');
     const after = await outcomeOf(command);
 
@@ -340,12 +345,12 @@ describe('without anybody at work', () => {
 
   it('a retry waits for the workflow of a deployment that has just changed', async () => {
     await createDeployment('new');
-    const retrying = startProcess(['rollout', 'retry', 'new', '-n', namespace, ...servers]);
-    running.push(retrying);
-    await until('it waits', (see) => see(retrying.logs()).includes('waiting for the controllers'));
     const deployment = await client.get(machineDeployments, { namespace, name: 'new' });
     const connection = await Connection.connect({ address: temporalAddress });
     const installation = { client: new Client({ connection }), name: namespace };
+    const retrying = startProcess(['rollout', 'retry', 'new', '-n', namespace, ...servers]);
+    running.push(retrying);
+    await until('it waits', (see) => see(retrying.logs()).includes('waiting for the controllers'));
     await startWorkflow(installation, 'MachineDeployment', refOf(gardener, deployment));
     await connection.close();
     const { code } = await retrying.exited;

@@ -68,8 +68,10 @@ describe('a provider in Python', () => {
     await millwright.remove(ref);
     expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
     expect(await millwright.nodes()).toEqual([]);
-    const histories = await historiesOf(millwright, ref);
-    expect(histories.includes(`${ref.uid}-0`)).toBe(true);
+    const histories = await until('its histories are listed', async () => {
+      const text = await historiesOf(millwright, ref);
+      return text.includes(`${ref.uid}-0`) ? text : undefined;
+    });
     expect(/canary-6f1d|letmein/.exec(histories)).toBeNull();
   }, 60_000);
 
@@ -142,7 +144,7 @@ describe('a provider in Python', () => {
   }, 120_000);
 
   it('leaves no VM of a Machine that is deleted while its create call hangs', async () => {
-    await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 8_000 });
+    await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 15_000 });
     const ref = await createMachine('hanging');
     await until('the create call hangs', async (see) => {
       const calls = see(await millwright.cloud.calls());
@@ -151,7 +153,7 @@ describe('a provider in Python', () => {
 
     await millwright.remove(ref);
     expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
-  }, 60_000);
+  }, 120_000);
 });
 
 /** All histories of a Machine as text, with the payloads as their writers saw them. */

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { gardener } from '../../api/gardener/index.ts';
+import { finalizers } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { verdictOf } from '../../api/verdict.ts';
@@ -35,7 +37,15 @@ describe('a class is checked before a Machine names it', () => {
     await until(
       `the verdict on ${name} is ${patterns.join(' and ') || 'good'}`,
       async () => {
-        const { problems = ['none yet'] } = verdictOf(await control.get(machineClasses, { namespace, name })) ?? {};
+        const machineClass = await control.get(machineClasses, { namespace, name });
+        const keys = gardener.source.secretsOf(machineClass);
+        const found = await Promise.all(keys.map((key) => control.find(secrets, key)));
+        // Our finalizer changes the version of a Secret.
+        const isFinal = found.every(
+          (each) => each === undefined || each.metadata.finalizers?.includes(finalizers.secret),
+        );
+        const { version, problems = ['none yet'] } = verdictOf(machineClass) ?? {};
+        if (!isFinal || version !== gardener.source.versionOf(machineClass, found)) return false;
         return problems.length === patterns.length && patterns.every((each, i) => each.test(problems[i] ?? ''));
       },
       { describe: () => millwright.story() },

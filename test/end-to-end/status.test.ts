@@ -10,7 +10,7 @@ describe('owners of machines', () => {
   let millwright: Installation;
 
   beforeAll(async () => {
-    millwright = await startInstallation({ flags: ['--machine-creation-timeout', '10s'] });
+    millwright = await startInstallation({ flags: ['--machine-creation-timeout', '20s'] });
     millwright.recordAs('creation-timeout');
   }, 120_000);
   afterEach(async () => {
@@ -21,8 +21,8 @@ describe('owners of machines', () => {
   });
 
   const setOf = async (name: string) => (await millwright.setsOf(name))[0];
-  const untilTrue = (what: string, check: () => Promise<boolean>) =>
-    until(what, check, { describe: () => millwright.story() });
+  const untilTrue = (what: string, check: () => Promise<boolean>, timeoutMs?: number) =>
+    until(what, check, { ...(timeoutMs && { timeoutMs }), describe: () => millwright.story() });
 
   it('[mcm 67] count machines that are being deleted as replicas and not as ready, and name those that failed, with the reason', async () => {
     await millwright.createDeployment('leaving', 2);
@@ -48,7 +48,11 @@ describe('owners of machines', () => {
     ]);
 
     await millwright.cloud.setFaults({ kind: 'capacity' });
-    await millwright.createDeployment('refused', 1);
+    const template = {
+      metadata: { labels: { name: 'refused' } },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, creationTimeout: '20m' }, // it stays refused
+    };
+    await millwright.createDeployment('refused', 1, { template });
 
     const failed = await until(
       'the set names it',
@@ -77,10 +81,14 @@ describe('owners of machines', () => {
     });
     const first = both.map(({ metadata }) => metadata.name);
 
-    await untilTrue('2 run', async () => {
-      const found = await millwright.machinesOf('late');
-      return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
-    });
+    await untilTrue(
+      '2 run',
+      async () => {
+        const found = await millwright.machinesOf('late');
+        return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
+      },
+      120_000,
+    );
 
     const second = (await millwright.machinesOf('late')).map(({ metadata }) => metadata.name);
     expect(second.filter((name) => first.includes(name))).toHaveLength(1);
@@ -100,6 +108,6 @@ describe('owners of machines', () => {
     const query = `WorkflowId = '${workflowId(namespace, 'Machine', refOf(replaced))}'`;
     const startsMs: number[] = [];
     for await (const { startTime } of temporal.workflow.list({ query })) startsMs.push(startTime.getTime());
-    expect(Date.parse(failure.eventTime ?? '')).toBeGreaterThanOrEqual(Math.min(...startsMs) + 10_000);
-  }, 120_000);
+    expect(Date.parse(failure.eventTime ?? '')).toBeGreaterThanOrEqual(Math.min(...startsMs) + 20_000);
+  }, 180_000);
 });

@@ -28,20 +28,25 @@ describe('machines that are stuck', () => {
 
     const said = await until('both causes are listed', async () => {
       const text = (await command('stuck')) ?? '';
-      return /^CloudCapacity: 3 machines/m.test(text) && /^Source: 1 machine\./m.test(text) ? text : undefined;
+      const areListed = /^CloudCapacity: 3 machines/m.test(text) && /^Source: 1 machine\./m.test(text);
+      return areListed && !text.includes('it does not answer') ? text : undefined;
     });
 
     expect(said).toMatch(/^CloudCapacity: 3 machines\. The cloud has no capacity .*\n {2}of pool 3\n/);
     expect(said).toMatch(/since \d{4}-.*, ResourceExhausted: .*InsufficientCapacity/);
     expect(said).toContain('To unblock: Raise the quota or choose another machine type or zone');
     expect(said).toMatch(/^Source: 1 machine\. .*\n {2}\S+\/lost: .*MachineClass "nowhere" does not exist/m);
-    const [first] = JSON.parse((await command('stuck', '-o', 'json')) ?? '') as { blocked: unknown[] }[];
+    type Listed = { blocked: unknown[]; longest: { since?: string } };
+    const first = await until('the workflow answers', async (see) => {
+      const [cause] = see(JSON.parse((await command('stuck', '-o', 'json')) ?? '')) as Listed[];
+      return cause?.longest.since === undefined ? undefined : cause;
+    });
     expect(first).toMatchObject({
       blockedOn: 'CloudCapacity',
       type: 'machine',
       longest: { since: expect.any(String) },
     });
-    expect(first?.blocked).toHaveLength(3);
+    expect(first.blocked).toHaveLength(3);
   });
 
   it('show in their history, beside each call and each timer, what it is for', async () => {
@@ -54,7 +59,9 @@ describe('machines that are stuck', () => {
       return summary ? [[call?.activityType?.name ?? 'timer', defaultPayloadConverter.fromPayload(summary)]] : [];
     });
 
-    expect(summaries).toContainEqual(['ensureVm', `VM of ${name}`]);
+    // On a busy machine a task of the workflow is done again, and finds the finalizer.
+    const ofVm = new RegExp(`^VM of ${name}(, which an earlier call may have made)?$`);
+    expect(summaries).toContainEqual(['ensureVm', expect.stringMatching(ofVm)]);
     expect(summaries).toContainEqual(['timer', 'next try after ResourceExhausted']);
   });
 
@@ -64,7 +71,7 @@ describe('machines that are stuck', () => {
     const lines = ((await get('machines')) ?? '').trimEnd().split('\n');
     expect(lines[0]).toMatch(/^NAME +PHASE +DEPLOYMENT +FOR +WAITS FOR$/);
     expect(
-      lines.filter((line) => /^pool-\S+ +CrashLoopBackOff +pool +\S+ s +.*InsufficientCapacity/.test(line)),
+      lines.filter((line) => /^pool-\S+ +CrashLoopBackOff +pool +\d.* (s|min) +.*InsufficientCapacity/.test(line)),
     ).toHaveLength(3);
     expect(lines).toHaveLength(1 + 4);
     expect(JSON.parse((await get('deployments', 'pool', '-o', 'json')) ?? '')).toEqual([
@@ -120,11 +127,13 @@ describe('machines that are stuck', () => {
       return text.includes('gone') ? text : undefined;
     });
 
-    expect(lived).toMatch(/ s +provision +ResourceExhausted.*; blocked on CloudCapacity; signals retryNow(, retryNow)?$/m);
-    expect(lived.match(/(?<= s {2,})(validate|provision|join|run|drain|delete)\b/g)).toEqual([
+    expect(lived).toMatch(
+      / (s|min) +provision +ResourceExhausted.*; blocked on CloudCapacity; signals retryNow(, retryNow)?$/m,
+    );
+    expect(lived.match(/(?<= (?:s|min) {2,})(validate|provision|join|run|drain|delete)\b/g)).toEqual([
       ...['validate', 'provision', 'join', 'run', 'drain', 'delete'],
     ]);
-    expect(lived).toMatch(/ s +run +signals skipDrain$/m);
+    expect(lived).toMatch(/ s +run +signals (retryNow, )?skipDrain$/m);
     expect(await command('timeline', 'nobody')).toBeUndefined();
   });
 });

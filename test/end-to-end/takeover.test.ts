@@ -359,7 +359,7 @@ describe('a fleet that MCM leaves', () => {
   it('is read by MCM when it comes back: each field, error and step, and it can lead at once', async () => {
     const { control, namespace, processes } = millwright;
     await leaveUnfinished();
-    for (const process of processes) await process.stop();
+    for (const process of processes) await process.kill('SIGTERM'); // it releases its Leases
     const released = mergePatch({ metadata: { finalizers: null } });
     await millwright.target.patch(pods, { namespace, name: 'takeover-pod' }, released);
 

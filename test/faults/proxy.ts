@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { stringify } from 'yaml';
+import { freePort } from '../../deploy/local/ports.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 
 /** A request as the proxy saw it, forwarded or not. */
@@ -78,7 +79,8 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   let silenced = new WeakSet<Socket>();
   let rule: Rule = () => undefined;
 
-  const http = createServer((request, response) => {
+  // Longer than clients keep an idle connection: none is closed while a request is under way to it.
+  const http = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     handle(request, response).catch(() => reset(request.socket));
   });
   http.on('connection', (socket) => {
@@ -164,7 +166,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     await closed;
   };
 
-  await listen(0);
+  await listen(await freePort());
   const { port } = http.address() as AddressInfo;
   const server = `http://127.0.0.1:${port}`;
   return {

@@ -306,11 +306,14 @@ describe('connections', () => {
       },
     });
 
+    const since = performance.now();
     for (let index = 0; index < 5; index += 1) {
       expect(await failure(refused.find(nodes, { name: 'any' }))).toMatchObject({ code: 401, reason: 'Unauthorized' });
     }
 
-    expect(asked).toBe(2);
+    // Once more for each 10 s that a busy machine has taken.
+    expect(asked).toBeGreaterThanOrEqual(2);
+    expect(asked).toBeLessThanOrEqual(2 + Math.floor((performance.now() - since) / 10_000));
     await refused.close();
   });
 });

@@ -38,6 +38,12 @@ const record = (fields: Partial<EventRecord> = {}) =>
   recorder.record({ regarding, type: 'Normal', reason: 'Created', note: 'made it', action: 'Create', ...fields });
 const recorded = async () => (await direct.list(events, { namespace })).items;
 
+/** `flush` gives up after 5 s, which may be too little for a busy machine. */
+async function untilRecorded(areThere: (all: Awaited<ReturnType<typeof recorded>>) => boolean): Promise<void> {
+  await recorder.flush();
+  await until('the Events are there', async (see) => areThere(see(await recorded())));
+}
+
 /** Reasons of the Events in the order in which a command of kubectl lists them. */
 async function reasonsShownBy(...command: string[]): Promise<string[]> {
   const args = ['--kubeconfig', testKubeconfig(), '-n', namespace, ...command];
@@ -48,7 +54,7 @@ async function reasonsShownBy(...command: string[]): Promise<string[]> {
 describe('an event', () => {
   it('is what kubectl shows for its object', async () => {
     record({ type: 'Warning' });
-    await recorder.flush();
+    await untilRecorded((all) => all.length === 1);
 
     expect(await recorded()).toMatchObject([
       {
@@ -76,7 +82,7 @@ describe('an event', () => {
   it('comes after earlier ones in `kubectl describe` and `kubectl events`, however close they are', async () => {
     const reasons = Array.from({ length: 20 }, (_, index) => `Reason${index}`);
     for (const reason of reasons) record({ reason });
-    await recorder.flush();
+    await untilRecorded((all) => all.length === 20);
 
     expect(await reasonsShownBy('describe', 'configmap', 'a')).toEqual(reasons);
     expect(await reasonsShownBy('events', '--for', 'configmap/a')).toEqual(reasons);
@@ -85,15 +91,16 @@ describe('an event', () => {
   it('of a cluster-scoped object goes to the namespace default', async () => {
     const node = { apiVersion: 'v1', kind: 'Node', name: 'some-node', uid: regarding.uid };
     record({ regarding: node });
-    await recorder.flush();
 
-    const { items } = await direct.list(events, { namespace: 'default', fieldSelector: 'reason=Created' });
-    expect(items.map((event) => event.regarding.uid)).toContain(regarding.uid);
+    await until('it is there', async (see) => {
+      const { items } = see(await direct.list(events, { namespace: 'default', fieldSelector: 'reason=Created' }));
+      return items.some((event) => event.regarding.uid === regarding.uid);
+    });
   });
 
   it('has a time with six digits and a note of at most 1024 bytes', async () => {
     record({ note: 'Größe'.repeat(400) });
-    await recorder.flush();
+    await untilRecorded((all) => all.length === 1);
 
     const [event] = await recorded();
     expect(event?.eventTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
@@ -108,7 +115,7 @@ describe('an event', () => {
       await recorder.flush();
     }
     record({ reason: 'Deleted' });
-    await recorder.flush();
+    await untilRecorded((all) => all.length === 3 && all.some(({ series }) => series?.count === 3));
 
     const all = await recorded();
     expect(all.map(({ reason, note, series }) => [reason, note, series?.count]).sort()).toEqual([
@@ -134,7 +141,7 @@ describe('an event', () => {
     record();
     await recorder.flush();
     record();
-    await recorder.flush();
+    await untilRecorded((all) => all.some(({ series }) => series?.count === 2));
 
     expect(await recorded()).toMatchObject([{ reason: 'Created', series: { count: 2 } }]);
   });

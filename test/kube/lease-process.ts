@@ -1,7 +1,9 @@
 /**
  * A candidate as a process of its own, for tests of what happens to processes: started with ElectionOptions as JSON, it
- * writes what happens as lines of JSON, and reads commands as lines: `stall <ms>`, `stop`.
+ * writes what happens as lines of JSON, and reads commands as lines: `stop`, and `stall <ms>`, which the file of a further
+ * word ends earlier.
  */
+import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { startElection } from '../../kube/lease.ts';
 import { monotonicMs } from '../../kube/lease-lock.ts';
@@ -20,10 +22,11 @@ const election = startElection({
 print({ message: 'started', identity: election.identity });
 
 for await (const line of createInterface(process.stdin)) {
-  const [command, ms] = line.split(' ');
+  const [command, ms, endFile = ''] = line.split(' ');
   if (command === 'stop') break;
+  print({ message: 'stuck' });
   const endsAt = monotonicMs() + Number(ms);
-  while (monotonicMs() < endsAt);
+  while (monotonicMs() < endsAt && !existsSync(endFile));
   print({ message: 'moved again' });
 }
 await election.stop();

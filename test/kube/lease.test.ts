@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -154,8 +154,8 @@ async function untilHeld(name: string, holder: string): Promise<void> {
 
 describe('an election', () => {
   it('has one leader, whose Leases look like those of machine-controller-manager', async () => {
-    const leader = await startLeader();
-    const standby = await startStandby();
+    const leader = await startLeader(lasting);
+    const standby = await startStandby(lasting);
 
     const before = await spec();
     await until('the Lease is renewed', async (see) => see(await spec()).renewedAtMs > before.renewedAtMs);
@@ -163,7 +163,7 @@ describe('an election', () => {
     const other = await spec(second);
 
     const microTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
-    const held = { holderIdentity: leader.identity(), leaseDurationSeconds: 4, leaseTransitions: 0 };
+    const held = { holderIdentity: leader.identity(), leaseDurationSeconds: 600, leaseTransitions: 0 };
     expect(leader.identity()).toMatch(/^.+_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}_millwright$/);
     expect(before).toMatchObject({ ...held, acquireTime: microTime, renewTime: microTime });
     expect(after).toMatchObject({ ...held, acquireTime: before.acquireTime });
@@ -173,8 +173,8 @@ describe('an election', () => {
   });
 
   it('hands over at once when the leader stops', async () => {
-    const leader = await startLeader({ leaseMs: 600_000 });
-    const standby = await startStandby({ leaseMs: 600_000 });
+    const leader = await startLeader(lasting);
+    const standby = await startStandby(lasting);
 
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
     await untilLeading(standby);
@@ -191,8 +191,11 @@ describe('an election', () => {
     const leader = await startLeader();
     const standby = await startStandby();
 
+    const before = await spec();
     await leader.kill();
-    const last = await spec();
+    const after = await spec();
+    // On a busy machine the standby may have it already.
+    const last = after.holderIdentity === leader.identity() ? after : before;
     await untilLeading(standby);
 
     const { acquiredAtMs, holderIdentity } = await spec();
@@ -222,7 +225,7 @@ describe('an election', () => {
     const foreign = { holderIdentity: 'mcm-0_a', leaseDurationSeconds: 600, leaseTransitions: 7, renewTime: hourAgo() };
     await client.create(leases, { metadata: { namespace, name: second }, spec: foreign });
     const before = proxy.seen.length;
-    const candidate = await startStandby({ kubeconfig: proxied });
+    const candidate = await startStandby({ kubeconfig: proxied, ...lasting });
     const requests = () => proxy.seen.slice(before);
     const isOfSecond = ({ url }: SeenRequest) => url.pathname.endsWith(`/leases/${second}`);
     await until('it has read the Lease again and again', (see) => see(requests().filter(isOfSecond).length) > 3);
@@ -239,30 +242,29 @@ describe('an election', () => {
 
 describe('a leader whose main thread is stuck', () => {
   it('stays leader for less than the renew deadline: the Leases are renewed meanwhile', async () => {
-    const leader = await startLeader({ leaseMs: 7_000, renewDeadlineMs: 6_000 });
+    const leader = await startLeader({ leaseMs: 35_000, renewDeadlineMs: 30_000 });
+    const end = join(folder, 'end-of-stall');
+    leader.send(`stall 600000 ${end}`);
+    await until('it is stuck', () => leader.has('stuck'));
     const before = await spec();
+    await until('the Lease is renewed', async (see) => see(await spec()).renewedAtMs > before.renewedAtMs + 4_000);
+    expect(leader.has('moved again')).toBe(false);
+    writeFileSync(end, '');
+    await until('it moves again', () => leader.has('moved again'));
 
-    leader.send('stall 3000');
-    const renewedInStall: boolean[] = [];
-    await until('it moves again', async () => {
-      const renewed = (await spec()).renewedAtMs > before.renewedAtMs + 1_000;
-      renewedInStall.push(renewed && !leader.has('moved again'));
-      return leader.has('moved again');
-    });
-
-    expect(renewedInStall).toContain(true);
     expect(leader.has('lost')).toBe(false);
     expect(await leader.stop()).toEqual({ code: 0, signal: null });
   });
 
   it('is killed after the renew deadline, and another one leads', async () => {
-    const leader = await startLeader();
+    // Long enough to tell a stuck thread from a process that a busy machine does not let run.
+    const leader = await startLeader({ leaseMs: 9_000, renewDeadlineMs: 8_000 });
     const standby = await startStandby();
 
     leader.send('stall 600000');
 
     expect(await leader.exited).toEqual({ code: null, signal: 'SIGKILL' });
-    expect(leader.errors()).toBe('millwright: ending at once: its main thread has been stuck for 3000 ms\n');
+    expect(leader.errors()).toBe('millwright: ending at once: its main thread has been stuck for 8000 ms\n');
     await untilLeading(standby);
   });
 });
@@ -283,7 +285,7 @@ describe('a leader whose whole process was frozen', () => {
 
 describe('a leader', () => {
   it('ends when the API server does not answer for the renew deadline', async () => {
-    const leader = await startLeader({ kubeconfig: proxied });
+    const leader = await startLeader({ kubeconfig: proxied, leaseMs: 600_000 });
 
     await proxy.goDown();
     const exit = await leader.exited;
@@ -295,7 +297,7 @@ describe('a leader', () => {
   });
 
   it('survives connections that died silently', async () => {
-    const leader = await startLeader({ kubeconfig: proxied, leaseMs: 7_000, renewDeadlineMs: 6_000 });
+    const leader = await startLeader({ kubeconfig: proxied, leaseMs: 21_000, renewDeadlineMs: 18_000 });
 
     proxy.silenceConnections();
     await until('a renewal has failed', (see) => see(leader).has('renewing the Leases failed'));
@@ -369,7 +371,7 @@ describe('a candidate', () => {
 
 describe('foreignHolderFinder', () => {
   it('finds a holder other than Millwright, for as long as the Lease is renewed', async () => {
-    const find = foreignHolderFinder({ client, namespace, names, timeoutMs: 5_000 });
+    const find = foreignHolderFinder({ client, namespace, names, timeoutMs: 60_000 });
     const renew = (change: object = {}) =>
       client.patch(leases, { namespace, name: second }, mergePatch({ spec: { renewTime: hourAgo(), ...change } }));
     const before = await find();
@@ -396,7 +398,7 @@ describe('foreignHolderFinder', () => {
 
 describe('createLeaseLock', () => {
   const lockOf = (identity: string = randomUUID()): LeaseLock =>
-    createLeaseLock({ client, namespace, name: first, identity, leaseMs: 500, timeoutMs: 5_000 });
+    createLeaseLock({ client, namespace, name: first, identity, leaseMs: 500, timeoutMs: 60_000 });
 
   it('has one winner in every round of a storm', async () => {
     const locks = Array.from({ length: 12 }, () => lockOf());
@@ -419,7 +421,7 @@ describe('createLeaseLock', () => {
       name: first,
       identity: 'a',
       leaseMs: 500,
-      timeoutMs: 5_000,
+      timeoutMs: 60_000,
     });
     await lock.tryAcquireOrRenew();
     seen.length = 0;

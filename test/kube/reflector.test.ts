@@ -269,12 +269,21 @@ describe('a reflector on a broken connection', () => {
 
   it('keeps a watch that is slow but not silent', async () => {
     proxy.setRule((request) => (request.isWatch ? { kind: 'drip', bytes: 64, pauseMs: 50 } : undefined));
-    const { store, waitForSync } = reflect({ client: impatientClient() });
+    const impatient = impatientClient();
+    let made: Promise<unknown> | undefined;
+    const { store, waitForSync } = reflect({
+      client: {
+        ...impatient,
+        // They are there before the watch begins: it is not silent while the server makes them.
+        async *watch(resource, ...rest) {
+          made ??= create('large', { text: 'x'.repeat(64 * 60) }).then(() => create('next'));
+          await made;
+          yield* impatient.watch(resource, ...rest);
+        },
+      },
+    });
     await waitForSync();
-    await untilWatches(1);
     // Takes 3 s, and after 2 s of silence a watch is given up here.
-    await create('large', { text: 'x'.repeat(64 * 60) });
-    await create('next');
     await untilKnown(store, 2);
 
     expect(watches()).toHaveLength(1);

@@ -41,7 +41,7 @@ describe('a token of a service account that expires', () => {
       ['deleted', 'changed'].map((name) => direct.create(configMaps, { metadata: { namespace, name } })),
     );
 
-    const token = await issueToken(6); // both have to list with it first
+    const token = await issueToken(9); // both have to list with it first, and 30 s later they read the file again by themselves
     [replaced, kept] = await Promise.all([startBearer('replaced', token), startBearer('kept', token)]);
     await replaced.replaceToken(await issueToken(600));
     const probe = testClient(loadKubeconfig(await writeKubeconfig('probe', { token })));

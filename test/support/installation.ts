@@ -43,11 +43,10 @@ export interface InstallationOptions {
   readonly processKubeconfig?: string;
   /** Starts no process: the test will. */
   readonly isStopped?: boolean;
-  /**
-   * Its processes lead only with their Leases, as in production. Default: they are alone. One that leads ends when a busy
-   * machine keeps it from renewing them.
-   */
+  /** Its processes lead only with their Leases, as in production. Default: they are alone. */
   readonly isElected?: boolean;
+  /** Whether the test waits until Leases of a killed leader expire: they do so after 6 s. Default: false. */
+  readonly awaitsExpiry?: boolean;
   /**
    * Why it needs a `millwright run` of its own, in words. Those with another Temporal server or a proxy have one anyway;
    * all others share one process.
@@ -90,7 +89,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const hosted: HostedMillwright[] = [];
   const logsOf = () => [...hosted, ...processes].map((millwright) => millwright.logs());
   async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
-    const { isElected = false, flags = [] } = options;
+    const { isElected = false, awaitsExpiry = false, flags = [] } = options;
     const clusters =
       options.processKubeconfig === undefined
         ? { kubeconfig, targetKubeconfig }
@@ -98,7 +97,8 @@ export async function startInstallation(options: InstallationOptions = {}) {
             kubeconfig: options.processKubeconfig,
             targetKubeconfig: options.targetKubeconfig ?? options.processKubeconfig,
           };
-    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, command, isElected, flags });
+    const election = { isElected, awaitsExpiry };
+    const millwright = await startMillwright({ ...clusters, namespace, temporalAddress, command, ...election, flags });
     processes.push(millwright);
     return millwright;
   }

@@ -18,6 +18,20 @@ export function testClient(
   return createKubeClient({ access, userAgent: 'millwright-test/0', qps: 1000, burst: 1000, ...options });
 }
 
+/** A client that waits for its answers: activities give a request up after seconds, for their workflow repeats it. */
+export function patient(client: KubeClient): KubeClient {
+  const timeoutMs = 60_000;
+  return {
+    ...client,
+    get: (resource, key, options) => client.get(resource, key, { ...options, timeoutMs }),
+    find: (resource, key, options) => client.find(resource, key, { ...options, timeoutMs }),
+    list: (resource, query) => client.list(resource, { ...query, timeoutMs }),
+    create: (resource, object, options) => client.create(resource, object, { ...options, timeoutMs }),
+    patch: (resource, key, patch, options) => client.patch(resource, key, patch, { ...options, timeoutMs }),
+    delete: (resource, key, options) => client.delete(resource, key, { ...options, timeoutMs }),
+  };
+}
+
 /** A new namespace; they stay, for without a controller manager none can be deleted. */
 export async function newNamespace(client: KubeClient): Promise<string> {
   const namespace = await client.create(namespaces, { metadata: { generateName: 'kube-test-' } });

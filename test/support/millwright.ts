@@ -8,14 +8,14 @@ import { removeWhenOrphaned, spawnGuarded } from '../../deploy/local/process.ts'
 import { fromSetup } from './from-setup.ts';
 import { until } from './until.ts';
 
-/**
- * A test that kills a process and starts another waits 6 s instead of 15 until that one leads. Shorter ones would be
- * lost on a busy machine.
- */
-const quickElection = [
-  ...['--leader-elect-lease-duration', '6s', '--leader-elect-renew-deadline', '5s'],
-  ...['--leader-elect-retry-period', '500ms'],
-];
+/** Flags of an election. A leader that a busy machine keeps from renewing its Leases ends: most tests give it a minute. */
+function electionFlags(awaitsExpiry: boolean): string[] {
+  const [lease, deadline] = awaitsExpiry ? ['6s', '5s'] : ['60s', '50s'];
+  return [
+    ...['--leader-elect-lease-duration', lease, '--leader-elect-renew-deadline', deadline],
+    ...['--leader-elect-retry-period', '500ms'],
+  ];
+}
 
 /**
  * People's processes take less memory (cli/process/less-memory.ts), and a fifth more CPU to start. They leave a process
@@ -44,6 +44,8 @@ export interface MillwrightOptions {
   readonly command?: 'run' | 'controllers' | 'worker';
   /** Whether it leads only with its Leases, as in production. Default: true. */
   readonly isElected?: boolean;
+  /** Whether the test waits until Leases of a killed leader expire: they do so after 6 s. Default: false. */
+  readonly awaitsExpiry?: boolean;
   /** Whether it takes as little memory as in production. Default: false. */
   readonly isSmall?: boolean;
   /** More of the command line; a flag given here wins. */
@@ -85,6 +87,7 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
     targetKubeconfig,
     command = 'run',
     isElected = true,
+    awaitsExpiry = false,
     isSmall = false,
     flags = [],
   } = options;
@@ -96,7 +99,9 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
       ? ['--target-kubeconfig', kubeconfig]
       : ['--control-kubeconfig', kubeconfig, '--target-kubeconfig', targetKubeconfig]),
     ...(installation === undefined ? [] : ['--installation', installation]),
-    ...(command === 'worker' ? [] : [...(isElected ? quickElection : ['--leader-elect', 'false']), ...noSweeps]),
+    ...(command === 'worker'
+      ? []
+      : [...(isElected ? electionFlags(awaitsExpiry) : ['--leader-elect', 'false']), ...noSweeps]),
     ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
   ];
   const millwright = startProcess(args, isSmall ? { NODE_OPTIONS: '' } : {}, program);

@@ -1,4 +1,5 @@
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { renameSync } from 'node:fs';
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export interface MountedFiles {
@@ -20,7 +21,7 @@ export async function mountFiles(folder: string): Promise<MountedFiles> {
       await mkdir(join(folder, directory));
       for (const [name, content] of Object.entries(files)) await writeFile(join(folder, directory, name), content);
       await symlink(directory, join(folder, '..data_tmp'));
-      await rename(join(folder, '..data_tmp'), join(folder, '..data'));
+      renameSync(join(folder, '..data_tmp'), join(folder, '..data')); // no reader of this process is in the middle
       for (const name of version === 1 ? Object.keys(files) : []) await symlink(`..data/${name}`, join(folder, name));
       await rm(previous, { recursive: true, force: true });
     },

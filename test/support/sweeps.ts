@@ -64,7 +64,11 @@ export async function heldSweep(
 
 /** Runs `millwright sweep approve` to its end. */
 export function approve(millwright: Installation, ...vms: string[]) {
-  return runSweep(millwright, ['approve', ...vms]);
+  // A worker has 5 s to answer: one that is late is asked again.
+  return until('the workers answer', async (see) => {
+    const command = await runSweep(millwright, ['approve', ...vms]);
+    return see(command.output).includes('as far as its workers answer') ? undefined : command;
+  });
 }
 
 async function runSweep(millwright: Installation, more: readonly string[]) {

@@ -10,9 +10,9 @@ import {
   type VolumeAttachment,
   volumeAttachments,
 } from '../../kube/core.ts';
-import { isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
+import { ignoreGoneOrChanged } from '../../kube/update.ts';
 import { recordingLogger } from './kube.ts';
 
 /** CSI driver of volumes that the simulated provider knows. */
@@ -47,7 +47,7 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
       devicePath: '',
     }));
     const status = mergePatch({ status: { volumesAttached } });
-    await client.patch(nodes, { name: nodeName }, status, { subresource: 'status' });
+    await ignoreGoneOrChanged(() => client.patch(nodes, { name: nodeName }, status, { subresource: 'status' }));
   }
 
   /** What happens when a pod is gone: its volume is detached and, with a new pod, attached to the other node. */
@@ -58,9 +58,7 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
     if (claim === undefined || from === otherNode || isInUse) return;
     const driver = (await client.get(persistentVolumes, { name: volumeOf(claim) })).spec?.csi?.driver ?? '';
     if (driver !== simulatedDriver) return; // stays attached
-    await client.delete(volumeAttachments, { name: `${volumeOf(claim)}-on-${from}` }).catch((error: unknown) => {
-      if (!isNotFound(error)) throw error;
-    });
+    await ignoreGoneOrChanged(() => client.delete(volumeAttachments, { name: `${volumeOf(claim)}-on-${from}` }));
     await setInUse(from);
     await attach(claim, otherNode, driver);
     steps.push(`${pod.metadata.name} is attached elsewhere`);

@@ -63,9 +63,15 @@ describe.each([
   it.each(Object.entries(defects))('fails the task of a workflow that %s, others go on', async (type, message) => {
     const other = await start('waits');
 
-    const defective = await start(type);
-    expect(await until('the task has failed', async () => failureOf(defective))).toBe(message);
-    await defective.terminate();
+    const failOnce = async () => {
+      const defective = await start(type);
+      const failure = await until('the task has failed', async () => failureOf(defective));
+      await defective.terminate();
+      return failure;
+    };
+    const failure = await failOnce();
+    // On a busy machine a task that does not spin may take longer than the limit, too.
+    expect(failure === timedOut && message !== timedOut ? await failOnce() : failure).toBe(message);
 
     await other.signal(proceedSignal);
     expect(await other.result()).toBe('done');

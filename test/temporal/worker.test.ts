@@ -197,7 +197,10 @@ describe('startWorkers', () => {
   it('lets running activities end, writes the Events and stops polling when it is stopped', async () => {
     const { stop, missing } = await start();
     const ref = await createMachine();
-    await until('a step has failed', async (see) => see(await descriptionOf(ref))?.lastError !== undefined);
+    await until(
+      'a step has failed',
+      async (see) => see(await descriptionOf(ref))?.lastError?.code === 'InvalidArgument',
+    );
 
     await stop();
 
@@ -254,7 +257,7 @@ describe('startWorkers', () => {
             credentials: [],
           },
         ],
-        startToCloseTimeout: '10 seconds',
+        startToCloseTimeout: '1 minute',
         retry: { maximumAttempts: 1 },
       });
 

@@ -167,7 +167,8 @@ describe('pods with volumes', () => {
     await client.create(priorityClasses, { metadata: { name: priorityClassName }, value: 1_000 });
     for (const claim of ['a', 'b']) await newVolume(claim);
     await newPod('a-low', ['a']);
-    await newPod('b-high', ['b'], { priorityClassName });
+    // The API server's admission hears of a new class a little later.
+    await until('a pod may have the class', () => newPod('b-high', ['b'], { priorityClassName }).then(() => true));
     const drain = start(['a', 'b'], { isSerial: true });
     await drained.untilTerminating('b-high');
     await drained.finish('b-high');

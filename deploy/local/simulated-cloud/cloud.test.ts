@@ -380,7 +380,7 @@ describe('nodes', () => {
   });
 
   it('outlive a VM that vanishes, silent', async () => {
-    await cloud.setFaults({ kind: 'vanish', afterMs: 3000, times: 1 });
+    await cloud.setFaults({ kind: 'vanish', afterMs: 15_000, times: 1 });
     const vm = await create();
     await untilJoined(vm);
 
@@ -438,10 +438,18 @@ describe('pods', () => {
 
 describe('a reset', () => {
   it('takes away what exists, also what is not listed yet or has outlived its VM', async () => {
-    await cloud.setFaults({ kind: 'invisible', ms: 60_000 }, { kind: 'leak', parts: ['disk'], operation: 'delete' });
-    await create();
+    await cloud.setFaults({ kind: 'leak', parts: ['disk'], operation: 'delete' });
     const { id } = await create();
     await call('DELETE', `/v1/vms/${id}`);
+    await until(
+      'its disk is left',
+      async (see) =>
+        see(await cloud.resources())
+          .map(({ kind }) => kind)
+          .join() === 'disk',
+    );
+    await cloud.setFaults({ kind: 'invisible', ms: 60_000 });
+    await create();
 
     await cloud.reset();
 

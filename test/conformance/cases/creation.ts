@@ -141,7 +141,7 @@ export const creationCases: readonly Case[] = [
     needs: ['worker'],
     usesWorker: true,
     async run(world) {
-      await makeSlow(world);
+      await makeSlow(world, 14_000); // nobody waits for that
       const machine = world.newMachine();
       const call = await world.calls.start('ensureVm', world.creation(machine));
       await untilUnderWay(world, call);
@@ -194,9 +194,8 @@ export const creationCases: readonly Case[] = [
 ];
 
 /** Has the cloud answer create calls late, where it is under control. */
-export async function makeSlow({ cloud }: World): Promise<void> {
-  if (cloud !== undefined && cloud.lacks.slowAnswer === undefined)
-    await cloud.setFault({ kind: 'slowAnswer', ms: slowMs });
+export async function makeSlow({ cloud }: World, ms = slowMs): Promise<void> {
+  if (cloud !== undefined && cloud.lacks.slowAnswer === undefined) await cloud.setFault({ kind: 'slowAnswer', ms });
 }
 
 /** Waits until a creation has made its VM; where nobody can know that, until a worker has it. */

@@ -22,7 +22,10 @@ export type Fleet = Awaited<ReturnType<typeof startFleet>>;
 /** Starts the cloud, workers and controllers for a new namespace. */
 export async function startFleet() {
   registerDialect(fleet);
-  const installation = await startInstallation({ isStopped: true, cloud: { nodePrefix: 'node-of-' } });
+  const installation = await startInstallation({
+    isStopped: true,
+    cloud: { nodePrefix: 'node-of-', statusUpdateMs: 2 ** 31 - 1 },
+  });
   const { namespace, control, target, cloud, temporal } = installation;
   for (const crd of fleetCrds) await installCrd(control, crd);
 
