@@ -438,16 +438,14 @@ describe('pods', () => {
 
 describe('a reset', () => {
   it('takes away what exists, also what is not listed yet or has outlived its VM', async () => {
+    const before = new Set((await cloud.resources()).map(({ id }) => id));
     await cloud.setFaults({ kind: 'leak', parts: ['disk'], operation: 'delete' });
     const { id } = await create();
     await call('DELETE', `/v1/vms/${id}`);
-    await until(
-      'its disk is left',
-      async (see) =>
-        see(await cloud.resources())
-          .map(({ kind }) => kind)
-          .join() === 'disk',
-    );
+    await until('its disk is left', async (see) => {
+      const added = see((await cloud.resources()).filter((each) => !before.has(each.id)));
+      return added.length === 1 && added[0]?.kind === 'disk';
+    });
     await cloud.setFaults({ kind: 'invisible', ms: 60_000 });
     await create();
 
