@@ -244,10 +244,12 @@ describe('a drain', () => {
     const described = await untilBlocked(ref, `${namespace}/${budget}`);
     expect(described.waitingFor).toContain('it requires zero voluntary evictions');
     expect(described.lastError).toMatchObject({ code: 'FailedPrecondition' });
-    const { status } = await control.get(machines, ref);
-    expect(status?.lastOperation).toMatchObject({
+    const { lastOperation } = await until('the status says that the drain has failed', async (see) => {
+      const { status } = see(await control.get(machines, ref));
+      return status?.lastOperation?.state === 'Failed' && status;
+    });
+    expect(lastOperation).toMatchObject({
       type: 'DrainNode',
-      state: 'Failed',
       description: expect.stringContaining(
         `PodDisruptionBudget ${namespace}/${budget}: it requires zero voluntary evictions`,
       ),
