@@ -9,7 +9,7 @@ import type { Options } from './options.ts';
 type ClusterOptions = Options<(typeof clusterFlags)[number]> & KubeconfigOptions;
 
 /** Longest wait for an API server when a process starts, ms. */
-const timeoutMs = 5_000;
+const timeoutMs = 10_000;
 
 /** Value of --target-kubeconfig of an installation without Nodes, as machine-controller-manager has it. */
 const none = 'none';

@@ -207,6 +207,8 @@ export async function startSweep(to: Installation, input: SweepInput, asker: 'pe
 const askEveryMs = 1_000;
 /** How long a worker may take to answer a query, ms. */
 const timeoutMs = 5_000;
+/** The same for an approval, ms: a worker that is late accepts it all the same, and its sender has to know. */
+const approvalTimeoutMs = 30_000;
 
 /**
  * Resolves with the report of the sweep with this id; rejects with the failure of the sweep. `onProgress` gets its
@@ -274,7 +276,7 @@ export async function approveOrphans(
 ): Promise<number> {
   try {
     const handle = client.workflow.getHandle(id);
-    return await client.withDeadline(Date.now() + timeoutMs, () =>
+    return await client.withDeadline(Date.now() + approvalTimeoutMs, () =>
       handle.executeUpdate(approveUpdate, { args: [named] }),
     );
   } catch (error) {

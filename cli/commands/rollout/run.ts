@@ -181,8 +181,8 @@ const lookMs = 500;
 async function retry(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   return withInstallation(target.options, async (to) => {
     const name = nameOf(target);
-    const deadline = Date.now() + startMs;
     let sent = await sendRetry(to, target, deployment);
+    const deadline = Date.now() + startMs;
     if (sent.missing !== undefined) console.log(`${name}: waiting for the controllers to start its workflow`);
     while (sent.missing !== undefined) {
       if (Date.now() >= deadline) {
