@@ -74,7 +74,7 @@ export function startKubelets(options: KubeletOptions) {
   }
 
   async function updateStatus(host: Host, uid: string): Promise<void> {
-    for (let due = statusUpdateMs * Math.random(); ; due = statusUpdateMs) {
+    for (let due = statusUpdateMs * (0.5 + Math.random() / 2); ; due = statusUpdateMs) {
       await pause(due);
       if (!host.isOn()) return;
       const patch = strategicMergePatch({ metadata: { uid }, status: heartbeatOf(host) });
