@@ -125,7 +125,12 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     expect(Date.parse(described.until ?? '') - Date.parse(lastError?.at ?? '')).toBe(refusal.pauseSeconds * 1_000);
     await untilBlockedOn(name, refusal.blockedOn);
 
-    const text = await describeRows(name);
+    // While it tries again it waits for nothing.
+    const isWaiting = (shown: Record<string, string>) => shown['Waiting for']?.startsWith('a change that helps');
+    const text = await until(`the text about ${name} says what it waits for`, async (see) => {
+      const shown = see(await describeRows(name));
+      return refusal.pauseSeconds <= 60 || isWaiting(shown) ? shown : undefined;
+    });
     expect(text).toMatchObject({
       Phase: phase,
       Doing: expect.stringMatching(/(creating|deleting) the VM|checking the Machine.*, since 2/),

@@ -162,9 +162,9 @@ describe('a Machine', () => {
 
     expect(status?.currentStatus?.timeoutActive).toBe(true);
     expect(status?.lastOperation).toMatchObject({ type: 'Create', state: 'Processing' });
-    expect(await millwright.describe(ref)).toMatchObject({
-      phase: 'Pending',
-      waitingFor: 'node never-joined to register',
+    await until('it waits for its Node', async (see) => {
+      const { phase, waitingFor } = see(await millwright.describe(ref));
+      return phase === 'Pending' && waitingFor === 'node never-joined to register';
     });
 
     await millwright.control.delete(machines, ref);

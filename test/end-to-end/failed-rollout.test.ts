@@ -151,7 +151,7 @@ describe('a rollout that cannot move on', () => {
     ]);
 
     await millwright.cloud.setFaults();
-    await rollout('retry');
+    await until('it is told to retry', async (see) => see(await rollout('retry')).code === 0);
     const done = await until('the status is complete', async (see) => {
       const answer = see(await rollout('status'));
       return answer.code === 0 && answer;

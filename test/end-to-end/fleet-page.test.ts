@@ -165,7 +165,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     await other.goto(url);
     await other.waitForSelector('.cell');
     expect(errors).toBe(1);
-    expect(await other.$('#alarm[hidden]')).not.toBeNull();
+    await other.waitForSelector('#alarm[hidden]');
     await other.close();
   });
 

@@ -122,6 +122,13 @@ describe('the workers', () => {
       await untilReadiness(worker, pausedBy(names[0]));
       await until('what was under way has ended', async () => worker.logs().includes('"msg":"workers paused"'));
     }
+    // A worker that pauses waits 5 s for its Events: on a busy machine some are written later.
+    const writes = () => proxy.seen.filter((request) => !isLease(request) && request.method !== 'GET').length;
+    await until('the last Events are written', async () => {
+      const before = writes();
+      await untilLooked(4);
+      return writes() === before;
+    });
     const seen = proxy.seen.length;
     const calls = (await cloud.calls()).length;
     await millwright.scale('coming', 9);

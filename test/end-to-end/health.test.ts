@@ -192,7 +192,7 @@ describe('the health of a Node', () => {
 
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: null } }));
 
-    await millwright.untilPhase(ref, 'Running', 20_000);
+    await millwright.untilPhase(ref, 'Running');
     // Once it has joined, the taint does not send it back.
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: [{ key, effect }] } }));
     await report(ref.name, 'Frozen', 'True');

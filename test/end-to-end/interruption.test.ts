@@ -93,6 +93,7 @@ describe('a VM that is about to be taken away', () => {
     expect(await vmStates(taken)).toEqual(['running']);
     const uids = after.map(({ metadata }) => metadata.uid);
     expect(uids).toEqual(expect.arrayContaining(others.map(({ uid }) => uid)));
+    await millwright.untilEvent(taken.name, 'VmInterrupted');
     const reported = await millwright.eventsOf(taken.name, 'VmInterrupted');
     expect(reported.map(({ note }) => note)).toEqual([
       `the VM is about to be taken away: node ${taken.name} has ${because}`,

@@ -15,13 +15,16 @@ const proxied = join(folder, 'proxy.kubeconfig');
 let proxy: FaultProxy;
 let millwright: Installation;
 
+/** They expire while a test waits, and a leader that a busy machine stops for some seconds keeps them. */
+const patientLeases = ['--leader-elect-lease-duration', '20s', '--leader-elect-renew-deadline', '17s'];
+
 beforeAll(async () => {
   proxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
   await proxy.writeKubeconfig(proxied);
 });
 
 beforeEach(async () => {
-  const leases = { isElected: true, awaitsExpiry: true };
+  const leases = { isElected: true, flags: patientLeases };
   millwright = await startInstallation({ isStopped: true, ...leases, cloud: { bootMs: 300, joinMs: 300 } });
 });
 
@@ -97,7 +100,7 @@ describe('two processes of one installation', () => {
     const { cloud, control, namespace, start } = millwright;
     millwright.recordAs('leader-killed');
     const leader = await start();
-    const other = await startProxied('run', { awaitsExpiry: true });
+    const other = await startProxied('run', { flags: patientLeases });
     expect([await isLeading(leader), await isLeading(other)]).toEqual([true, false]);
     // Every third creation is under way until its client gives it up, after 15 s.
     await cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', every: 3 });

@@ -110,7 +110,8 @@ describe(`${poolCount} MachineDeployments whose namespace limits their machines`
         const done = items.filter(
           (each) => isComplete(each) && each.spec?.template?.spec?.class?.name === machineClass,
         );
-        for (const { metadata } of done) if (pools.has(metadata.name)) complete.add(metadata.name);
+        // Of those that one look sees together pool-0 counts as the last.
+        for (const { metadata } of done.toReversed()) if (pools.has(metadata.name)) complete.add(metadata.name);
         return complete.size === pools.size;
       },
       { timeoutMs, describe: describeAll },

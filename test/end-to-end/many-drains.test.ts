@@ -85,20 +85,25 @@ describe('drains that wait', () => {
     });
 
     await millwright.scale('pool', 3);
-    await until('two more machines run', async () => {
-      const phases = (await millwright.machines()).map(phaseOf);
-      return phases.filter((phase) => phase === 'Running').length === 3;
-    });
+    const patience = { timeoutMs: 120_000, describe: () => millwright.story() };
+    await until(
+      'two more machines run',
+      async () => {
+        const phases = (await millwright.machines()).map(phaseOf);
+        return phases.filter((phase) => phase === 'Running').length === 3;
+      },
+      patience,
+    );
     const name = other?.metadata.name ?? '';
     const condition = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' };
     await target.patch(nodes, { name }, strategicMergePatch({ status: { conditions: [condition] } }), {
       subresource: 'status',
     });
-    await until(`${name} is Unknown`, async (see) => see(await phaseNow(name)) === 'Unknown');
+    await until(`${name} is Unknown`, async (see) => see(await phaseNow(name)) === 'Unknown', patience);
     expect(await phaseNow(drained.name)).toBe('Terminating');
 
     await release();
     const outcomes = await Promise.all(drains.map((drain) => drain.result()));
     expect(outcomes).toEqual(drains.map(() => ({ kind: 'drained' })));
-  }, 300_000);
+  }, 480_000);
 });

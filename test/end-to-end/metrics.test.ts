@@ -144,7 +144,8 @@ describe('the metrics of machine-controller-manager', () => {
     const kinds = ['machines', 'sets', 'deployments', 'sources', 'secrets', 'nodes'];
     const theirNames = ['machine', 'machineset', 'machinedeployment', 'machineclass', 'secret', 'node'];
     const measured = [
-      /^millwright_machine_phase_duration_seconds_count\{phase="Pending",provider="simulated"\} 2$/m,
+      // On a busy machine a task of a workflow is done again, and its step is counted again.
+      /^millwright_machine_phase_duration_seconds_count\{phase="Pending",provider="simulated"\} [2-9]$/m,
       /^temporal_workflow_task_schedule_to_start_latency_count\{.*\} \d/m,
       ...kinds.map((kind) => new RegExp(`^millwright_watch_age_seconds\\{watch="${kind}"\\} \\d`, 'm')),
       ...theirNames.map((name) => new RegExp(`^mcm_reflector_lists_total\\{name="${name}"\\} 1$`, 'm')),
@@ -181,10 +182,15 @@ describe('the metrics of machine-controller-manager', () => {
       /^millwright_blocked_workflows\{type="machine",cause="CloudCapacity"\} 1$/m,
       /^mcm_machine_deployment_failed_machines\{/m,
     ];
-    await until('the one that is refused is shown as blocked and failed', async (see) => {
-      const read = see(await scrape());
-      return refused.every((pattern) => pattern.test(read));
-    });
+    // After a slow list of blocked workflows the next one is made up to two minutes later.
+    await until(
+      'the one that is refused is shown as blocked and failed',
+      async (see) => {
+        const read = see(await scrape());
+        return refused.every((pattern) => pattern.test(read));
+      },
+      { timeoutMs: 150_000 },
+    );
 
     const text = await scrape();
     scrapes.push(text, await scrape());
@@ -201,7 +207,7 @@ describe('the metrics of machine-controller-manager', () => {
 
     await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
     await until('nothing is left of the deployment', async () => !/^mcm_.*"refused/m.test(await scrape()));
-  }, 150_000);
+  }, 300_000);
 
   it('are found by each query of the dashboard', async () => {
     expect(scrapes.length).toBe(5);

@@ -191,7 +191,7 @@ describe('millwright sweep', () => {
     dir = await mkdtemp(join(tmpdir(), 'millwright-sweep-'));
     await proxy.writeKubeconfig(join(dir, 'kubeconfig'));
     // The command asks once a second what the sweep does, and sees that it waits.
-    const flags = [...quickSweeps, '--orphan-confirm-after', '3s'];
+    const flags = [...quickSweeps, '--orphan-confirm-after', '6s'];
     millwright = await startInstallation({ processKubeconfig: join(dir, 'kubeconfig'), flags });
   }, 120_000);
   afterAll(async () => {
@@ -256,7 +256,7 @@ describe('millwright sweep', () => {
 
     const { code, report, output: said } = await sweep(millwright);
 
-    // It is asked for once a second: a command that stalls for three misses it.
+    // It is asked for once a second: a command that stalls for six misses it.
     expect(dry.output + said).toMatch(/waiting to look again at what has no Machine, until \d\d:\d\d:\d\d/);
 
     expect(await vmNames(millwright)).toEqual(others);

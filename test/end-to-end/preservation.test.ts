@@ -76,7 +76,8 @@ describe('a preserved machine', () => {
   /** Preserved as a machine that has failed. */
   const untilKept = (ref: ObjectRef) =>
     wait(`${ref.name} has failed and is preserved`, async () => {
-      const [machine, node] = [await machineOf(ref), await nodeOf(ref)];
+      const node = await nodeOf(ref);
+      const machine = await machineOf(ref); // after it: the expiry was written before anything on the Node
       const isDrained = conditionOf(node)?.message?.startsWith('Preserved node drained successfully.') === true;
       return phaseOf(machine) === 'Failed' && isDrained && isTainted(node) && { machine, node };
     });

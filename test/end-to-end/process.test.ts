@@ -341,7 +341,7 @@ describe('without anybody at work', () => {
         /^.*: waiting for the spec update to be observed\n {2}are the controllers and a worker running\?\n$/,
       );
     }
-  }, 60_000);
+  });
 
   it('a retry waits for the workflow of a deployment that has just changed', async () => {
     await createDeployment('new');
@@ -362,7 +362,7 @@ describe('without anybody at work', () => {
         `MachineDeployment ${namespace}/new: signalled the rollout to retry now\n`,
       ].join('\n'),
     );
-  }, 60_000);
+  });
 
   it('no sweep begins where there was no worker, and one that lost its workers prints how to end it', async () => {
     const sweep = ['sweep', '-n', namespace, '--temporal-address', temporalAddress];
@@ -384,7 +384,7 @@ describe('without anybody at work', () => {
     expect(waiting.logs()).toContain(
       `temporal workflow terminate ${servers} --workflow-id ${namespace}/orphan-sweep/now`,
     );
-  }, 60_000);
+  });
 });
 
 describe('the command line', () => {

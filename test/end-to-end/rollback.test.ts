@@ -45,6 +45,7 @@ describe('a deployment', () => {
     expect(last.spec).not.toHaveProperty('rollbackTo');
     expect(last.metadata.annotations).toMatchObject({ note: 'second', [keys.revision]: '4' });
     expect(last.metadata.annotations).not.toHaveProperty('added');
+    await millwright.untilEvent('asked', 'DeploymentRollback');
     expect((await millwright.eventsOf('asked', 'DeploymentRollback')).map(({ note }) => note)).toEqual([
       `Rolled back deployment "asked" to revision 2`,
     ]);

@@ -78,11 +78,14 @@ describe('Nodes of a deployment that rolls out', () => {
 
     await change({ ...toClass('medium'), paused: true });
     expect(areMarked(earlier, none)).toBe(true);
+    // The second new machine waits for the pause: without that all could be replaced before it.
+    await millwright.cloud.setFaults({ kind: 'hang', operation: 'create', effect: 'done', every: 2 });
     await change({ paused: false });
     await until('the first new machine exists', async (see) =>
       see(await millwright.machines()).some(({ spec }) => spec?.class?.name === 'medium'),
     );
     await change({ paused: true });
+    await millwright.cloud.setFaults();
     const halfway = await untilAll('it is half done, and all are marked', (seen) => {
       const [old, fresh] = [seen.filter(isOf('small')), seen.filter(isOf('medium'))];
       const others = seen.filter(({ machine }) => machine.metadata.name !== mine);

@@ -218,8 +218,12 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
     const half = await until(
       'it stands still with 6 machines',
       async () => {
+        // Read first: from then on no step is under way that has not seen the pause.
+        const { status } = await millwright.deployment('paused');
+        const isPaused = status?.conditions?.some(({ reason }) => reason === 'DeploymentPaused') === true;
         const all = await millwright.machinesOf('paused');
-        return all.length === 6 && all.every((each) => phaseOf(each) === 'Running') ? all : undefined;
+        const stays = (each: Machine) => each.metadata.deletionTimestamp === undefined && phaseOf(each) === 'Running';
+        return isPaused && all.length === 6 && all.every(stays) ? all : undefined;
       },
       { timeoutMs: 60_000, describe: () => millwright.story() },
     );

@@ -31,10 +31,12 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
     return (await client.list(volumeAttachments, { labelSelector: `test=${namespace}` })).items;
   }
 
-  async function attach(claim: string, nodeName: string, driver: string): Promise<void> {
+  /** @param step is noted before anybody can see that it is attached, and act on it */
+  async function attach(claim: string, nodeName: string, driver: string, step?: string): Promise<void> {
     const metadata = { name: `${volumeOf(claim)}-on-${nodeName}`, labels: { test: namespace } };
     const spec = { attacher: driver, nodeName, source: { persistentVolumeName: volumeOf(claim) } };
     await client.create(volumeAttachments, { metadata, spec });
+    if (step !== undefined) steps.push(step);
     await client.patch(volumeAttachments, metadata, mergePatch({ status: { attached: true } }), {
       subresource: 'status',
     });
@@ -60,8 +62,7 @@ export function startVolumes(client: KubeClient, namespace: string, otherNode: s
     if (driver !== simulatedDriver) return; // stays attached
     await ignoreGoneOrChanged(() => client.delete(volumeAttachments, { name: `${volumeOf(claim)}-on-${from}` }));
     await setInUse(from);
-    await attach(claim, otherNode, driver);
-    steps.push(`${pod.metadata.name} is attached elsewhere`);
+    await attach(claim, otherNode, driver, `${pod.metadata.name} is attached elsewhere`);
   }
 
   const reflector = startReflector({
