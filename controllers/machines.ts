@@ -2,7 +2,7 @@
 import { attention } from '../api/attention.ts';
 import { maintenanceDue, planMaintenance } from '../api/maintenance.ts';
 import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../api/model/machine.ts';
-import { desiredState } from '../api/model/machine.ts';
+import { desiredState, endsOf } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
 import { toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
@@ -41,7 +41,7 @@ type MachineControllerContext = Pick<
 export function createMachineController(context: MachineControllerContext) {
   const { watches, dialect, installation, defaults, resyncMs, refresh } = context;
   const signalled = new Map<string, Signalled>();
-  /** When what a machine is in ends, as it was seen last. */
+  /** When the preservation or the in-place update of a machine ends, as it was seen last. */
   const ends = new Map<string, string>();
   const backoff = createResyncBackoff(resyncMs);
   const refreshWorkflowOf = (machine: KubeObject) =>
@@ -73,16 +73,16 @@ export function createMachineController(context: MachineControllerContext) {
     backoff.forget(key);
   }
 
-  /** Notes when a preservation or an in-place update ends. Returns whether that has moved: its workflow waits for it. */
-  function noteEnd(key: string, { preservedUntil, updateDueBy }: MachineSnapshot): boolean {
+  /** Notes when a preservation or an in-place update ends. Returns whether that has moved: the workflow has to know. */
+  function noteEnds(key: string, machine: MachineSnapshot): boolean {
     const before = ends.get(key);
-    if (preservedUntil === undefined && updateDueBy === undefined) {
+    if (machine.preservedUntil === undefined && machine.updateDueBy === undefined) {
       ends.delete(key);
       return false;
     }
-    const end = `${preservedUntil} ${updateDueBy}`;
-    ends.set(key, end);
-    return before !== undefined && before !== end;
+    const now = endsOf(machine);
+    ends.set(key, now);
+    return before !== undefined && before !== now;
   }
 
   async function handle(key: string): Promise<void> {
@@ -92,7 +92,7 @@ export function createMachineController(context: MachineControllerContext) {
       return forget(key);
     }
     const seen = observe(machine);
-    const isMoved = noteEnd(key, seen.machine);
+    const isMoved = noteEnds(key, seen.machine);
     const ref = refOf(dialect, machine);
     const last = signalled.get(key);
     const before = last?.uid === ref.uid ? last : undefined;

@@ -126,6 +126,11 @@ export function desiredState(machine: MachineSnapshot): string {
   return JSON.stringify([uid, deletingSince, source, problem, force, limits, ...owned]);
 }
 
+/** When its preservation and its in-place update end, as text to compare. Its workflow waits for the earlier one. */
+export function endsOf({ preservedUntil, updateDueBy }: MachineSnapshot): string {
+  return JSON.stringify([preservedUntil, updateDueBy]);
+}
+
 /** How far a Machine is, whatever its API calls that. */
 export type MachineStage =
   | 'new' // no VM was asked for yet

@@ -1,6 +1,6 @@
 /** What the workflow of a machine hears: its signals, and what an observation changes. Nothing here waits. */
 import { patched, setHandler } from '@temporalio/workflow';
-import { desiredState, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
+import { desiredState, endsOf, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import { isNewer } from '../../api/model/ref.ts';
 import type { Interruption } from '../../api/provider.ts';
@@ -94,11 +94,6 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
   const isRelevant = state.stale || isRetry || relevantState(state) !== before;
   // A wait lasts until one of these ends at the latest.
   if (isRelevant || (endsOf(state.machine) !== endsBefore && patched('ends-that-move'))) notifyChange(state);
-}
-
-/** When its preservation and its in-place update end, as text to compare. */
-function endsOf({ preservedUntil, updateDueBy }: MachineSnapshot): string {
-  return JSON.stringify([preservedUntil, updateDueBy]);
 }
 
 /** What ends a wait when it changes, as text to compare. During the deletion only the Node's existence matters. */
