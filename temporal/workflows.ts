@@ -139,7 +139,7 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
 }
 
 /** How long reading a history may take, ms. */
-const timeoutMs = 5_000;
+const timeoutMs = 10_000;
 
 /**
  * When somebody last sent `retryNow` to the newest run of an object's workflow; undefined for never. Reads the history of
