@@ -83,7 +83,7 @@ function creation(overrides: Partial<EnsureVmRequest> = {}): EnsureVmRequest {
 function start<N extends 'ensureVm' | 'deleteVm'>(
   activity: N,
   request: Parameters<ProviderActivities[N]>[0],
-  heartbeatTimeout: '1s' | '4s' | '1m' | '10s' = '10s',
+  heartbeatTimeout: '1s' | '4s' | '10s' | '1m' = '10s',
 ) {
   return client.activity.start<Awaited<ReturnType<ProviderActivities[N]>>>(activity, {
     id: randomUUID(),

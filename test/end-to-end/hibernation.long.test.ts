@@ -19,7 +19,7 @@ describe('a deployment that hibernates and wakes up', () => {
   }, 120_000);
   afterAll(() => millwright?.stop());
 
-  /** Waits until it has so many machines, all of them Running, and its workflow has completed. */
+  /** Waits until it has this number of machines, all of them Running, and its workflow has completed. */
   async function untilAtRest(name: string, count: number): Promise<void> {
     const ref = refOf(await millwright.deployment(name));
     await until(

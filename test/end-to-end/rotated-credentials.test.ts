@@ -53,7 +53,7 @@ it('goes on with rotated certificates and API keys, without a restart and withou
   const before = await installation.createMachine('before');
   await installation.untilPhase(before, 'Running');
   const newClients = await createAuthority('new');
-  // An answer of a task that was begun before is refused, too, and the task is timed out.
+  // The server refuses a workflow task that is completed with the old credentials, and such a task times out.
   let [length, since] = [-1, 0];
   await until('its workflow rests', async () => {
     const { historyLength, raw } = await installation.handleOf(before).describe();
