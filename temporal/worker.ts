@@ -118,8 +118,6 @@ function everyWorker({ connection, live, clusterId, refusal }: WorkersOptions) {
     // Before Kubernetes kills the pod, 30 s after it was asked to end.
     shutdownForceTime: '25 seconds',
     maxConcurrentActivityTaskExecutions: 500,
-    // Of the 10 s that a heartbeat may take, the SDK would wait for 8 before it sends one: too long on a busy machine.
-    maxHeartbeatThrottleInterval: '3 seconds',
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 10 },
   } satisfies Partial<WorkerOptions>;
 }
@@ -270,6 +268,8 @@ async function createProviderWorker(options: WorkersOptions, { name, provider }:
     namespace,
     taskQueue: providerTaskQueue(installation, name),
     activities: createVmActivities(provider),
+    // Calls send a heartbeat every 5 s and may be late by as much. The SDK would hold one back until 8 s after the last.
+    maxHeartbeatThrottleInterval: '3 seconds',
   });
 }
 

@@ -19,15 +19,13 @@ export function isLongUnhealthy({ status }: Node): boolean {
 export async function deletePods(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
   const { items } = await target.list(pods, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
   const force = { gracePeriodSeconds: 0, signal };
-  const outcomes = await Promise.allSettled(
+  await untilAnswered(
     items
       .filter(isEvictable)
       .map(({ metadata }) =>
         unlessGone(() => target.delete(pods, metadata, { ...force, preconditions: { uid: metadata.uid } })),
       ),
   );
-  const refused = outcomes.find((outcome) => outcome.status === 'rejected');
-  if (refused !== undefined) throw refused.reason;
 }
 
 /**
@@ -41,12 +39,19 @@ export async function deleteAttachments(target: KubeClient, nodeName: string, si
       ({ metadata, spec }) => spec?.nodeName === nodeName && metadata.deletionTimestamp === undefined,
     );
     if (live.length === 0) return;
-    await Promise.all(
+    await untilAnswered(
       live.map(({ metadata: { name, uid } }) =>
         unlessGone(() => target.delete(volumeAttachments, { name }, { preconditions: { uid }, signal })),
       ),
     );
   }
+}
+
+/** Waits until each deletion is answered: none is under way when the drain is tried again. Throws the first error. */
+async function untilAnswered(deletions: readonly Promise<void>[]): Promise<void> {
+  const outcomes = await Promise.allSettled(deletions);
+  const refused = outcomes.find((outcome) => outcome.status === 'rejected');
+  if (refused !== undefined) throw refused.reason;
 }
 
 async function unlessGone(deletion: () => Promise<void>): Promise<void> {
