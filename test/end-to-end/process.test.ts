@@ -331,6 +331,7 @@ describe('without anybody at work', () => {
     const once = await outcomeOf([...rollout('status'), '--watch', 'false']);
     await until('it asks for the controllers', (see) => see(watching.logs()).includes('are the controllers'));
     const said = watching.logs();
+    const retried = await outcomeOf(rollout('retry'));
     await client.delete(machineDeployments, { namespace, name: 'idle' });
     const { code } = await watching.exited;
 
@@ -341,6 +342,11 @@ describe('without anybody at work', () => {
         /^.*: waiting for the spec update to be observed\n {2}are the controllers and a worker running\?\n$/,
       );
     }
+    expect(retried.code).toBe(1);
+    expect(retried.output).toContain(
+      `installation '${namespace}' has no open workflow for MachineDeployment ${namespace}/idle; to do: `,
+    );
+    expect(retried.output).toMatch(/: start the controllers, or correct --installation/);
   });
 
   it('a retry waits for the workflow of a deployment that has just changed', async () => {

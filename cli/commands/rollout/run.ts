@@ -174,16 +174,19 @@ async function restart(target: RolloutTarget, deployment: OwnerDeployment): Prom
 
 /** How long the controllers may take to see a change and to start the workflow that it needs, ms. */
 const startMs = 10_000;
-/** How often the objects are read again until then, ms. */
+/** Pause between two looks at the objects meanwhile, ms. */
 const lookMs = 500;
 
-/** Waits for the controllers if a workflow is needed and none is open: the deployment may have changed just now. */
+/**
+ * Waits for the controllers if a workflow is needed and neither that of the deployment nor one of its machines is open: the
+ * deployment may have changed just now.
+ */
 async function retry(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   return withInstallation(target.options, async (to) => {
     const name = nameOf(target);
     let sent = await sendRetry(to, target, deployment);
     const deadline = Date.now() + startMs;
-    if (sent.missing !== undefined) console.log(`${name}: waiting for the controllers to start its workflow`);
+    if (sent.missing !== undefined) console.error(`${name}: waiting for the controllers to start its workflow`);
     while (sent.missing !== undefined) {
       if (Date.now() >= deadline) {
         const fix = 'start the controllers, or correct --installation';
