@@ -122,15 +122,19 @@ describe('the controller of machines', () => {
     expect(sent.slice(1)).toEqual([`signal ${id}`]);
   });
 
-  it('refreshes the workflow of a preserved machine at rest when somebody moves the end', async () => {
+  it.each([
+    ['at rest', 'Failed'],
+    ['that waits for its Node', 'Unknown'],
+  ])('refreshes the workflow of a preserved machine %s when somebody moves the end', async (_, phase) => {
     const annotations = { [annotationNames.preserve]: 'now' };
     async function seeEnd(preserveExpiryTime: string): Promise<void> {
       const metadata = { ...meta('m', { ...ours, annotations }), resourceVersion: String(version++) };
-      const currentStatus = { phase: 'Failed', preserveExpiryTime };
+      const currentStatus = { phase, preserveExpiryTime };
       stores.machines.put({ metadata, status: { currentStatus, conditions } } as Machine);
       await controller.handle('n/m');
     }
     await seeEnd('2999-01-01T02:00:00Z');
+    sent = [];
     await seeEnd('2999-01-01T02:00:00Z');
     expect(sent).toEqual([]);
 

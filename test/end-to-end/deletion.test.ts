@@ -31,7 +31,7 @@ describe('a Machine', () => {
   const leftoversOf = async ({ uid }: ObjectRef) =>
     (await millwright.cloud.resources()).filter(({ tags }) => tags[names.machineUid] === uid);
 
-  /** Types of the activities of the machine's workflow in all its runs, with what became of them, oldest first. */
+  /** Types of the activities of the newest run and of those that it continues, with what became of them, oldest first. */
   async function activitiesOf({ name, uid }: ObjectRef): Promise<string[]> {
     const { temporal, namespace } = millwright;
     const id = workflowId(namespace, 'Machine', { dialect: 'gardener', namespace, name, uid });
@@ -172,6 +172,7 @@ describe('a Machine', () => {
     await millwright.untilGone(ref);
     expect(await leftoversOf(ref)).toEqual([]);
     const done = await activitiesOf(ref);
+    expect(done).toContain('ensureVm scheduled');
     expect(done).toContain('deleteVm scheduled');
     expect(done).not.toContain('drainNode scheduled');
   }, 60_000);

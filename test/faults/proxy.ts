@@ -166,7 +166,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     await closed;
   };
 
-  await listen(await freePort());
+  await listen(await freePort()); // nobody else takes it while the proxy is down
   const { port } = http.address() as AddressInfo;
   const server = `http://127.0.0.1:${port}`;
   return {

@@ -64,7 +64,7 @@ export async function heldSweep(
 
 /** Runs `millwright sweep approve` to its end. */
 export function approve(millwright: Installation, ...vms: string[]) {
-  // A worker has 5 s to answer: one that is late is asked again.
+  // A worker has 5 s to say whether a sweep waits: one that is late is asked again.
   return until('the workers answer', async (see) => {
     const command = await runSweep(millwright, ['approve', ...vms]);
     return see(command.output).includes('as far as its workers answer') ? undefined : command;

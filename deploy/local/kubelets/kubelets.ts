@@ -74,6 +74,7 @@ export function startKubelets(options: KubeletOptions) {
   }
 
   async function updateStatus(host: Host, uid: string): Promise<void> {
+    // Spread over half of the interval. Not at once: tests that want no update give an interval of weeks.
     for (let due = statusUpdateMs * (0.5 + Math.random() / 2); ; due = statusUpdateMs) {
       await pause(due);
       if (!host.isOn()) return;
