@@ -41,8 +41,7 @@ describe('startHttp', () => {
 
   it('is not alive after the event loop stood still for too long, and is again afterwards', async () => {
     const url = await start();
-    // A connection that is kept would be closed by the server while it stands still.
-    await fetch(`${url}/livez`, { headers: { connection: 'close' } });
+    await fetch(`${url}/livez`);
 
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_600);
     const blocked = await fetch(`${url}/livez`);
@@ -50,6 +49,13 @@ describe('startHttp', () => {
 
     expect(blocked.status).toBe(503);
     expect(later.status).toBe(200);
+  });
+
+  it('keeps a connection for longer than Prometheus does', async () => {
+    const { headers } = await fetch(`${await start()}/metrics`);
+
+    const [, seconds = ''] = /^timeout=(\d+)$/.exec(headers.get('keep-alive') ?? '') ?? [];
+    expect(Number(seconds)).toBeGreaterThan(5 * 60);
   });
 
   it('shows requests to API servers by verb, resource and code', async () => {

@@ -14,6 +14,9 @@ export interface HttpOptions {
   readonly details?: () => object;
 }
 
+/** Longer than Prometheus keeps a connection that it does not use (5 min): a request on one that is just closed here fails. */
+const keepAliveTimeout = 600_000; // ms
+
 /** /livez fails when the event loop was blocked for longer, ms. */
 const maxLagMs = 5_000;
 
@@ -46,7 +49,7 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
     }
   }
 
-  const server = createServer((request, response) => {
+  const server = createServer({ keepAliveTimeout }, (request, response) => {
     const [path = ''] = (request.url ?? '').split('?');
     answer(path, response).catch((error: unknown) => send(response, 500, { error: String(error) }));
   });

@@ -123,7 +123,7 @@ async function answer(request: IncomingMessage): Promise<void> {
   installations.delete(namespace);
 }
 
-const server = createServer((request, response) => {
+const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
   answer(request).then(
     () => response.writeHead(204).end(),
     (error: unknown) => response.writeHead(500).end(String(error)),

@@ -47,7 +47,7 @@ export async function leaseOpenstack(): Promise<Lease> {
 export async function shareOpenstack(): Promise<() => Promise<void>> {
   const port = await freePort();
   let started: Promise<Openstack> | undefined;
-  const server = createServer((_, response) => {
+  const server = createServer({ keepAliveTimeout: 600_000 }, (_, response) => {
     started ??= startInOwnFolder();
     started.then(
       ({ address }) => response.end(JSON.stringify(address)),
