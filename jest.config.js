@@ -22,5 +22,5 @@ export default {
   // Three times the cores of the smallest machine: with five, they were idle for a sixth of the time.
   maxWorkers: 6,
   // Of a test or hook that hangs. Several times what the longest ones without a time of their own need on a busy machine.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
 };

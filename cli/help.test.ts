@@ -36,28 +36,24 @@ it('loads no cloud SDK, no client of Kubernetes and nothing of Temporal for --he
   expect(
     modules.filter((path) => /^(activities\/providers\/\w+\/|api\/gardener|kube|controllers|workflows)/.test(path)),
   ).toEqual([]);
-}, 30_000);
+});
 
 it('summarizes each command without a full stop', async () => {
   const main = fileURLToPath(new URL('cli/main.ts', root));
   const { stdout } = await promisify(execFile)(process.execPath, [main, '--help']);
   expect(stdout).toMatch(/^ {2}describe /m);
   expect(stdout.split('Commands:')[1]).not.toMatch(/\.$/m);
-}, 30_000);
+});
 
-it.each(['main.ts', 'kubectl-machine.ts', 'kubectl-complete.ts'])(
-  'says that Node is too old: %s',
-  async (program) => {
-    const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { node: '22.12.0' } })`;
-    const path = fileURLToPath(new URL(`cli/${program}`, root));
-    const run = promisify(execFile)(process.execPath, ['--import', old, path, '--help']);
-    await expect(run).rejects.toMatchObject({
-      code: 1,
-      stderr: 'this is Node 22.12.0: put Node 24 or later first in PATH\n',
-    });
-  },
-  30_000,
-);
+it.each(['main.ts', 'kubectl-machine.ts', 'kubectl-complete.ts'])('says that Node is too old: %s', async (program) => {
+  const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { node: '22.12.0' } })`;
+  const path = fileURLToPath(new URL(`cli/${program}`, root));
+  const run = promisify(execFile)(process.execPath, ['--import', old, path, '--help']);
+  await expect(run).rejects.toMatchObject({
+    code: 1,
+    stderr: 'this is Node 22.12.0: put Node 24 or later first in PATH\n',
+  });
+});
 
 it('loads nothing of Temporal for get, nor for the completion of names', async () => {
   const target = ['--target-kubeconfig', testKubeconfig()];
@@ -70,7 +66,7 @@ it('loads nothing of Temporal for get, nor for the completion of names', async (
 
     expect(packagesOf(modules).filter((name) => name !== 'commander')).toEqual(['undici', 'yaml', 'zod']);
   }
-}, 30_000);
+});
 
 it('loads no worker and no cloud SDK for a command that asks Temporal', async () => {
   const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
@@ -81,4 +77,4 @@ it('loads no worker and no cloud SDK for a command that asks Temporal', async ()
   for (const heavy of [/^@temporalio\/(worker|core-bridge)$/, /^@aws-sdk\//, /^@azure\//, /^@kubernetes\//, /^pino/]) {
     expect(packages).not.toContainEqual(expect.stringMatching(heavy));
   }
-}, 30_000);
+});

@@ -135,7 +135,7 @@ describe('what a preservation writes', () => {
         expect(writes).toBeLessThan(9);
       }
     }
-  }, 60_000);
+  });
 
   /** A step whose write of this number fails, or has its effect and no answer. Answers whether there was one. */
   async function preserveUntilLost(

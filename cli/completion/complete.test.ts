@@ -37,9 +37,9 @@ it('bash completes commands, flags and values with what `millwright completion b
   );
 
   expect([command, flag, value].map((line) => line?.trim())).toEqual(['doctor', '--watch', 'text wide json yaml']);
-}, 30_000);
+});
 
 it('kubectl completes the plugin with what kubectl_complete-machine prints', async () => {
   expect(await bash('kubectl_complete-machine sw')).toEqual(['sweep', ':4']);
   expect(await bash('kubectl_complete-machine run')).toEqual([':4']);
-}, 30_000);
+});

@@ -28,7 +28,7 @@ describe('npm run demo', () => {
   async function startedDemo() {
     const demo = startDemo();
     started.push(demo.child);
-    await until('everything is up', () => demo.output().includes('$ kubectl apply'), { timeoutMs: 90_000 });
+    await until('everything is up', () => demo.output().includes('$ kubectl apply'));
     const dir = /\S+millwright-demo-\w+/.exec(demo.output())?.[0] ?? '';
     expect(existsSync(dir)).toBe(true);
     expect(await processesOf(dir)).not.toEqual([]);
@@ -45,7 +45,7 @@ describe('npm run demo', () => {
     // What watches over a server ends a moment after it.
     await until('no process is left', async (see) => see(await processesOf(dir)).length === 0);
     expect(existsSync(dir)).toBe(false);
-  }, 120_000);
+  });
 
   it('leaves no process and no folder behind when it is killed', async () => {
     const { child, dir } = await startedDemo();
@@ -53,7 +53,7 @@ describe('npm run demo', () => {
     child.kill('SIGKILL');
 
     await until('nothing is left', async () => (await processesOf(dir)).length === 0 && !existsSync(dir));
-  }, 120_000);
+  });
 
   it('refuses a cloud that it does not have, names those that it has, and starts nothing', async () => {
     const { child, output } = startDemo('--cloud', 'gcp');

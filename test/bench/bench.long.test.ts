@@ -44,7 +44,7 @@ describe('npm run bench', () => {
     expect(requests?.events).toBeGreaterThanOrEqual(6);
     expect(historyEvents?.machines).toBeGreaterThan(3 * 10);
     expect(historyEvents?.owners).toBeGreaterThan(0);
-  }, 300_000);
+  });
 
   it('measures workers in processes of their own, and a minute of rest, in which nothing is written', async () => {
     const all = await figuresOf('create', '2', '--workers', '2', '--rest');
@@ -54,14 +54,14 @@ describe('npm run bench', () => {
     expect(Object.keys(created!.processes).slice(0, 3)).toEqual(['controllers', 'worker 1', 'worker 2']);
     expect(idle).toMatchObject({ requests: { writes: 0, events: 0 }, historyEvents: { machines: 0, owners: 0 } });
     expect(idle?.requests?.leases).toBeGreaterThan(60);
-  }, 300_000);
+  });
 
   it('measures creations and drains alone, and beside drains that a budget blocks', async () => {
     const [figures] = await figuresOf('blocked-drains', '2');
     const parts = ['100 creations alone', '50 drains alone', '100 creations beside', '50 drains beside'];
     expect(Object.keys(figures?.parts ?? {})).toEqual(parts);
     expect(figures?.requests?.byKind).toMatchObject({ 'delete nodes': 100 }); // the two are still blocked
-  }, 300_000);
+  });
 
   it('measures installations that one process serves, and what each further one takes', async () => {
     const tables = await bench('create', '2', '--installations', '1,2');
@@ -72,7 +72,7 @@ describe('npm run bench', () => {
     expect(tables).toMatch(
       /^each further installation\n\nMillwright +-?\d+\.\d\d s of CPU, -?\d+\.\d MiB at the end$/m,
     );
-  }, 300_000);
+  });
 
   it('measures whatever controller works on given objects, on servers that run already', async () => {
     millwright = await startInstallation({ alone: 'its process is measured' });
@@ -87,7 +87,7 @@ describe('npm run bench', () => {
     expect(table).toMatch(/^it +\d+\.\d s of CPU \(\d+\.\d ms a machine\), \d+ MiB at most, \d+ at the end$/m);
     expect((await cloud.stats()).vmsEver).toBe(4);
     expect(table).not.toContain('requests');
-  }, 300_000);
+  });
 
   it.each([
     [['--kubeconfig', '/no/such/file'], 'no servers to measure on: kubeconfig /no/such/file cannot be read: '],

@@ -58,7 +58,7 @@ describe('a document', () => {
     folder = await mkdtemp(join(tmpdir(), 'millwright-documented-'));
     await prepareShell();
     await prepareDeployment();
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
     if (folder) await rm(folder, { recursive: true });
@@ -146,13 +146,9 @@ describe('a document', () => {
     return value;
   }
 
-  it.each(runHere)(
-    '$file has commands that work',
-    async ({ commands }) => {
-      await run(...commands);
-    },
-    180_000,
-  );
+  it.each(runHere)('$file has commands that work', async ({ commands }) => {
+    await run(...commands);
+  });
 });
 
 /** The commands of a document may replace the machines of others, or end what the others need: the more, the later. */

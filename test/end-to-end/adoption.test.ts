@@ -35,4 +35,4 @@ it('[mcm 12] a Machine takes over the VM that has its UID already', async () => 
   expect(machine?.spec?.providerID).toBe(`simulated:///here/${vm.id}`);
   expect(machine?.metadata.labels?.[labels.node]).toBe(name);
   expect(await cloud.stats()).toMatchObject({ vmsEver: 1, creates: 1 });
-}, 120_000);
+});

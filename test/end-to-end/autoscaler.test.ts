@@ -62,7 +62,7 @@ describe('machines that an autoscaler marks', () => {
       },
       logger: recordingLogger(),
     });
-  }, 120_000);
+  });
   afterAll(async () => {
     await watch?.stop();
     await millwright?.stop();
@@ -105,7 +105,7 @@ describe('machines that an autoscaler marks', () => {
         const isDone = found.every((one) => isActive(one) && phaseOf(one) === 'Running');
         return isDone && free.length >= awaited && found.length === replicas;
       },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
   }
 
@@ -183,22 +183,18 @@ describe('machines that an autoscaler marks', () => {
       }),
       { numRuns: 1, endOnFailure: true },
     );
-  }, 300_000);
+  });
 
   it('[invariant 7] are gone at the end of rollouts, too, and no other of the last template but for the surge', async () => {
     await fc.assert(
       fc.asyncProperty(listOf(...scaling, fc.constant({ kind: 'template' as const })), async (events) => {
         await play([{ kind: 'template' }, ...events]);
         const isLast = ({ metadata }: Machine) => metadata.annotations?.['template'] === String(templates);
-        const found = await until(
-          'all machines are those of the last template',
-          async (see) => {
-            const present = see(await millwright.machines());
-            const isDone = present.every((one) => isLast(one) && phaseOf(one) === 'Running' && isActive(one));
-            return isDone && present.length === replicas ? present : undefined;
-          },
-          { timeoutMs: 120_000 },
-        );
+        const found = await until('all machines are those of the last template', async (see) => {
+          const present = see(await millwright.machines());
+          const isDone = present.every((one) => isLast(one) && phaseOf(one) === 'Running' && isActive(one));
+          return isDone && present.length === replicas ? present : undefined;
+        });
         const left = uidsOf(found);
         expect([...left].filter((uid) => marked.has(uid))).toEqual([]);
         const lost = [...ever.values()].filter((one) => isLast(one) && !left.has(one.metadata.uid));

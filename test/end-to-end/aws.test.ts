@@ -111,11 +111,11 @@ describe('machines in EC2', () => {
     expect(new Set(owners).size).toBe(owners.length);
 
     await millwright.scale('pool', 2);
-    await millwright.untilMachines(2, 'Running', 120_000);
+    await millwright.untilMachines(2, 'Running');
     expect((await cloud.instances()).filter(isAlive)).toHaveLength(2);
 
     await control.delete(machineDeployments, key);
-    await millwright.untilMachines(0, '', 120_000);
+    await millwright.untilMachines(0, '');
     expect((await cloud.instances()).filter(isAlive)).toEqual([]);
     expect(await partsLeft()).toEqual([]);
     expect(await millwright.nodesOf([...first, ...second])).toEqual([]);
@@ -156,7 +156,7 @@ describe('machines in EC2', () => {
     const alive = (await cloud.instances()).filter(isAlive).map(({ InstanceId }) => InstanceId);
     expect(alive).not.toContain(orphan?.InstanceId);
     expect(alive).toContain(foreign?.InstanceId);
-  }, 120_000);
+  });
 
   it('[mcm 109 partly] wait for capacity, name type and zone, and are made when there is some', async () => {
     await cloud.setFaults({ kind: 'capacity' });
@@ -171,7 +171,7 @@ describe('machines in EC2', () => {
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilPhase(ref, 'Running');
     await millwright.remove(ref);
-  }, 120_000);
+  });
 
   it('get the tags that their class has now, and lose those that it has no more, and are not replaced', async () => {
     const { control, namespace } = millwright;
@@ -211,7 +211,7 @@ describe('machines in EC2', () => {
       return noted.every((text) => isDeepStrictEqual(JSON.parse(text ?? 'null'), { ...tags, team: 'b' }));
     });
     for (const ref of refs) await millwright.remove(ref);
-  }, 120_000);
+  });
 
   it('[mcm 105 partly] are Running once their source/destination check is off, and say before why it is not', async () => {
     await createClass('router', { srcAndDstChecksEnabled: false });
@@ -228,7 +228,7 @@ describe('machines in EC2', () => {
     const own = (await cloud.interfaces()).filter(({ TagSet }) => tagOf({ Tags: TagSet }, machineUid) === ref.uid);
     expect(own.map(({ SourceDestCheck }) => SourceDestCheck)).toEqual([false]);
     await millwright.remove(ref);
-  }, 120_000);
+  });
 
   it('[mcm 104 partly] have failed when their spot requests are marked for termination, and other machines have not', async () => {
     await createClass('spot', { spotPrice: '' });
@@ -242,7 +242,7 @@ describe('machines in EC2', () => {
     expect((await instancesOf(spot)).map(isAlive)).toEqual([true]);
     await millwright.untilPhase(plain, 'Running');
     await Promise.all([spot, plain].map((ref) => millwright.remove(ref)));
-  }, 120_000);
+  });
 
   it('need no more rights than docs/providers/aws-policy.json gives', async () => {
     const file = new URL('../../docs/providers/aws-policy.json', import.meta.url);

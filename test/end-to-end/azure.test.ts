@@ -140,18 +140,14 @@ describe('machines in Azure', () => {
       const [nics, disks, addresses] = await Promise.all([cloud.interfaces(), cloud.disks(), cloud.addresses()]);
       return [...nics, ...disks, ...addresses].map(({ name }) => name);
     };
-    await until(
-      'the sweep has deleted them',
-      async () => {
-        await sweep(millwright);
-        return (await namesOf()).every((name) => !name?.startsWith('gone'));
-      },
-      { timeoutMs: 90_000 },
-    );
+    await until('the sweep has deleted them', async () => {
+      await sweep(millwright);
+      return (await namesOf()).every((name) => !name?.startsWith('gone'));
+    });
 
     expect((await namesOf()).toSorted()).toEqual(['pvc-of-a-pod', 'theirs-os-disk']);
     for (const name of await namesOf()) await direct.compute.disks.delete(resourceGroup, name ?? '');
-  }, 120_000);
+  });
 
   const properties = () => cloud.providerSpec().properties;
 
@@ -181,13 +177,13 @@ describe('machines in Azure', () => {
       },
     });
     const refs = await Promise.all(['of-set', 'of-scale-set', 'reserved'].map((name) => createMachine(name, name)));
-    for (const ref of refs) await millwright.untilPhase(ref, 'Running', 120_000);
+    for (const ref of refs) await millwright.untilPhase(ref, 'Running');
 
     const made = new Map((await cloud.vms()).map((vm) => [vm.name, vm]));
     expect(made.get('of-set')).toMatchObject({ plan: { name: 'stable' }, identity: { type: 'UserAssigned' } });
     expect(made.get('of-scale-set')).toMatchObject({ priority: 'Spot', evictionPolicy: 'Delete' });
     await Promise.all(refs.map((ref) => millwright.remove(ref)));
-  }, 180_000);
+  });
 
   async function subnetId(): Promise<string> {
     const { resourceGroup, vnetName, subnetName } = cloud.seeds;
@@ -201,7 +197,7 @@ describe('machines in Azure', () => {
 
     expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('SkuNotAvailable');
     const left = async () => [...(await vmsOf(ref)), ...(await partsOf([ref]))];
-    await until('nothing is left', async () => (await left()).length === 0, { timeoutMs: 60_000 });
+    await until('nothing is left', async () => (await left()).length === 0);
 
     await cloud.setFaults();
     await millwright.handleOf(ref).signal('retryNow');
@@ -209,7 +205,7 @@ describe('machines in Azure', () => {
     expect(await vmsOf(ref)).toHaveLength(1);
     await millwright.remove(ref);
     expect(await partsOf([ref])).toEqual([]);
-  }, 180_000);
+  });
 
   it('[mcm 109 partly] wait for quota, and name it', async () => {
     await cloud.setFaults({ kind: 'quota' });
@@ -218,19 +214,19 @@ describe('machines in Azure', () => {
     expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('Cores quota');
     await millwright.remove(ref);
     expect(await partsOf([ref])).toEqual([]);
-  }, 120_000);
+  });
 
   it('are made while Azure throttles, with fewer requests before it does', async () => {
     await cloud.setFaults({ kind: 'rateLimit', of: 'reads', size: 40, perSecond: 4 });
     const before = (await cloud.calls()).length;
     const refs = await Promise.all(['slow-1', 'slow-2', 'slow-3', 'slow-4'].map((name) => createMachine(name)));
-    for (const ref of refs) await millwright.untilPhase(ref, 'Running', 120_000);
+    for (const ref of refs) await millwright.untilPhase(ref, 'Running');
 
     const statuses = (await cloud.calls()).slice(before).map(({ outcome }) => String(outcome));
     expect(statuses.filter((status) => status === '429').length).toBeLessThan(3);
     await cloud.setFaults({ kind: 'throttle', times: 3 });
     await Promise.all(refs.map((ref) => millwright.remove(ref)));
-  }, 240_000);
+  });
 
   it('[invariant 1] have one VM when the process is killed while the operation goes on, and it is asked for afterwards', async () => {
     await cloud.setFaults(
@@ -250,10 +246,10 @@ describe('machines in Azure', () => {
     expect(await millwright.untilRefused(ref, 'ResourceExhausted')).toContain('AllocationFailed: no room any more');
     expect(await creationsOf('killed-vm')).toHaveLength(1);
     await millwright.handleOf(ref).signal('retryNow');
-    await millwright.untilPhase(ref, 'Running', 120_000);
+    await millwright.untilPhase(ref, 'Running');
     expect(await vmsOf(ref)).toHaveLength(1);
     await millwright.remove(ref);
-  }, 240_000);
+  });
 
   it('[mcm 106] [mcm 58 partly] [mcm 109 partly] have a NIC and disks that go with them, and leave none, even when Azure does or their creation fails for want of capacity', async () => {
     const disk = { storageAccountType: 'Premium_LRS', diskSizeGB: 5 };
@@ -274,7 +270,7 @@ describe('machines in Azure', () => {
 
     await cloud.setFaults({ kind: 'leftover', parts: ['nic', 'osDisk', 'dataDisks'] });
     await millwright.handleOf(ref).signal('retryNow');
-    await millwright.untilPhase(ref, 'Running', 120_000);
+    await millwright.untilPhase(ref, 'Running');
     expect(await partsOf([ref])).toEqual([
       ...['leaver-1-data-disk', 'leaver-logs-0-data-disk', 'leaver-nic', 'leaver-os-disk'],
     ]);
@@ -290,7 +286,7 @@ describe('machines in Azure', () => {
     await millwright.remove(ref);
     expect(await vmsOf(ref)).toEqual([]);
     expect(await partsOf([ref])).toEqual([]);
-  }, 180_000);
+  });
 
   it('get the tags that their class has now, and lose those that it has no more, and are not replaced', async () => {
     const { control, namespace } = millwright;
@@ -312,7 +308,7 @@ describe('machines in Azure', () => {
       describe: () => millwright.story(),
     });
     await millwright.remove(ref);
-  }, 120_000);
+  });
 
   it('[mcm 12 partly] take over a VM that machine-controller-manager has made, and go with it', async () => {
     await cloud.makeVm('from-mcm', cloud.providerSpec().tags);
@@ -326,12 +322,12 @@ describe('machines in Azure', () => {
       spec: { class: { kind: 'MachineClass', name: 'azure' } },
     });
     const ref: ObjectRef = { dialect: 'gardener', namespace, name: 'from-mcm', uid: metadata.uid };
-    await millwright.untilPhase(ref, 'Running', 120_000);
+    await millwright.untilPhase(ref, 'Running');
 
     expect(await vmId()).toBe(before);
     await millwright.remove(ref);
     expect(await vmId()).toBeUndefined();
-  }, 180_000);
+  });
 
   it('need no more rights than docs/providers/azure-role.json gives', async () => {
     const file = new URL('../../docs/providers/azure-role.json', import.meta.url);

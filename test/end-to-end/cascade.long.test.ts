@@ -108,7 +108,7 @@ describe('an owner of three machines that is deleted', () => {
     expect((await sets()).map((one) => one.metadata.uid)).toEqual([set?.metadata.uid]);
     expect(uids(await millwright.machines())).toEqual(uids(present));
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 3 });
-  }, 300_000);
+  });
 
   it('with --cascade=orphan, a set leaves its machines', async () => {
     const { control } = millwright;
@@ -124,7 +124,7 @@ describe('an owner of three machines that is deleted', () => {
     await until('the set is gone', async (see) => see(await control.find(machineSets, key())) === undefined);
     expect(controllersOf(await millwright.machines())).toEqual([]);
     await expectThreeRunning(before);
-  }, 300_000);
+  });
 
   it('with --cascade=orphan, a set of a deployment leaves its machines to the set that the deployment makes next', async () => {
     const { control } = millwright;
@@ -147,7 +147,7 @@ describe('an owner of three machines that is deleted', () => {
     });
     expect(next.metadata.name).toBe(first?.metadata.name);
     await expectThreeRunning(before);
-  }, 300_000);
+  });
 
   it('with --cascade=foreground, a deployment goes last and leaves nothing', async () => {
     const { control } = millwright;
@@ -159,7 +159,7 @@ describe('an owner of three machines that is deleted', () => {
     await until('the deployment is gone', async (see) => see(await deployment()) === undefined);
     expect([await millwright.machines(), await sets()]).toEqual([[], []]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
-  }, 300_000);
+  });
 
   it('with --cascade=foreground, a set goes last and leaves nothing', async () => {
     const { control } = millwright;
@@ -171,7 +171,7 @@ describe('an owner of three machines that is deleted', () => {
     await until('the set is gone', async (see) => see(await control.find(machineSets, key())) === undefined);
     expect(await millwright.machines()).toEqual([]);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
-  }, 300_000);
+  });
 
   it('with --cascade=foreground, a set of a deployment is replaced by another one with as many machines', async () => {
     const { control } = millwright;
@@ -189,5 +189,5 @@ describe('an owner of three machines that is deleted', () => {
     expect(left).toEqual([]);
     await millwright.untilMachines(3, 'Running');
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 6, vmsNow: 3 });
-  }, 300_000);
+  });
 });

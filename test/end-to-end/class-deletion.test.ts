@@ -15,7 +15,7 @@ describe('a Secret of a class', () => {
 
   beforeAll(async () => {
     millwright = await startInstallation({ flags: quickSweeps });
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -50,7 +50,7 @@ describe('a Secret of a class', () => {
 
     await control.patch(machineClasses, keyOf('one'), mergePatch({ secretRef: keyOf('pool') }));
     await untilGone('the Secret', () => findSecret('one'));
-  }, 120_000);
+  });
 
   it('goes with a deployment and its class that are deleted together with it, when the VMs are gone', async () => {
     const { control } = millwright;
@@ -72,7 +72,7 @@ describe('a Secret of a class', () => {
     expect(await millwright.machines()).toEqual([]);
     expect(await millwright.cloud.resources()).toEqual([]);
     for (const name of names) expect(await millwright.target.find(nodes, { name })).toBeUndefined();
-  }, 120_000);
+  });
 
   it('goes with its class although the cloud refuses to be listed by then: all its machines are gone', async () => {
     const { control } = millwright;
@@ -87,7 +87,7 @@ describe('a Secret of a class', () => {
     await untilGone('the class', () => control.find(machineClasses, keyOf('three')));
     await untilGone('the Secret', () => findSecret('three'));
     await millwright.untilEvent('three', 'SourceNotSwept');
-  }, 120_000);
+  });
 
   it('stays with its class, when the cloud refuses to be listed and a machine was removed without its VM', async () => {
     const { control, target, namespace } = millwright;
@@ -109,5 +109,5 @@ describe('a Secret of a class', () => {
     expect(await control.find(machineClasses, keyOf('four'))).toBeDefined();
     expect(await findSecret('four')).toBeDefined();
     await release();
-  }, 120_000);
+  });
 });

@@ -18,7 +18,7 @@ describe('a Machine', () => {
   beforeAll(async () => {
     millwright = await startInstallation({ alone: 'its process is killed' });
     millwright.recordAs('deletion');
-  }, 120_000);
+  });
   afterEach(async () => {
     await millwright.cloud.setFaults();
   });
@@ -107,7 +107,7 @@ describe('a Machine', () => {
     expect(await millwright.target.find(nodes, { name: nodeName })).toBeUndefined();
     // The API server numbers all changes: the Node went before the Machine, and that with its finalizer.
     expect(await gone()).toEqual(own);
-  }, 120_000);
+  });
 
   /** Watches these Machines and Nodes from now on. Answers with what waits until all are gone, and names them in order. */
   async function startWatch(own: readonly string[]): Promise<() => Promise<string[]>> {
@@ -152,7 +152,7 @@ describe('a Machine', () => {
     await millwright.untilGone(ref);
     expect(await millwright.target.find(nodes, { name: 'by-node' })).toBeUndefined();
     expect(await leftoversOf(ref)).toEqual([]);
-  }, 120_000);
+  });
 
   it('[mcm 20] [mcm 44] that never joined is Pending, and loses its VM without a drain', async () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin' });
@@ -175,7 +175,7 @@ describe('a Machine', () => {
     expect(done).toContain('ensureVm scheduled');
     expect(done).toContain('deleteVm scheduled');
     expect(done).not.toContain('drainNode scheduled');
-  }, 60_000);
+  });
 
   for (const effect of ['done', 'none'] as const) {
     it(`[mcm 45] that is deleted while its create call hangs (effect ${effect}) waits for the call and leaves nothing in the cloud`, async () => {
@@ -191,13 +191,13 @@ describe('a Machine', () => {
 
       await control.delete(machines, ref);
 
-      await millwright.untilGone(ref, 90_000);
+      await millwright.untilGone(ref);
       expect(await leftoversOf(ref)).toEqual([]);
       const done = await activitiesOf(ref);
       expect(done.indexOf('deleteVm scheduled')).toBeGreaterThan(done.lastIndexOf('ensureVm ended'));
       expect(done).toContain('ensureVm ended');
       expect(await millwright.target.find(nodes, { name: ref.name })).toBeUndefined();
-    }, 120_000);
+    });
   }
 
   it('[invariant 2] leaves nothing in the cloud and no Node when its VM was never reported and the worker dies while it deletes the VM', async () => {
@@ -218,5 +218,5 @@ describe('a Machine', () => {
     await millwright.untilGone(ref);
     expect(await leftoversOf(ref)).toEqual([]);
     expect(await target.find(nodes, { name: ref.name })).toBeUndefined();
-  }, 120_000);
+  });
 });

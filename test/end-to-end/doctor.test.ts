@@ -22,7 +22,7 @@ describe('millwright doctor', () => {
   let millwright: Installation;
   beforeAll(async () => {
     millwright = await startInstallation({ alone: 'its controllers show themselves to Temporal', isElected: true });
-  }, 120_000);
+  });
   afterAll(() => millwright?.stop());
 
   /** @param flags instead of, or besides, those of the installation */

@@ -33,7 +33,7 @@ describe.each([
     for (const each of [other, ref]) await millwright.untilPhase(each, 'Running');
     volumes = startVolumes(target, namespace, other.name);
     await volumes.setRoom(3);
-  }, 120_000);
+  });
   afterAll(async () => {
     await volumes?.stop();
     await millwright?.stop();
@@ -107,5 +107,5 @@ describe.each([
     const left = (await volumes.attachments()).filter(({ spec }) => spec?.nodeName === ref.name);
     expect(left.map(({ spec }) => spec?.attacher)).toEqual(['nfs.example.com']); // nobody detaches it here
     await target.delete(priorityClasses, { name: high });
-  }, 120_000);
+  });
 });

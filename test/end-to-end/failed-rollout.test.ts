@@ -29,7 +29,7 @@ describe('a rollout that cannot move on', () => {
     });
     await millwright.createDeployment('pool', replicas);
     await millwright.untilComplete('pool');
-  }, 200_000);
+  });
   afterAll(() => millwright?.stop());
 
   const key = () => ({ namespace: millwright.namespace, name: 'pool' });
@@ -43,7 +43,7 @@ describe('a rollout that cannot move on', () => {
         const now = await millwright.deployment('pool');
         return reasonOf(now) === reason ? now : undefined;
       },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
   }
 
@@ -176,7 +176,7 @@ describe('a rollout that cannot move on', () => {
     expect(metadata.annotations?.[annotations.revision]).toBe('3');
     expect(spec?.template?.metadata?.labels).toEqual({ name: 'pool' });
     expect((await rollout('history')).output).toMatch(/\n2 +pool-\S+ +0 +sold-out\n3 \(current\) +pool-\S+ +2 +small/);
-  }, 300_000);
+  });
 
   it('[mcm 78 partly] rolls nothing over while it is paused, and goes on when it is resumed', async () => {
     const before = (await millwright.machines()).map(({ metadata }) => metadata.uid).toSorted();
@@ -217,7 +217,7 @@ describe('a rollout that cannot move on', () => {
     await millwright.untilComplete('pool', 'small');
     const after = (await millwright.machines()).map(({ metadata }) => metadata.uid);
     expect(after.filter((uid) => before.includes(uid))).toEqual([]);
-  }, 300_000);
+  });
 
   it('[invariant 2 partly] goes on with a corrected template when the class of the one before it is beyond use', async () => {
     const { control, cloud, namespace } = millwright;
@@ -241,7 +241,7 @@ describe('a rollout that cannot move on', () => {
     await millwright.changeDeployment('pool', { spec: { template: { spec: { class: { name: 'right' } } } } });
 
     await millwright.untilComplete('pool', 'right');
-  }, 200_000);
+  });
 
   it('replaces all machines when it is restarted', async () => {
     const before = (await millwright.machines()).map(({ metadata }) => metadata.uid);
@@ -252,13 +252,13 @@ describe('a rollout that cannot move on', () => {
         const found = await millwright.machines();
         return found.some(({ metadata }) => before.includes(metadata.uid)) ? undefined : true;
       },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
     await millwright.untilComplete('pool', 'right');
     expect((await millwright.deployment('pool')).spec?.template?.metadata?.annotations).toHaveProperty([
       names.restartedAt,
     ]);
-  }, 200_000);
+  });
 
   it('says what a scale-up waits for, though nothing rolls', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'medium' });
@@ -284,7 +284,7 @@ describe('a rollout that cannot move on', () => {
       expect(output).toMatch(/1 new machine is not running yet/);
       expect(output).toMatch(/pool-\S+: CrashLoopBackOff, ResourceExhausted/);
     }
-  }, 120_000);
+  });
 
   it('is refused for a deployment that is being deleted, or that does not exist', async () => {
     const held = 'example.com/held';
@@ -308,5 +308,5 @@ describe('a rollout that cannot move on', () => {
       { code: 1, output: gone },
       { code: 1, output: expect.stringMatching(/poool does not exist .*: correct the name or --namespace/) },
     ]);
-  }, 120_000);
+  });
 });

@@ -35,14 +35,10 @@ it('is found by one query, understood on one page and named by `millwright stuck
   const mistaken = await startMillwright({ namespace, isElected, program: build.program });
   const machine = await millwright.createMachine('worker');
   const servers = ['-n', namespace, '--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
-  const said = await until(
-    'it is listed',
-    async () => {
-      const { exited, logs } = startProcess(['stuck', ...servers]);
-      return (await exited).code === 0 && logs().startsWith('WorkflowTask') ? logs() : undefined;
-    },
-    { timeoutMs: 90_000 },
-  );
+  const said = await until('it is listed', async () => {
+    const { exited, logs } = startProcess(['stuck', ...servers]);
+    return (await exited).code === 0 && logs().startsWith('WorkflowTask') ? logs() : undefined;
+  });
   const metrics = await until('its metrics say so', async (see) => {
     const text = see(await (await fetch(`${mistaken.url}/metrics`)).text());
     return text.includes('cause="WorkflowTask"') ? text : undefined;
@@ -54,7 +50,7 @@ it('is found by one query, understood on one page and named by `millwright stuck
   if (browser) await readWorkflowPage(browser, { workflowId, runId }, { tab: 'history', texts, picture });
   await mistaken.stop();
   const correct = await startMillwright({ namespace, isElected });
-  await millwright.untilPhase(machine, 'Running', 60_000);
+  await millwright.untilPhase(machine, 'Running');
   await correct.stop();
 
   expect(metrics).toMatch(/^millwright_blocked_workflows\{type="machine",cause="WorkflowTask"\} 1$/m);
@@ -65,4 +61,4 @@ it('is found by one query, understood on one page and named by `millwright stuck
     /^WorkflowTask: 1 machine\. The code of the workflow fails.*\n {2}\S+\/worker: since \S+Z, a mistake in validate\n/,
   );
   expect(said).toMatch(/\n {2}To unblock: Install a version of Millwright/);
-}, 180_000);
+});

@@ -42,9 +42,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     const page = await browser.newPage();
     await page.setViewport({ width: 1120, height: 560 });
     await page.goto(urlOf(shop));
-    await until('both causes are shown', async (see) => see(await page.$$('#stuck p')).length === 2, {
-      timeoutMs: 90_000,
-    });
+    await until('both causes are shown', async (see) => see(await page.$$('#stuck p')).length === 2);
     await takePicture(page, 'fleet-page');
     await page.close();
   } finally {

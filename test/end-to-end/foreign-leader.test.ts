@@ -147,12 +147,12 @@ describe('the workers', () => {
 
     await cloud.setFaults();
     for (const name of names) await hold(name, '');
-    await millwright.untilMachines(9, 'Running', 120_000);
+    await millwright.untilMachines(9, 'Running');
     for (const worker of workers) await untilReadiness(worker, working);
     const uids = (await cloud.vms({ all: true })).map(({ tags }) => tags[ourNames.machineUid]);
     expect(new Set(uids).size).toBe(uids.length);
     expect(await cloud.stats()).toMatchObject({ vmsNow: 9 });
-  }, 300_000);
+  });
 
   if (isThorough()) {
     it('evict no more pods from then on, also in a drain that is under way', async () => {
@@ -182,11 +182,10 @@ describe('the workers', () => {
       await target.patch(pods, { namespace, name: 'first' }, mergePatch({ metadata: { finalizers: null } }));
       await hold(names[0], '');
       await until('the machine is gone', async (see) => see(await millwright.machines()).length === 0, {
-        timeoutMs: 120_000,
         describe: () => millwright.story(),
       });
       expect(await target.find(pods, { namespace, name: 'second' })).toBeUndefined();
-    }, 180_000);
+    });
   }
 
   it('do not begin while it has one of the Leases, whether or not it can be seen all the time', async () => {
@@ -205,7 +204,7 @@ describe('the workers', () => {
     await millwright.createMachine(`foreign-${millwright.namespace}`); // orphan-sweep has a Node `foreign`
     await startControllers();
     await millwright.untilMachines(1, 'Running');
-  }, 120_000);
+  });
 
   it('work where they may not read the Leases, with a warning', async () => {
     proxy.setRule((request) =>
@@ -217,5 +216,5 @@ describe('the workers', () => {
 
     expect(await readiness(worker)).toEqual(working);
     expect(worker.logs().match(/cannot read who holds the Leases/g)).toHaveLength(1);
-  }, 120_000);
+  });
 });

@@ -74,7 +74,7 @@ describe('a deployment from six machines to two in one write', () => {
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 2, maxUnavailable: 1 } },
     });
     await millwright.untilMachines(6, 'Running');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -86,7 +86,7 @@ describe('a deployment from six machines to two in one write', () => {
     await untilCounted(millwright, 'shrinking', 'UnfrozeMachineSet', 1);
     await millwright.untilMachines(2, 'Running');
     await untilFreezeIs(millwright, 'shrinking', thawed);
-  }, 120_000);
+  });
 });
 
 describe('a set in which somebody else creates machines', () => {
@@ -96,7 +96,7 @@ describe('a set in which somebody else creates machines', () => {
     millwright = await startInstallation({ flags: ['--safety-down', '5'] });
     await millwright.createDeployment('pool', 4); // frozen at 4 + 1 + 2 machines, thawed at 2
     await millwright.untilMachines(4, 'Running');
-  }, 120_000);
+  });
   afterAll(async () => {
     for (const { metadata } of (await millwright?.machines()) ?? []) {
       if (metadata.finalizers?.includes(hold)) await release(metadata.name);
@@ -161,7 +161,7 @@ describe('a set in which somebody else creates machines', () => {
     await millwright.untilMachines(4, 'Running');
     expect(await millwright.machinesOf('pool')).toHaveLength(3);
     expect(await freezeOf(millwright, 'pool')).toEqual({ deployment: overshooting, set: overshooting });
-  }, 120_000);
+  });
 
   it('[mcm 87] keeps its deployment frozen, whoever takes the label away, and no deployment is frozen without it', async () => {
     await patchDeployment({ labels: { [labels.freeze]: null } });
@@ -176,7 +176,7 @@ describe('a set in which somebody else creates machines', () => {
     );
     expect(mark.metadata.labels?.[labels.freeze]).toBe('True');
     await untilFreezeIs(millwright, 'other', thawed);
-  }, 120_000);
+  });
 
   it('[mcm 86] thaws by annotation, and with few enough machines: label, condition and annotation go, and machines are made', async () => {
     await patchDeployment({ annotations: { [annotations.unfreeze]: 'yes' } });
@@ -197,5 +197,5 @@ describe('a set in which somebody else creates machines', () => {
     await untilFreezeIs(millwright, 'pool', thawed);
     await untilCounted(millwright, 'pool', 'UnfrozeMachineSet', 2);
     await millwright.untilMachines(9, 'Running');
-  }, 120_000);
+  });
 });

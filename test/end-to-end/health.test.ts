@@ -19,7 +19,7 @@ describe('the health of a Node', () => {
     // The kubelets report once and no more, so that what a test writes into a Node stays.
     millwright = await startInstallation({ alone: 'its process is killed', cloud: { statusUpdateMs: 2 ** 31 - 1 } });
     millwright.recordAs('health');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -77,7 +77,7 @@ describe('the health of a Node', () => {
     } finally {
       await watch.stop();
     }
-  }, 120_000);
+  });
 
   it('[mcm 31] [mcm 34] makes its machine Unknown, and Running again without another VM', async () => {
     await millwright.createDeployment('health', 1);
@@ -114,7 +114,7 @@ describe('the health of a Node', () => {
       expect(healthy.metadata.uid).toBe(machine.metadata.uid);
     }
     expect((await millwright.cloud.stats()).vmsEver).toBe(vmsEver);
-  }, 120_000);
+  });
 
   it('[mcm 32] is judged by the conditions that its Machine names instead of those of the flag', async () => {
     const ref = await running('health-chosen', { nodeConditions: 'MemoryPressure,Frozen' });
@@ -127,7 +127,7 @@ describe('the health of a Node', () => {
       await report(ref.name, type, 'False');
       await millwright.untilPhase(ref, 'Running');
     }
-  }, 120_000);
+  });
 
   it('[mcm 33 partly] is Unknown when the Node has lost its status, until that is there again', async () => {
     const ref = await running('health-empty');
@@ -137,7 +137,7 @@ describe('the health of a Node', () => {
 
     await report(ref.name, 'Ready', 'True');
     await millwright.untilPhase(ref, 'Running');
-  }, 120_000);
+  });
 
   it('[mcm 33] is Unknown when the Node is gone, until its kubelet registers it again; one deleted on purpose takes its machine along', async () => {
     const { target, cloud, processes } = millwright;
@@ -164,7 +164,7 @@ describe('the health of a Node', () => {
     );
     await target.delete(nodes, { name: ref.name });
     await millwright.untilGone(ref);
-  }, 120_000);
+  });
 
   it('[mcm 22] counts only when its critical components are ready', async () => {
     const { namespace, cloud, target } = millwright;
@@ -197,5 +197,5 @@ describe('the health of a Node', () => {
     await target.patch(nodes, { name: ref.name }, mergePatch({ spec: { taints: [{ key, effect }] } }));
     await report(ref.name, 'Frozen', 'True');
     expect(phaseOf(await untilMirrored(ref, 'Frozen', 'True'))).toBe('Running');
-  }, 120_000);
+  });
 });

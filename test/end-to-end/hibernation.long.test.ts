@@ -16,7 +16,7 @@ describe('a deployment that hibernates and wakes up', () => {
   beforeAll(async () => {
     millwright = await startInstallation({ alone: 'many machines keep everybody else waiting' });
     await millwright.createClass('medium');
-  }, 120_000);
+  });
   afterAll(() => millwright?.stop());
 
   /** Waits until it has this number of machines, all of them Running, and its workflow has completed. */

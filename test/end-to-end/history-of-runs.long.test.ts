@@ -28,7 +28,7 @@ describe('the runs of a rollout', () => {
     await millwright.untilMachines(2, 'Running');
     await cloud.setFaults({ kind: 'capacity', machineType: 'large' });
     await change({ template: { spec: { class: { name: 'sold-out' } } }, progressDeadlineSeconds: 5 });
-  }, 200_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
     if (folder !== undefined) await rm(folder, { recursive: true });
@@ -70,7 +70,7 @@ describe('the runs of a rollout', () => {
         const listed: (RolloutRun & { revision?: number })[] = JSON.parse(output);
         return listed.find(({ outcome }) => outcome === 'failed');
       },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
 
     expect(failed).toMatchObject({ revision: 2, end: expect.any(String) });
@@ -87,7 +87,7 @@ describe('the runs of a rollout', () => {
     expect((await command(['rollout', 'status', 'pool', '-o', 'json'])).output).toContain(
       "--output is not a flag of 'rollout status'",
     );
-  }, 200_000);
+  });
 
   it('are replayed from the server as the same decisions, and from the file that it writes', async () => {
     const file = join(folder, 'failed.json');
@@ -108,7 +108,7 @@ describe('the runs of a rollout', () => {
     const { namespace, name, uid } = { namespace: '', ...machine!.metadata };
     const ofMachine = await command(['replay', `${millwright.namespace}/machine/${namespace}/${name}/${uid}`]);
     expect([ofMachine.code, ofMachine.output]).toEqual([0, expect.stringContaining('this version decides the same')]);
-  }, 200_000);
+  });
 
   it('show the first decision that differs, with the reading that it was made from', async () => {
     const file = join(folder, 'failed.json');
@@ -142,7 +142,7 @@ describe('the runs of a rollout', () => {
       madeFrom: [{ event: '1', what: 'start of the workflow' }],
     });
     expect(error).toContain('Nondeterminism');
-  }, 200_000);
+  });
 
   it('cannot be replayed where there is no history, or no such workflow', async () => {
     const other = join(folder, 'other.json');
@@ -161,5 +161,5 @@ describe('the runs of a rollout', () => {
       { code: 1, output: expect.stringContaining("is of a workflow 'another', which this version of Millwright") },
       { code: 1, output: expect.stringMatching(/Temporal knows no workflow '.*none': the retention/) },
     ]);
-  }, 100_000);
+  });
 });

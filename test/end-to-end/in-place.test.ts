@@ -38,7 +38,7 @@ describe('a deployment that updates its machines in place', () => {
       },
     });
     await Promise.all([machineWatch.waitForSync(), nodeWatch.waitForSync()]);
-  }, 120_000);
+  });
   afterAll(async () => {
     await Promise.all([machineWatch?.stop(), nodeWatch?.stop()]);
     await millwright?.stop();
@@ -63,7 +63,7 @@ describe('a deployment that updates its machines in place', () => {
   }
 
   const wait = <T>(what: string, check: () => Promise<T | false | undefined>): Promise<T> =>
-    until(what, check, { timeoutMs: 90_000, describe: () => millwright.story() });
+    until(what, check, { describe: () => millwright.story() });
   const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
   const reasonOf = ({ status }: Node) => status?.conditions?.find(({ type }) => type === 'InPlaceUpdate')?.reason;
   const nodeOf = (name: string): Promise<Node> => millwright.target.get(nodes, { name });
@@ -168,7 +168,7 @@ describe('a deployment that updates its machines in place', () => {
     }
     const { old, fresh } = await setsOf('auto');
     expect([old.spec?.replicas, fresh.spec?.replicas]).toEqual([0, 5]);
-  }, 180_000);
+  });
 
   it('[mcm 100] drains only those that a person has labelled where it is Manual', async () => {
     const all = await pool('manual', 3, { orchestrationType: 'Manual', maxUnavailable: 3 });
@@ -197,7 +197,7 @@ describe('a deployment that updates its machines in place', () => {
     for (const name of nodeNames.slice(1)) await millwright.target.patch(nodes, { name }, labelled);
     await untilUpdated('manual', 3);
     samplers.delete(sample);
-  }, 180_000);
+  });
 
   it('[mcm 101] shows what has failed or takes too long, leaves it in its set, and goes on when its agent succeeds', async () => {
     const untilFailed = async (name: string, result: string | undefined, update: Update) => {
@@ -228,7 +228,7 @@ describe('a deployment that updates its machines in place', () => {
       expect(after?.metadata.uid).toBe(uid);
       expect((await nodeOf(machine)).metadata.annotations).not.toHaveProperty([annotations.updateFailedReason]);
     }
-  }, 180_000);
+  });
 
   it('[mcm 102] makes no machine in its old set meanwhile, also when one of that is deleted or the replicas change', async () => {
     const all = await pool('growing', 3);
@@ -255,7 +255,7 @@ describe('a deployment that updates its machines in place', () => {
     samplers.delete(sample);
     expect([...strangers]).toEqual([]);
     expect(after.filter(({ metadata }) => isOld.has(metadata.uid))).toHaveLength(2);
-  }, 180_000);
+  });
 
   it('leaves alone again those that are not drained when its template goes back, and the others when their agents succeed', async () => {
     const all = await pool('back', 2);
@@ -285,5 +285,5 @@ describe('a deployment that updates its machines in place', () => {
       const isBack = !isMarked && !isOfUpdate(node) && !node.spec?.unschedulable && phaseOf(machine) === 'Running';
       return isBack && (await isComplete('back'));
     });
-  }, 180_000);
+  });
 });

@@ -39,7 +39,7 @@ describe('installations', () => {
       expect(workflowId.startsWith(`${two.namespace}/`)).toBe(true);
       expect(taskQueue).toBe(two.namespace);
     }
-  }, 180_000);
+  });
 
   it('keep machines in one cluster and their nodes in another', async () => {
     const millwright = await start({ targetKubeconfig: fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2') });
@@ -54,5 +54,5 @@ describe('installations', () => {
     await millwright.control.delete(machineDeployments, { namespace, name: 'remote' });
     await until('all are gone', async (see) => see(await millwright.machines()).length === 0);
     expect(await millwright.nodes()).toEqual([]);
-  }, 180_000);
+  });
 });

@@ -21,7 +21,7 @@ describe('a VM that is about to be taken away', () => {
     const cloud = { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 };
     millwright = await startInstallation({ flags: ['--interruption-check-period', '1s'], cloud });
     millwright.recordAs('interruption');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -109,7 +109,7 @@ describe('a VM that is about to be taken away', () => {
   it('is drained and replaced when its Node has the taint of a termination handler, and no other machine is', async () => {
     await millwright.createDeployment('tainted', 3);
     await expectReplaced('tainted', (ref) => setTaint(ref.name, spotTaint), `the taint ${spotTaint}`);
-  }, 120_000);
+  });
 
   it('is drained and replaced when the cloud says so, and no other machine is', async () => {
     const { control, cloud, namespace } = millwright;
@@ -130,7 +130,7 @@ describe('a VM that is about to be taken away', () => {
     await control.delete(machines, plain);
     await control.delete(machineDeployments, { namespace, name: 'spot' });
     await control.delete(machineClasses, { namespace, name: 'spot' });
-  }, 120_000);
+  });
 
   it('is asked for only while there is a class whose VMs may be taken away', async () => {
     const { control, temporal, namespace } = millwright;
@@ -157,7 +157,7 @@ describe('a VM that is about to be taken away', () => {
     await untilScheduled(true);
     await control.delete(machineClasses, { namespace, name: 'spare' });
     await untilScheduled(false);
-  }, 120_000);
+  });
 
   it('makes a Machine without an owner Failed, which is left alone, until its Node says so no more', async () => {
     const ref = await millwright.createMachine('alone');
@@ -177,5 +177,5 @@ describe('a VM that is about to be taken away', () => {
     await millwright.untilPhase(ref, 'Running');
     await millwright.control.delete(machines, ref);
     await millwright.untilGone(ref);
-  }, 120_000);
+  });
 });

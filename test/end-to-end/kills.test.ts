@@ -52,7 +52,7 @@ function describeKills(replicas: number): void {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'millwright-kills-'));
     stack = await startStack({ temporal: { dbFile: join(dir, 'temporal.db') } });
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await stack?.stop();

@@ -64,7 +64,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
         mergePatch({ spec: withoutRules(spec) as object }),
       );
     }
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
     await own?.stop();
@@ -111,7 +111,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       return status?.conditions?.find((each) => each.type === 'Available' && each.status === 'True');
     });
     expect((await control.list(machineSets, { namespace })).items).toHaveLength(1);
-  }, 120_000);
+  });
 
   it('as one that was right before: its machines stay as they are until it is mended', async () => {
     const { control, namespace } = millwright;
@@ -130,7 +130,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       mergePatch({ spec: { selector: { matchLabels: { name: 'right' } } } }),
     );
     await millwright.untilMachines(0, '');
-  }, 120_000);
+  });
 
   it('as a MachineSet without a deployment', async () => {
     const { control, namespace } = millwright;
@@ -150,7 +150,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
 
     await control.patch(machineSets, metadata, mergePatch({ spec: { selector } }));
     await millwright.untilMachines(1, 'Running');
-  }, 120_000);
+  });
 
   it.each([
     { field: 'creationTimeout', value: 'soon', says: 'spec.creationTimeout is "soon"' },
@@ -175,6 +175,5 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       await millwright.untilGone(ref);
       expect((await millwright.vmsOf(ref)).filter(({ alive }) => alive)).toEqual([]);
     },
-    120_000,
   );
 });

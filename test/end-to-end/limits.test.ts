@@ -49,7 +49,7 @@ describe(`${poolCount} MachineDeployments whose namespace limits their machines`
       logger: recordingLogger(),
     });
     await watch.waitForSync();
-  }, 200_000);
+  });
   afterAll(async () => {
     await watch?.stop();
     await millwright?.stop();
@@ -144,107 +144,87 @@ describe(`${poolCount} MachineDeployments whose namespace limits their machines`
       { timeoutMs, describe: describeAll },
     );
 
-  it(
-    'are created within the limit of machines that do not run yet',
-    async () => {
-      for (const [name, replicas] of pools) await create(name, replicas);
+  it('are created within the limit of machines that do not run yet', async () => {
+    for (const [name, replicas] of pools) await create(name, replicas);
 
-      await untilAllAreComplete('small');
-      expect(most.surge).toBe(0);
-      expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
-    },
-    timeoutMs,
-  );
+    await untilAllAreComplete('small');
+    expect(most.surge).toBe(0);
+    expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
+  });
 
-  it(
-    '[invariant 5] roll out together within both limits at every change, and the largest one does not keep the others waiting',
-    async () => {
-      const before = changes;
-      await useClass('medium');
-      const order = await untilAllAreComplete('medium');
+  it('[invariant 5] roll out together within both limits at every change, and the largest one does not keep the others waiting', async () => {
+    const before = changes;
+    await useClass('medium');
+    const order = await untilAllAreComplete('medium');
 
-      expect(most.surge).toBeLessThanOrEqual(limits.surge);
-      expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
-      expect(changes - before).toBeGreaterThan(4 * (poolCount - 1 + largest));
-      expect(order.at(-1)).toBe('pool-0');
-    },
-    timeoutMs,
-  );
+    expect(most.surge).toBeLessThanOrEqual(limits.surge);
+    expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
+    expect(changes - before).toBeGreaterThan(4 * (poolCount - 1 + largest));
+    expect(order.at(-1)).toBe('pool-0');
+  });
 
   // Minutes each.
   if (isLong()) {
-    it(
-      '[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated',
-      async () => {
-        await useClass('large');
-        await untilUpdated(4, 'large');
-        await handle().terminate('a test');
-        await untilUpdated(8, 'large');
-        await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
-        await millwright.startWorkers();
-        await untilUpdated(13, 'large');
-        const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
-        await handle().terminate('a test');
-        await killed;
-        await millwright.startWorkers();
-        await untilUpdated(18, 'large');
-        await terminateRollouts();
-        await untilUpdated(22, 'large');
-        await Promise.all([handle().terminate('a test'), terminateRollouts()]);
-        await untilAllAreComplete('large');
+    it('[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated', async () => {
+      await useClass('large');
+      await untilUpdated(4, 'large');
+      await handle().terminate('a test');
+      await untilUpdated(8, 'large');
+      await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
+      await millwright.startWorkers();
+      await untilUpdated(13, 'large');
+      const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
+      await handle().terminate('a test');
+      await killed;
+      await millwright.startWorkers();
+      await untilUpdated(18, 'large');
+      await terminateRollouts();
+      await untilUpdated(22, 'large');
+      await Promise.all([handle().terminate('a test'), terminateRollouts()]);
+      await untilAllAreComplete('large');
 
-        expect(most.surge).toBeLessThanOrEqual(limits.surge);
-        expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
-      },
-      timeoutMs,
-    );
+      expect(most.surge).toBeLessThanOrEqual(limits.surge);
+      expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
+    });
 
-    it(
-      '[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted',
-      async () => {
-        const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
-        await useClass('small');
-        await untilUpdated(4, 'small');
-        const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
-        await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
-        await until('no more is used than the lower limit', async (see) => {
-          const { limits: now, used }: LimitsDescription = see(await handle().query('describe'));
-          return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
-        });
-        Object.assign(most, { surge: 0, provisioning: 0 });
-        pools.delete('pool-19');
-        await millwright.control.delete(machineDeployments, keyOf('pool-19'));
-        await untilAllAreComplete('small');
+    it('[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted', async () => {
+      const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
+      await useClass('small');
+      await untilUpdated(4, 'small');
+      const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
+      await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
+      await until('no more is used than the lower limit', async (see) => {
+        const { limits: now, used }: LimitsDescription = see(await handle().query('describe'));
+        return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
+      });
+      Object.assign(most, { surge: 0, provisioning: 0 });
+      pools.delete('pool-19');
+      await millwright.control.delete(machineDeployments, keyOf('pool-19'));
+      await untilAllAreComplete('small');
 
-        expect(most.surge).toBeLessThanOrEqual(2);
-        expect(most.provisioning).toBeLessThanOrEqual(2);
-      },
-      timeoutMs,
-    );
+      expect(most.surge).toBeLessThanOrEqual(2);
+      expect(most.provisioning).toBeLessThanOrEqual(2);
+    });
 
-    it(
-      'wait for nobody any more when their annotations are removed in the middle',
-      async () => {
-        await useClass('huge');
-        await until('somebody waits', async (see) => {
-          const said: LimitsDescription = see(await handle().query('describe'));
-          return said.waiting.length >= 3;
-        });
-        const removed = mergePatch({
-          metadata: { annotations: { [names.maxSurge]: null, [names.maxProvisioning]: null } },
-        });
-        for (const name of pools.keys())
-          await millwright.control.patch(machineDeployments, { namespace: millwright.namespace, name }, removed);
-        await untilAllAreComplete('huge');
+    it('wait for nobody any more when their annotations are removed in the middle', async () => {
+      await useClass('huge');
+      await until('somebody waits', async (see) => {
+        const said: LimitsDescription = see(await handle().query('describe'));
+        return said.waiting.length >= 3;
+      });
+      const removed = mergePatch({
+        metadata: { annotations: { [names.maxSurge]: null, [names.maxProvisioning]: null } },
+      });
+      for (const name of pools.keys())
+        await millwright.control.patch(machineDeployments, { namespace: millwright.namespace, name }, removed);
+      await untilAllAreComplete('huge');
 
-        expect(most.provisioning).toBeGreaterThan(limits.provisioning);
-        await until(
-          'the workflow that grants is closed',
-          async (see) => see(await handle().describe()).status.name === 'COMPLETED',
-        );
-      },
-      timeoutMs,
-    );
+      expect(most.provisioning).toBeGreaterThan(limits.provisioning);
+      await until(
+        'the workflow that grants is closed',
+        async (see) => see(await handle().describe()).status.name === 'COMPLETED',
+      );
+    });
   }
 });
 
@@ -259,7 +239,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
     await millwright.createClass('full', {
       providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags: { fault: 'full' } },
     });
-  }, 200_000);
+  });
   afterAll(() => millwright?.stop());
 
   const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
@@ -294,93 +274,79 @@ describe('an owner that takes part in a limit of its namespace', () => {
       { timeoutMs, describe: () => millwright.story() },
     );
 
-  it(
-    'may be a MachineSet without a deployment',
-    async () => {
-      let most = 0;
-      const watch = startReflector({
-        client: millwright.control,
-        resource: machines,
-        namespace: millwright.namespace,
-        onEvent: () => {
-          const starting = watch?.store.list().filter((each) => isActive(each) && isStarting(gardener, each)) ?? [];
-          most = Math.max(most, starting.length);
-        },
-        logger: recordingLogger(),
-      });
-      await watch.waitForSync();
-      await millwright.control.create(machineSets, {
-        metadata: { ...keyOf('lone'), annotations: { [names.maxProvisioning]: '1' } },
-        spec: specOf('lone', 3, 'small'),
-      });
+  it('may be a MachineSet without a deployment', async () => {
+    let most = 0;
+    const watch = startReflector({
+      client: millwright.control,
+      resource: machines,
+      namespace: millwright.namespace,
+      onEvent: () => {
+        const starting = watch?.store.list().filter((each) => isActive(each) && isStarting(gardener, each)) ?? [];
+        most = Math.max(most, starting.length);
+      },
+      logger: recordingLogger(),
+    });
+    await watch.waitForSync();
+    await millwright.control.create(machineSets, {
+      metadata: { ...keyOf('lone'), annotations: { [names.maxProvisioning]: '1' } },
+      spec: specOf('lone', 3, 'small'),
+    });
 
-      await untilRunning('lone', 3);
-      await watch.stop();
-      expect(most).toBe(1);
-      await millwright.control.delete(machineSets, keyOf('lone'));
-      await until(
-        'the set is gone',
-        async (see) => see(await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
+    await untilRunning('lone', 3);
+    await watch.stop();
+    expect(most).toBe(1);
+    await millwright.control.delete(machineSets, keyOf('lone'));
+    await until(
+      'the set is gone',
+      async (see) => see(await millwright.control.find(machineSets, keyOf('lone'))) === undefined,
+    );
+  });
+
+  it('gets nothing with a value that is no limit, which its condition and an Event name with the fix', async () => {
+    await create('bad', 'five', specOf('bad', 1, 'small'));
+    const conditionOf = async () => {
+      const { status } = await millwright.control.get(machineDeployments, keyOf('bad'));
+      return status?.conditions?.find(({ type }) => type === 'Progressing');
+    };
+    const problem = `metadata.annotations['${names.maxProvisioning}'] is 'five': set it to a whole number from 1 to 99999, or remove it`;
+    await until('it is reported', async (see) => see(await conditionOf())?.message === problem);
+    await until('with an Event', async (see) => {
+      const { items } = see(await millwright.control.list(kubeEvents, { namespace: millwright.namespace }));
+      return items.some(
+        ({ regarding, note, reason }) => regarding?.name === 'bad' && note === problem && reason === 'InvalidSpec',
       );
-    },
-    timeoutMs,
-  );
+    });
+    expect(await millwright.machinesOf('bad')).toEqual([]);
 
-  it(
-    'gets nothing with a value that is no limit, which its condition and an Event name with the fix',
-    async () => {
-      await create('bad', 'five', specOf('bad', 1, 'small'));
-      const conditionOf = async () => {
-        const { status } = await millwright.control.get(machineDeployments, keyOf('bad'));
-        return status?.conditions?.find(({ type }) => type === 'Progressing');
-      };
-      const problem = `metadata.annotations['${names.maxProvisioning}'] is 'five': set it to a whole number from 1 to 99999, or remove it`;
-      await until('it is reported', async (see) => see(await conditionOf())?.message === problem, { timeoutMs });
-      await until('with an Event', async (see) => {
-        const { items } = see(await millwright.control.list(kubeEvents, { namespace: millwright.namespace }));
-        return items.some(
-          ({ regarding, note, reason }) => regarding?.name === 'bad' && note === problem && reason === 'InvalidSpec',
-        );
-      });
-      expect(await millwright.machinesOf('bad')).toEqual([]);
+    await setLimit('bad', '5');
+    await untilRunning('bad', 1);
+    await setLimit('bad', '2');
+  });
 
-      await setLimit('bad', '5');
-      await untilRunning('bad', 1);
-      await setLimit('bad', '2');
-    },
-    timeoutMs,
-  );
+  it('waits behind machines that cannot be created, says so, is not late meanwhile, and continues when the limit is raised', async () => {
+    await create('stuck', '2', specOf('stuck', 2, 'full'));
+    await until('the machines exist', async (see) => see(await millwright.machinesOf('stuck')).length === 2);
+    const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 30 });
+    const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
+    const deadlineOf = async () => {
+      const said: OwnerDescription = await millwright.handleOf(ref, 'MachineDeployment').query('describe');
+      return said.limit === undefined ? undefined : Date.parse(said.deadline ?? '');
+    };
+    const first = await until('it waits', deadlineOf, { describe: () => millwright.story() });
+    await until('its deadline has passed', () => Date.now() > first);
+    await millwright.handleOf(ref, 'MachineDeployment').signal(retryNowSignal);
+    await until('its deadline has moved on', async (see) => (see(await deadlineOf()) ?? 0) > first);
 
-  it(
-    'waits behind machines that cannot be created, says so, is not late meanwhile, and continues when the limit is raised',
-    async () => {
-      await create('stuck', '2', specOf('stuck', 2, 'full'));
-      await until('the machines exist', async (see) => see(await millwright.machinesOf('stuck')).length === 2, {
-        timeoutMs,
-      });
-      const { metadata } = await create('pool', '2', { ...specOf('pool', 1, 'small'), progressDeadlineSeconds: 30 });
-      const ref = { dialect: 'gardener', ...keyOf('pool'), uid: metadata.uid };
-      const deadlineOf = async () => {
-        const said: OwnerDescription = await millwright.handleOf(ref, 'MachineDeployment').query('describe');
-        return said.limit === undefined ? undefined : Date.parse(said.deadline ?? '');
-      };
-      const first = await until('it waits', deadlineOf, { timeoutMs, describe: () => millwright.story() });
-      await until('its deadline has passed', () => Date.now() > first, { timeoutMs });
-      await millwright.handleOf(ref, 'MachineDeployment').signal(retryNowSignal);
-      await until('its deadline has moved on', async (see) => (see(await deadlineOf()) ?? 0) > first, { timeoutMs });
+    const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
+    expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toContain(text);
+    expect((await millwright.command('rollout', 'status', 'pool', '--watch', 'false')).output).toContain(text);
+    const failed = `WorkflowId STARTS_WITH '${millwright.namespace}/rollout/${millwright.namespace}/pool/' AND ExecutionStatus = 'Failed'`;
+    expect([(await millwright.temporal.workflow.count(failed)).count, await millwright.machinesOf('pool')]).toEqual([
+      0,
+      [],
+    ]);
 
-      const text = "the namespace's limit of machines that do not run yet, 2 of 2 used: stuck 2";
-      expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toContain(text);
-      expect((await millwright.command('rollout', 'status', 'pool', '--watch', 'false')).output).toContain(text);
-      const failed = `WorkflowId STARTS_WITH '${millwright.namespace}/rollout/${millwright.namespace}/pool/' AND ExecutionStatus = 'Failed'`;
-      expect([(await millwright.temporal.workflow.count(failed)).count, await millwright.machinesOf('pool')]).toEqual([
-        0,
-        [],
-      ]);
-
-      for (const name of ['bad', 'stuck', 'pool']) await setLimit(name, '3');
-      await untilRunning('pool', 1);
-    },
-    timeoutMs,
-  );
+    for (const name of ['bad', 'stuck', 'pool']) await setLimit(name, '3');
+    await untilRunning('pool', 1);
+  });
 });

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 let millwright: Installation;
 beforeAll(async () => {
   millwright = await startInstallation({ alone: 'its log is read' });
-}, 120_000);
+});
 afterAll(() => millwright?.stop());
 
 interface Line {
@@ -59,4 +59,4 @@ it('has a line for each phase and each refusal of a machine, so that a search fo
   expect(lines.filter(({ msg }) => msg === 'a step of the machine was refused').length).toBe(
     lines.length - phases.length - 2,
   );
-}, 60_000);
+});

@@ -17,7 +17,7 @@ describe('while machines are created', () => {
     await cloud.setFaults({ kind: 'lostAnswer', effect: 'done', operation: 'create', every: 3 });
     await millwright.createDeployment('pool', 12);
 
-    await millwright.untilMachines(12, 'Running', 120_000);
+    await millwright.untilMachines(12, 'Running');
 
     expect(await cloud.stats()).toMatchObject({ vmsEver: 12, vmsNow: 12 });
     const lost = (await cloud.faults()).map(({ shown }) => shown);
@@ -25,5 +25,5 @@ describe('while machines are created', () => {
     await control.delete(machineDeployments, { namespace, name: 'pool' });
     await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
     expect(await cloud.resources()).toEqual([]);
-  }, 240_000);
+  });
 });

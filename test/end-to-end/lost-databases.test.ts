@@ -46,7 +46,7 @@ function describeLostDatabases(sizes: Sizes): void {
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'millwright-lost-'));
     stack = await startStack({ dir, temporal: { dbFile: join(dir, 'temporal.db'), isBare: true } });
-  }, 120_000);
+  });
   afterEach(async () => {
     await stopProcesses?.();
     await millwright?.stop();

@@ -26,7 +26,7 @@ describe('a MachineSet', () => {
   beforeAll(async () => {
     millwright = await startInstallation();
     millwright.recordAs('machine-sets');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -90,7 +90,7 @@ describe('a MachineSet', () => {
     await control.delete(machineSets, key('lone'));
     await until('nothing is left', async (see) => see(await millwright.machines()).length === 0);
     expect((await cloud.stats()).vmsNow).toBe(0);
-  }, 240_000);
+  });
 
   it('[mcm 65] [invariant 7] loses exactly the machines that the autoscaler lists on the deployment, which stay listed until then', async () => {
     const { cloud, control } = millwright;
@@ -121,7 +121,7 @@ describe('a MachineSet', () => {
     expect(unlisted).toEqual([]);
     expect(uidsOf(await untilComplete('listed'))).toEqual(uidsOf(staying));
     expect((await cloud.stats()).vmsEver).toBe(vms); // none was replaced
-  }, 240_000);
+  });
 
   it('[mcm 66] [invariant 7] keeps a machine that is marked until the replicas have changed at or after that', async () => {
     const { control } = millwright;
@@ -151,7 +151,7 @@ describe('a MachineSet', () => {
     const after = await untilComplete('marked');
     expect(uidsOf(after)).toEqual(uidsOf(four.filter((machine) => uidOf(machine) !== uidOf(marked))));
     expect(uidsOf(after)).toEqual(expect.arrayContaining(uidsOf(staying)));
-  }, 240_000);
+  });
 
   it('[mcm 81] is deleted when it has no machines and is one of the oldest beyond the history limit', async () => {
     const { control, namespace } = millwright;
@@ -180,7 +180,7 @@ describe('a MachineSet', () => {
     }
     expect(made).toHaveLength(4);
     expect((await sets()).map((set) => set.spec?.replicas).toSorted()).toEqual([0, 1]);
-  }, 240_000);
+  });
 
   it('[mcm 82] gets another name where the set of another template has its own, and collisionCount says how often', async () => {
     const { control, namespace } = millwright;
@@ -215,7 +215,7 @@ describe('a MachineSet', () => {
     expect(updated.map(controllerOf)).toEqual([own[0]?.metadata.uid, own[0]?.metadata.uid]);
     const { metadata } = await control.get(machineSets, key(taken));
     expect([metadata.uid, metadata.ownerReferences]).toEqual([foreign.metadata.uid, undefined]);
-  }, 240_000);
+  });
 });
 
 describe('a MachineSet whose machines are refused', () => {
@@ -229,7 +229,7 @@ describe('a MachineSet whose machines are refused', () => {
     const processKubeconfig = join(dir, 'kubeconfig');
     await proxy.writeKubeconfig(processKubeconfig);
     millwright = await startInstallation({ processKubeconfig });
-  }, 120_000);
+  });
   afterAll(async () => {
     proxy?.setRule();
     await millwright?.stop();
@@ -258,5 +258,5 @@ describe('a MachineSet whose machines are refused', () => {
     const events = (await temporal.workflow.getHandle(id, runId).fetchHistory()).events ?? [];
     const passes = events.filter(({ activityTaskFailedEventAttributes: failed }) => failed != null).length;
     expect([passes, proxy.seen.filter(isCreation).length]).toEqual([refused, refused + 10]);
-  }, 120_000);
+  });
 });

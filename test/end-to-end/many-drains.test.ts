@@ -19,7 +19,7 @@ describe('drains that wait', () => {
       alone: 'the metrics of its process are read',
       cloud: { statusUpdateMs: 2 ** 31 - 1, maxGraceMs: 200 },
     });
-  }, 120_000);
+  });
   afterAll(async () => {
     await release();
     await millwright.stop();
@@ -80,12 +80,11 @@ describe('drains that wait', () => {
       ),
     );
     await until('as many drains wait as there are slots', async (see) => see(await drainsAtWork()) >= 500, {
-      timeoutMs: 120_000,
       describe: async () => `${await drainsAtWork()} drains wait\n${await millwright.story()}`,
     });
 
     await millwright.scale('pool', 3);
-    const patience = { timeoutMs: 120_000, describe: () => millwright.story() };
+    const patience = { describe: () => millwright.story() };
     await until(
       'two more machines run',
       async () => {

@@ -212,7 +212,7 @@ describe('the metrics of machine-controller-manager', () => {
 
     await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
     await until('nothing is left of the deployment', async () => !/^mcm_.*"refused/m.test(await scrape()));
-  }, 300_000);
+  });
 
   it('are found by each query of the dashboard', async () => {
     expect(scrapes.length).toBe(5);
@@ -229,7 +229,7 @@ describe('the metrics of machine-controller-manager', () => {
         })),
       },
     ]);
-  }, 60_000);
+  });
 
   it('can be read by Prometheus, and have names as it wants where they are our own', async () => {
     const found = await lintMetrics(scrapes.at(-1) ?? '');

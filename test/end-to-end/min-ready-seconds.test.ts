@@ -21,7 +21,7 @@ describe('minReadySeconds', () => {
   beforeAll(async () => {
     millwright = await startInstallation();
     await millwright.createClass('medium');
-  }, 60_000);
+  });
   afterAll(async () => {
     await watch?.stop();
     await millwright?.stop();
@@ -44,7 +44,7 @@ describe('minReadySeconds', () => {
     until(
       `${name}: ${what}`,
       async (see) => isReached(see(await millwright.control.get(machineDeployments, keyOf(name))).status ?? {}),
-      { timeoutMs: 120_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
   const untilCounted = (name: string) =>
     untilStatus(name, 'all are available', ({ readyReplicas, availableReplicas }) =>
@@ -100,7 +100,7 @@ describe('minReadySeconds', () => {
       expect(others.filter((age) => age >= minReadySeconds).length).toBeGreaterThanOrEqual(replicas);
     }
     await untilCounted('patient');
-  }, 240_000);
+  });
 
   it('has no effect otherwise: a rollout is complete long before its machines were ready for as long', async () => {
     await create('prompt', 600, {});
@@ -111,7 +111,7 @@ describe('minReadySeconds', () => {
     const [last] = (readyAtDeletion.get('prompt') ?? []).slice(-1);
     expect(last?.some((age) => age < 600)).toBe(true);
     await untilCounted('prompt');
-  }, 240_000);
+  });
 
   it('is refused where no rollout could be in time, with the field and the fix', async () => {
     await edit('prompt', {
@@ -126,5 +126,5 @@ describe('minReadySeconds', () => {
           'spec.minReadySeconds is 700, and every rollout would be late: set it to less than spec.progressDeadlineSeconds, which is 700',
       ),
     );
-  }, 120_000);
+  });
 });

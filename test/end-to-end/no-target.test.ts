@@ -15,7 +15,7 @@ describe('--target-kubeconfig none', () => {
   beforeAll(async () => {
     const flags = ['--target-kubeconfig', 'none'];
     millwright = await startInstallation({ alone: 'it has no target cluster', flags });
-  }, 120_000);
+  });
   afterAll(async () => {
     for (const { metadata } of (await millwright?.nodes()) ?? []) await millwright.target.delete(nodes, metadata);
     await millwright?.stop();
@@ -29,7 +29,7 @@ describe('--target-kubeconfig none', () => {
         const isDone = all.every((each) => phaseOf(each) === 'Available' && each.spec?.class?.name === className);
         return all.length === count && isDone ? all : undefined;
       },
-      { timeoutMs: 60_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
 
   it('[mcm 103] makes Machines Available with addresses, replaces and deletes them, and does nothing to a Node', async () => {
@@ -72,11 +72,11 @@ describe('--target-kubeconfig none', () => {
       expect(metadata.deletionTimestamp).toBeUndefined();
       expect(spec?.unschedulable).toBeUndefined();
     }
-  }, 180_000);
+  });
 
   it('needs a cluster for the Machines', async () => {
     const process = startProcess(['run', '--target-kubeconfig', 'none', '--port', '0']);
     expect((await process.exited).code).toBe(1);
     expect(process.logs()).toContain('--control-kubeconfig is missing: with --target-kubeconfig none');
-  }, 60_000);
+  });
 });

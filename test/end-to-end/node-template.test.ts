@@ -16,7 +16,7 @@ describe('the template of a Node', () => {
   beforeAll(async () => {
     millwright = await startInstallation();
     millwright.recordAs('node-template');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -89,7 +89,7 @@ describe('the template of a Node', () => {
       (node) => node.metadata.labels?.[labels.machineName] === ref.name,
     );
     expect(restored.metadata.labels).toMatchObject({ added: '1', theirs: '1' });
-  }, 120_000);
+  });
 
   it('[mcm 40] adds, changes and removes taints by key and effect, and leaves those of others', async () => {
     const gpu = { key: 'gpu', value: 'a', effect: 'NoSchedule' };
@@ -121,7 +121,7 @@ describe('the template of a Node', () => {
       (node) => !taintsOf(node).includes('gpu=b:NoSchedule'),
     );
     expect(taintsOf(removed)).toEqual(['theirs=:NoSchedule']);
-  }, 120_000);
+  });
 
   it('[mcm 41] of a class has virtual capacity, which comes and goes on Nodes that exist', async () => {
     const { control, namespace } = millwright;
@@ -150,7 +150,7 @@ describe('the template of a Node', () => {
       const left = await millwright.untilNode(each, 'has lost it', (node) => !isNoted(node));
       expect(left.status?.capacity).toEqual(others);
     }
-  }, 120_000);
+  });
 
   it('is applied before the Node is healthy, so that no pod gets there first', async () => {
     const { key, effect } = taints.criticalComponentsNotReady;
@@ -165,7 +165,7 @@ describe('the template of a Node', () => {
     });
     await edit(ref, { spec: null });
     await millwright.untilPhase(ref, 'Running');
-  }, 120_000);
+  });
 
   it('that the API server refuses is an Event, stops nothing else, and changes nothing', async () => {
     const ref = await running('template-4');
@@ -185,5 +185,5 @@ describe('the template of a Node', () => {
 
     await edit(ref, { metadata: { labels: { pool: null } } });
     await millwright.remove(ref);
-  }, 120_000);
+  });
 });

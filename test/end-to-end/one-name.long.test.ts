@@ -29,7 +29,7 @@ describe('two clusters that serve one installation at the same time', () => {
     connection = await connectWorkers({ address, namespace: 'default', tls: false }, recordingLogger());
     control = testClient(loadKubeconfig(fromSetup('MILLWRIGHT_TEST_KUBECONFIG_2')));
     own = await uidOf(one.control);
-  }, 120_000);
+  });
   afterAll(async () => {
     await Promise.all(started.map((each) => each.stop()));
     await one?.stop();
@@ -108,7 +108,7 @@ describe('two clusters that serve one installation at the same time', () => {
 
     const workers = await startWorkersOf(one.control, own);
     const stopControllers = startControllersHere(one, loadKubeconfig(testKubeconfig()), 1_000);
-    await one.untilMachines(refs.length, 'Running', 120_000);
+    await one.untilMachines(refs.length, 'Running');
     const swept = await temporal.workflow.getHandle(sweepId).result();
     await stopControllers();
     await workers.stop();

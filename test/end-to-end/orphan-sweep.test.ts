@@ -57,7 +57,7 @@ describe('the sweeps of the Schedule', () => {
     await cloud.setFaults();
     await millwright.untilMachines(2, 'Running');
     expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 2, deletes: 2 });
-  }, 180_000);
+  });
 });
 
 describe('a sweep after a take-over', () => {
@@ -100,7 +100,7 @@ describe('a sweep after a take-over', () => {
     expect(await vmNames(millwright)).toEqual([mcm, restored].toSorted());
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
     expect(phaseOf(await control.get(machines, { namespace, name }))).toBe('Running');
-  }, 120_000);
+  });
 });
 
 describe('[mcm 90] two VMs of one Machine', () => {
@@ -139,7 +139,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
     expect((await target.get(nodes, { name })).spec?.providerID).toBe(machine?.spec?.providerID);
     expect(phaseOf(await control.get(machines, { namespace, name }))).toBe('Running');
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ seen: 4, deleted: { count: 0 } });
-  }, 180_000);
+  });
 
   it('[invariant 1] become one at once where a creation finds both', async () => {
     millwright = await startInstallation({ isStopped: true });
@@ -155,7 +155,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
     expect(machine?.spec?.providerID).toBe(first);
     expect((await cloud.vms()).map(({ id }) => `simulated:///here/${id}`)).toEqual([first]);
     expect(await cloud.stats()).toMatchObject({ creates: 2, deletes: 1 }); // the creations are those of this test
-  }, 120_000);
+  });
 
   it('[invariant 4] stay while the one that the Machine names is being deleted in the cloud', async () => {
     millwright = await startInstallation({ flags: quickSweeps, cloud: { deleteMs: 600_000 } });
@@ -178,7 +178,7 @@ describe('[mcm 90] two VMs of one Machine', () => {
     });
     expect(code).toBe(0);
     expect((await cloud.vms()).map(({ state }) => state).toSorted()).toEqual(['deleting', 'running']);
-  }, 120_000);
+  });
 });
 
 describe('millwright sweep', () => {
@@ -193,7 +193,7 @@ describe('millwright sweep', () => {
     // The command asks once a second what the sweep does, and sees that it waits.
     const flags = [...quickSweeps, '--orphan-confirm-after', '6s'];
     millwright = await startInstallation({ processKubeconfig: join(dir, 'kubeconfig'), flags });
-  }, 120_000);
+  });
   afterAll(async () => {
     proxy?.setRule();
     await millwright?.stop();
@@ -278,7 +278,7 @@ describe('millwright sweep', () => {
     })();
     expect(output).toMatch(/simulated small +kept +6 +has a Machine/);
     expect(good).toBe(0);
-  }, 240_000);
+  });
 
   it('[mcm 8] lets a deleted class go after its last Machine, and not before what is left in its cloud', async () => {
     const { control, namespace, cloud } = millwright;
@@ -311,7 +311,7 @@ describe('millwright sweep', () => {
     expect(await control.find(machines, { namespace, name })).toBeUndefined();
     const left = await vmNames(millwright);
     expect([left.includes('last'), left.includes('left-later')]).toEqual([false, false]);
-  }, 180_000);
+  });
 
   it('[mcm 89] [invariant 4] [invariant 6] deletes nothing while the API server is out, nor many VMs before a person has named them, nor one that is young', async () => {
     const { control, namespace, processes } = millwright;
@@ -349,5 +349,5 @@ describe('millwright sweep', () => {
     expect(report.groups[0]).toMatchObject({ kept: expect.arrayContaining([young]) });
     expect(await vmNames(millwright)).toContain('young');
     expect(code).toBe(0);
-  }, 240_000);
+  });
 });

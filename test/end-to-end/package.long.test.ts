@@ -25,7 +25,7 @@ beforeAll(async () => {
   await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', tarball], { cwd: folder });
   const path = [join(folder, 'node_modules/.bin'), dirname(process.execPath), process.env.PATH].join(delimiter);
   env = { ...process.env, PATH: path, NODE_OPTIONS: '', KUBECONFIG: fromSetup('MILLWRIGHT_TEST_KUBECONFIG') };
-}, 300_000);
+});
 
 afterAll(() => rm(folder, { recursive: true }));
 
@@ -40,7 +40,7 @@ describe('the package of npm pack, installed into an empty folder', () => {
       ...{ namespace, isSmall: true, program: [process.execPath, main] },
       flags: ['--fleet-port', '0'],
     });
-  }, 60_000);
+  });
   afterAll(async () => {
     await millwright.stop();
     await installation.stop();

@@ -41,7 +41,7 @@ describe('a rollout that was planned', () => {
       const { status } = see(await millwright.control.get(machineDeployments, key()));
       return status?.conditions?.find(({ type }) => type === 'Progressing')?.reason === 'NewMachineSetAvailable';
     });
-  }, 200_000);
+  });
   afterAll(async () => {
     await watch?.stop();
     await millwright?.stop();
@@ -117,14 +117,14 @@ describe('a rollout that was planned', () => {
           found.length === replicas && found.every((each) => each.spec?.class?.name === 'medium' && isAvailable(each))
         );
       },
-      { timeoutMs: 120_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
 
     expect(done).toEqual(wanted);
     const { mostMachines, leastAvailable } = planned!.bounds;
     expect(samples.filter(({ total, available }) => total > mostMachines || available < leastAvailable)).toEqual([]);
     expect(Math.max(...samples.map(({ total }) => total))).toBe(mostMachines);
-  }, 300_000);
+  });
 
   it('is shown as nothing to do once it is complete, and refused where the manifest has no deployment', async () => {
     const file = join(folder, 'other.yaml');
@@ -136,5 +136,5 @@ describe('a rollout that was planned', () => {
       output: expect.stringContaining('--filename has no MachineDeployment of machine.sapcloud.io/v1alpha1'),
     });
     expect(await plan()).toEqual({ code: 2, output: expect.stringContaining('name is missing') });
-  }, 60_000);
+  });
 });

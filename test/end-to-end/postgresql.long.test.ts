@@ -76,7 +76,7 @@ const lack = lackOfPostgresql();
       const { count } = see(await installation.temporal.workflow.count(open));
       return count === 0;
     });
-  }, 300_000);
+  });
 
   it('runs every command of the demo but the one that needs the Temporal UI', async () => {
     const { temporalAddress } = temporal;

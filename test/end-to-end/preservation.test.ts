@@ -24,7 +24,7 @@ describe('a preserved machine', () => {
       flags: ['--machine-preserve-timeout', '1h', '--max-health-replacements', '100%', '--outage-share', '100'],
     });
     millwright.recordAs('preservation');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -47,7 +47,7 @@ describe('a preserved machine', () => {
   }
 
   const wait = <T>(what: string, check: () => Promise<T | false | undefined>): Promise<T> =>
-    until(what, check, { timeoutMs: 60_000, describe: () => millwright.story() });
+    until(what, check, { describe: () => millwright.story() });
 
   const machineOf = (ref: ObjectRef): Promise<Machine> => millwright.control.get(machines, ref);
   const nodeOf = ({ name }: ObjectRef): Promise<Node> => millwright.target.get(nodes, { name });
@@ -129,7 +129,7 @@ describe('a preserved machine', () => {
     await millwright.untilRunning('now', 1, { without: [ref] });
     expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
     expect(await millwright.vmsOf(ref)).toMatchObject([{ state: 'terminated' }]);
-  }, 180_000);
+  });
 
   it('[mcm 94] by `when-failed` has it from its failure on, with taint and drain, until it recovers, and then again', async () => {
     const [ref] = (await pool('armed', 1)) as [ObjectRef];
@@ -161,7 +161,7 @@ describe('a preserved machine', () => {
     expect((await millwright.eventsOf(ref.name)).map(({ reason }) => reason)).toEqual(
       expect.arrayContaining(['Preserved', 'PreservedDrained', 'PreservationEnded']),
     );
-  }, 180_000);
+  });
 
   it('[mcm 95] is kept by its set up to the limit, and a lower limit lets the surplus go', async () => {
     const all = await pool('auto', 3, { autoPreserveFailedMachineMax: 2 });
@@ -198,7 +198,7 @@ describe('a preserved machine', () => {
     await recover(refOf(left));
     const { machine } = await untilReleased(refOf(left));
     expect(machine.metadata.annotations?.[preserve]).toBeUndefined();
-  }, 240_000);
+  });
 
   it('[mcm 96] by `false` is none, and none any more; at its end it loses what it got, and is replaced if it has failed', async () => {
     const all = await pool('never', 2, { autoPreserveFailedMachineMax: 2 });
@@ -229,7 +229,7 @@ describe('a preserved machine', () => {
     await fail(ended);
     await millwright.untilEvent(ended.name, 'PreservedDrained');
     await millwright.untilRunning('ended', 1, { without: [ended] });
-  }, 240_000);
+  });
 
   it('[mcm 97] is one by its Node, whose annotation wins over its own and clears that', async () => {
     const all = await pool('whose', 2);
@@ -252,7 +252,7 @@ describe('a preserved machine', () => {
       return found.length === 2 && found.every(({ metadata }) => metadata.uid !== released.uid);
     });
     expect(phaseOf(await machineOf(kept))).toBe('Failed');
-  }, 180_000);
+  });
 
   it('is replaced by a rollout, and deleted with its deployment', async () => {
     const [ref] = (await pool('rolled', 1)) as [ObjectRef];
@@ -271,5 +271,5 @@ describe('a preserved machine', () => {
     await untilPreserved(next);
     await millwright.scale('rolled', 0);
     await millwright.untilGone(next);
-  }, 180_000);
+  });
 });

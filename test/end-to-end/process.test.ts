@@ -258,7 +258,7 @@ describe('millwright describe', () => {
     });
     expect(after).toMatchObject({ code: 0, output: expect.stringContaining('is a worker running?') });
     expect(after.output).toMatch(/Last operation +Create Failed, since .*: MachineClass "missing" does not exist/);
-  }, 120_000);
+  });
 
   it('misses no workflow of a machine at rest, as when somebody has terminated it', async () => {
     const key = { namespace, name: 'resting' };
@@ -297,7 +297,7 @@ describe('millwright describe', () => {
       expect(output).toMatch(/^Blocked by +failing-\S+: .*MachineClass "missing" does not exist/m);
       expect(output.match(/does not exist/g)).toHaveLength(1);
     }
-  }, 120_000);
+  });
 
   it('says that Temporal was not asked where it does not answer', async () => {
     await createDeployment('unasked');

@@ -37,7 +37,7 @@ describe('the answer of a provider', () => {
       return running(vm);
     });
     await withoutLookUp;
-  }, 120_000);
+  });
   afterAll(async () => {
     await stop?.();
     await millwright?.stop();
@@ -109,7 +109,7 @@ describe('the answer of a provider', () => {
 
     await millwright.untilPhase(ref, 'Running');
     expect(new Set(vm.asked.map(({ token }) => token)).size).toBe(1);
-  }, 120_000);
+  });
 
   it('[mcm 26] ResourceExhausted is asked again after the configured pause and not before, and its code is shown', async () => {
     const atMs: number[] = [];
@@ -128,7 +128,7 @@ describe('the answer of a provider', () => {
     expect(pauses.length).toBeGreaterThanOrEqual(2);
     expect(Math.min(...pauses)).toBeGreaterThanOrEqual(4_000);
     expect(vm.asked).toHaveLength(atMs.length);
-  }, 120_000);
+  });
 
   it('[mcm 29] lastKnownState is kept on the Machine and handed back with each later call, the deletion included', async () => {
     let calls = 0;
@@ -143,7 +143,7 @@ describe('the answer of a provider', () => {
 
     expect(vm.asked.map(({ lastKnownState }) => lastKnownState)).toEqual([undefined, 'state 1', 'state 2']);
     expect(vm.deletions.map(({ lastKnownState }) => lastKnownState)).toEqual(['state 3']);
-  }, 120_000);
+  });
 
   it("[mcm 19] the name of another VM's Node fails the Machine, deletes its VM and leaves that Node alone", async () => {
     let other: Node | undefined;
@@ -161,7 +161,7 @@ describe('the answer of a provider', () => {
     expect(vm.deletions).toMatchObject([{ providerID: vm.providerID }]);
     await millwright.remove(ref);
     expect(await millwright.target.get(nodes, { name: vm.nodeName })).toEqual(other);
-  }, 120_000);
+  });
 
   it('the Node that a VM registers while it is deleted, because its name was taken, goes with its Machine', async () => {
     let other: Node | undefined;
@@ -176,7 +176,7 @@ describe('the answer of a provider', () => {
     await millwright.remove(ref);
 
     expect(await millwright.target.find(nodes, { name: vm.nodeName })).toBeUndefined();
-  }, 120_000);
+  });
 
   it('[mcm 19 partly] the name of a Node that has registered already is no reason when it is its own', async () => {
     const { ref, vm } = await play('quick', async (played, { providerID }) => {
@@ -189,7 +189,7 @@ describe('the answer of a provider', () => {
     const { metadata } = await millwright.target.get(nodes, { name: vm.nodeName });
     expect(metadata.finalizers).toEqual([finalizers.node]);
     expect(metadata.labels?.[labels.machineName]).toBe(ref.name);
-  }, 120_000);
+  });
 
   it('[mcm 13] Unimplemented for a VM that the Machine names makes no second one', async () => {
     const { ref, vm } = await withoutLookUp;
@@ -203,5 +203,5 @@ describe('the answer of a provider', () => {
     expect(vm.asked.filter(({ providerID }) => providerID === undefined)).toHaveLength(1);
     await millwright.remove(ref);
     expect(vm.deletions).toMatchObject([{ providerID: vm.providerID }]);
-  }, 120_000);
+  });
 });

@@ -30,7 +30,7 @@ describe('a provider in Python', () => {
       credentialsSecretRef: { namespace: millwright.namespace, name: 'credentials' },
     });
     worker = await startPythonProvider(millwright.namespace);
-  }, 300_000);
+  });
   afterEach(async () => {
     await millwright.cloud.setFaults();
   });
@@ -73,7 +73,7 @@ describe('a provider in Python', () => {
       return text.includes(`${ref.uid}-0`) ? text : undefined;
     });
     expect(/canary-6f1d|letmein/.exec(histories)).toBeNull();
-  }, 60_000);
+  });
 
   it('refuses with a code that the Machine shows, and goes on when there is capacity', async () => {
     await millwright.cloud.setFaults({ kind: 'capacity' });
@@ -90,7 +90,7 @@ describe('a provider in Python', () => {
     await temporal.workflow.getHandle(workflowId(namespace, 'Machine', ref)).signal('retryNow');
     await untilMachine(ref, 'Running');
     await millwright.remove(ref);
-  }, 60_000);
+  });
 
   it('[invariant 1] makes one VM although the cloud loses the answer and knows no tokens', async () => {
     await millwright.cloud.setFaults(
@@ -102,7 +102,7 @@ describe('a provider in Python', () => {
 
     expect(await millwright.vmsOf(ref)).toHaveLength(1);
     await millwright.remove(ref);
-  }, 60_000);
+  });
 
   it('[invariant 2] deletes the VM of a Machine that machine-controller-manager made, however that is spelled', async () => {
     const { control, namespace } = millwright;
@@ -122,7 +122,7 @@ describe('a provider in Python', () => {
 
     expect((await millwright.cloud.vms()).map((vm) => vm.id)).not.toContain(id);
     expect(await millwright.target.find(nodes, { name })).toBeUndefined();
-  }, 60_000);
+  });
 
   it('[mcm 88 partly] [mcm 90 partly] lists and deletes what has no Machine, with and without a UID tag, and a surplus VM alone', async () => {
     const { control, namespace } = millwright;
@@ -141,7 +141,7 @@ describe('a provider in Python', () => {
     expect(code).toBe(0);
     expect((await millwright.cloud.vms()).map(({ name }) => name).toSorted()).toEqual(['foreign', 'kept']);
     await millwright.remove(ref);
-  }, 120_000);
+  });
 
   it('leaves no VM of a Machine that is deleted while its create call hangs', async () => {
     await millwright.cloud.setFaults({ kind: 'hang', effect: 'done', operation: 'create', ms: 15_000 });
@@ -153,7 +153,7 @@ describe('a provider in Python', () => {
 
     await millwright.remove(ref);
     expect((await millwright.vmsOf(ref)).map(({ state }) => state)).toEqual(['terminated']);
-  }, 120_000);
+  });
 });
 
 /** All histories of a Machine as text, with the payloads as their writers saw them. */

@@ -18,7 +18,7 @@ describe('what the API server refuses to create', () => {
   const nameOf = (plural: string) => `${millwright.namespace}-${plural}`;
   beforeAll(async () => {
     millwright = await startInstallation();
-  }, 120_000);
+  });
   afterAll(async () => {
     for (const plural of ['machinesets', 'machines'])
       for (const kind of kinds) await millwright?.control.delete(kind, { name: nameOf(plural) }).catch(() => undefined);
@@ -88,7 +88,6 @@ describe('what the API server refuses to create', () => {
     const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' };
     const message = expect.stringContaining('no more machines today');
     const told = await until('the deployment says that its machines are refused', () => conditionOf('ReplicaFailure'), {
-      timeoutMs: 60_000,
       describe: () => millwright.story(),
     });
     expect(told).toMatchObject({ ...failure, message });
@@ -111,7 +110,7 @@ describe('what the API server refuses to create', () => {
         const areRunning = all.length === 2 && all.every((each) => phaseOf(each) === 'Running');
         return areRunning && isSaid && (own?.status?.machineSetCondition ?? []).length === 0;
       },
-      { timeoutMs: 60_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
 
     // The same where there are machines already: those stay.
@@ -128,9 +127,8 @@ describe('what the API server refuses to create', () => {
       'it is complete',
       async (see) => see(await conditionOf('Progressing'))?.reason === 'NewMachineSetAvailable',
       {
-        timeoutMs: 60_000,
         describe: () => millwright.story(),
       },
     );
-  }, 240_000);
+  });
 });

@@ -76,7 +76,7 @@ describe('machines at rest', () => {
     [worker] = await Promise.all([start('worker'), startControllers()]);
     await millwright.untilMachines(count, 'Running', 240_000);
     await untilQuiet();
-  }, 300_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
     await proxy?.close();
@@ -148,13 +148,10 @@ describe('machines at rest', () => {
           .filter(isOfNamespace)
           .map(({ headers }) => headers['user-agent']),
       );
-    await until('both processes have looked at the namespace', () => lookers().size === 2, { timeoutMs: 90_000 });
+    await until('both processes have looked at the namespace', () => lookers().size === 2);
     await until(
       'all machines were resynced',
       async (see) => see(await handledBy('machines-resync')) >= resynced + count,
-      {
-        timeoutMs: 90_000,
-      },
     );
 
     const seen = proxy.seen.slice(first);
@@ -167,7 +164,7 @@ describe('machines at rest', () => {
       new Set(['machine-controller-manager', 'machine-controller']),
     );
     expect(Object.keys(before).filter((key) => key.includes('/machine/'))).toHaveLength(count);
-  }, 240_000);
+  });
 
   it('[invariant 11] are signalled nothing when the controllers and the worker start again', async () => {
     const before = await footprint();
@@ -188,7 +185,7 @@ describe('machines at rest', () => {
     expect(await handledBy('refreshes')).toBe(1);
     const after = Object.entries(await footprint()).filter(([key]) => !key.includes('/latest'));
     expect(Object.fromEntries(after)).toEqual(before);
-  }, 120_000);
+  });
 
   describe('of which some are changed while there are no controllers', () => {
     interface Change {
@@ -314,7 +311,6 @@ describe('machines at rest', () => {
         change.isDone(await control.find(machines, machineKey(name)), await target.find(nodes, { name }));
       for (const [index, change] of changes.entries()) {
         await until(`what raised ${change.raises} is done`, () => isDone(changed[index]?.metadata.name ?? '', change), {
-          timeoutMs: 120_000,
           describe: () => millwright.story(),
         });
       }
@@ -335,6 +331,6 @@ describe('machines at rest', () => {
           expect.arrayContaining(['observed']),
         ]);
       }
-    }, 240_000);
+    });
   });
 });

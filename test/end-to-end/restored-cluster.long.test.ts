@@ -55,4 +55,4 @@ it('[mcm 89 partly] [invariant 4] a control cluster that was restored from a bac
   expect(output).toMatch(/waits for approval: the list of Machines has resourceVersion \d+, but a sweep read \d+ at/);
   expect(output).toContain(`after-${namespace}`);
   expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 2 });
-}, 240_000);
+});

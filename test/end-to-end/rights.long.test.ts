@@ -115,7 +115,7 @@ beforeAll(async () => {
     ...{ namespace, temporalAddress, kubeconfig: await limit(control.kubeconfig, 'control') },
     targetKubeconfig: await limit(targetKubeconfig, 'target'),
   });
-}, 180_000);
+});
 afterAll(async () => {
   await limited?.stop();
   await millwright?.stop();
@@ -223,4 +223,4 @@ it('the roles of deploy/rbac are enough for the life of machines, and have nothi
     [...(await allowedBy(file))].filter((line) => !used.has(line) && !isOfAdmission(line));
   expect(await unused('control.yaml', inControl?.used)).toEqual([]);
   expect(await unused('target.yaml', inTarget?.used)).toEqual([]);
-}, 180_000);
+});

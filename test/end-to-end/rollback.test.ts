@@ -19,7 +19,7 @@ describe('a deployment', () => {
         tags: { cluster: millwright.namespace },
       },
     });
-  }, 120_000);
+  });
   afterAll(() => millwright?.stop());
 
   const toClass = (name: string, note?: string) => ({
@@ -68,7 +68,7 @@ describe('a deployment', () => {
       expect(await millwright.eventsOf('asked', reason)).toHaveLength(1);
     }
     await millwright.untilComplete('asked', 'small');
-  }, 240_000);
+  });
 
   it('waits with a rollback while it is paused', async () => {
     await millwright.createDeployment('paused', 1);
@@ -80,7 +80,7 @@ describe('a deployment', () => {
     expect((await millwright.deployment('paused')).spec?.rollbackTo).toEqual({ revision: 1 });
     await millwright.changeDeployment('paused', { spec: { paused: false } });
     await millwright.untilComplete('paused', 'small');
-  }, 180_000);
+  });
 
   it('whose rollout is late goes back to the last complete revision where that is asked for, once', async () => {
     await millwright.createDeployment('late', 2, { progressDeadlineSeconds: 8 });
@@ -106,9 +106,9 @@ describe('a deployment', () => {
         const progressing = status?.conditions?.find(({ type }) => type === 'Progressing');
         return progressing?.reason === 'ProgressDeadlineExceeded';
       },
-      { timeoutMs: 60_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
     expect(classOf(await millwright.deployment('late'))).toBe('sold-out');
     expect(await millwright.eventsOf('late', 'DeploymentRollback')).toHaveLength(1);
-  }, 240_000);
+  });
 });

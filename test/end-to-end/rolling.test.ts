@@ -49,7 +49,7 @@ function describeRolling({ replicas, timeoutMs }: RollingSizes): void {
         onEvent: sample,
         logger: recordingLogger(),
       });
-    }, 200_000);
+    });
     afterAll(async () => {
       await watch?.stop();
       await millwright?.stop();

@@ -19,7 +19,7 @@ describe('Nodes of a deployment that rolls out', () => {
   beforeAll(async () => {
     millwright = await startInstallation();
     await millwright.createClass('medium');
-  }, 120_000);
+  });
   afterAll(() => millwright?.stop());
 
   const key = () => ({ namespace: millwright.namespace, name: 'pool' });
@@ -57,7 +57,7 @@ describe('Nodes of a deployment that rolls out', () => {
         const seen = all.flatMap((machine, i) => (found[i] === undefined ? [] : [{ machine, node: found[i] }]));
         return seen.length === all.length && areSo(seen) ? seen : undefined;
       },
-      { timeoutMs: 90_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
   const isOf =
     (name: string) =>
@@ -117,5 +117,5 @@ describe('Nodes of a deployment that rolls out', () => {
         !seen.some(({ node }) => isTainted(node))
       );
     });
-  }, 240_000);
+  });
 });

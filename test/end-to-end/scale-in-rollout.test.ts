@@ -36,7 +36,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       onEvent,
     });
     await watch.waitForSync();
-  }, 120_000);
+  });
   afterAll(async () => {
     await watch?.stop();
     await millwright?.stop();
@@ -76,7 +76,6 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
       }
       expect([...strangers]).toEqual([]);
     },
-    240_000,
   );
 
   it('keeps the machines of the new template when it shrinks, and makes none twice', async () => {
@@ -107,7 +106,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
     const { items } = await control.list(machineSets, { namespace });
     const own = items.filter(({ metadata: { ownerReferences } }) => ownerReferences?.[0]?.uid === metadata.uid);
     expect(own.map(({ spec }) => spec?.replicas ?? 0).toSorted()).toEqual([0, 4]);
-  }, 240_000);
+  });
 
   /** Labels those Nodes of a deployment for which it is due. */
   async function labelNodes(name: string, label: object, isDue: (node: Node) => boolean): Promise<void> {
@@ -166,7 +165,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
           const running = all.filter((each) => isNew(each) && phaseOf(each) === 'Running');
           return all.length === 5 && running.length === 2 && all;
         },
-        { timeoutMs: 60_000, describe: () => millwright.story() },
+        { describe: () => millwright.story() },
       );
       const uidsOf = (found: readonly Machine[]) => found.map(({ metadata }) => metadata.uid).toSorted();
       expect(uidsOf(grown.filter((each) => !isNew(each)))).toEqual(uidsOf(first));
@@ -178,7 +177,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
           const all = await millwright.machinesOf(pool);
           return all.length === 4 && all;
         },
-        { timeoutMs: 60_000, describe: () => millwright.story() },
+        { describe: () => millwright.story() },
       );
       expect(uidsOf(shrunk.filter(isNew))).toEqual(uidsOf(grown.filter(isNew)));
       // And the rest is updated, with its VMs.
@@ -200,11 +199,10 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
           const isDone = areOfNew && reason === 'NewMachineSetAvailable' && status?.updatedReplicas === 4;
           return isDone && all.length === 4 && old?.spec?.replicas === 0;
         },
-        { timeoutMs: 90_000, describe: () => millwright.story() },
+        { describe: () => millwright.story() },
       );
       expect(uidsOf(await millwright.machinesOf(pool))).toEqual(uidsOf(shrunk));
     },
-    240_000,
   );
 
   it('[mcm 76] [mcm 78 partly] shrinks in proportion while it is paused there, and then goes on', async () => {
@@ -225,7 +223,7 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
         const stays = (each: Machine) => each.metadata.deletionTimestamp === undefined && phaseOf(each) === 'Running';
         return isPaused && all.length === 6 && all.every(stays) ? all : undefined;
       },
-      { timeoutMs: 60_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
     const fresh = half.filter(isOf('medium')).length;
     await change('paused', { replicas: 4 });
@@ -243,9 +241,9 @@ describe('a deployment that is scaled in the middle of a rollout', () => {
           (await millwright.machinesOf('paused')).length === 4
         );
       },
-      { timeoutMs: 60_000, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
     await change('paused', { paused: false });
     await millwright.untilRunning('paused', 4, { className: 'medium' });
-  }, 240_000);
+  });
 });

@@ -18,7 +18,7 @@ describe('a MachineDeployment', () => {
   beforeAll(async () => {
     millwright = await startInstallation({ alone: 'a hundred machines keep everybody else waiting' });
     millwright.recordAs('scale');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -86,7 +86,7 @@ describe('a MachineDeployment', () => {
     expect(setStatus).toMatchObject({ replicas: 100, fullyLabeledReplicas: 100, readyReplicas: 100 });
 
     await millwright.scale('pool', 30);
-    await millwright.untilMachines(30, 'Running', 120_000);
+    await millwright.untilMachines(30, 'Running');
     const left = await cloud.resources();
     expect(countKinds(left)).toEqual({ vm: 30, disk: 30, nic: 30, ip: 30 });
     const uids = new Set((await millwright.machines()).map(({ metadata }) => metadata.uid));

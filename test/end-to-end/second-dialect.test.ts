@@ -13,7 +13,7 @@ describe('an API without classes and phases, whose Nodes are found by provider I
   let millwright: Fleet;
   beforeAll(async () => {
     millwright = await startFleet();
-  }, 120_000);
+  });
   afterAll(() => millwright?.stop());
 
   const find = (ref: { namespace: string; name: string }) => millwright.control.find(fleetMachines, ref);
@@ -74,7 +74,7 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     expect(after.metadata.deletionTimestamp).toBeUndefined();
     const made = await millwright.vmsOf(ref);
     expect(made.map(({ alive }) => alive)).toEqual([false, true]);
-  }, 120_000);
+  });
 
   it('deletes VM and Node with the Machine', async () => {
     const ref = await millwright.createFleetMachine('deleted');
@@ -85,7 +85,7 @@ describe('an API without classes and phases, whose Nodes are found by provider I
 
     expect((await millwright.vmsOf(ref)).filter(({ alive }) => alive)).toEqual([]);
     expect(await millwright.target.find(nodes, nodeOf(machine))).toBeUndefined();
-  }, 120_000);
+  });
 
   it('rolls a deployment over within its bounds', async () => {
     const { control, namespace, spec } = millwright;
@@ -123,5 +123,5 @@ describe('an API without classes and phases, whose Nodes are found by provider I
     expect(most).toBe(4);
     await control.delete(fleetDeployments, key);
     await until('its machines are gone', async (see) => see(await ofPool()).length === 0);
-  }, 180_000);
+  });
 });

@@ -22,7 +22,7 @@ describe('secrets', () => {
     const userData = `#!/bin/sh\n# ${canaries.userData}\njoin <<BOOTSTRAP_TOKEN>> %3C%3CMACHINE_NAME%3E%3E <<BOOTSTRAP_TOKEN>>`;
     await millwright.putSecret('canary', { token: canaries.credentials, userData });
     await millwright.createClass('canary', { secretRef: { namespace: millwright.namespace, name: 'canary' } });
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -73,7 +73,7 @@ describe('secrets', () => {
     }
 
     await cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'create', times: 1 });
-    await millwright.untilMachines(3, 'Running', 120_000);
+    await millwright.untilMachines(3, 'Running');
     for (const vm of await cloud.vms()) {
       const token = values.find(({ secret }) => vm.userData.includes(secret));
       expect(vm.userData).toBe(
@@ -110,7 +110,7 @@ describe('secrets', () => {
     }
     const left = (await control.list(secrets, { namespace })).items.map(({ metadata }) => metadata.name);
     expect(left.toSorted()).toEqual(['canary', 'pool']);
-  }, 240_000);
+  });
 });
 
 function decode(value: string | undefined): string {

@@ -16,7 +16,7 @@ describe('the settings of a deployment', () => {
     millwright.recordAs('settings');
     await millwright.createDeployment('pool', 2);
     await millwright.untilMachines(2, 'Running');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -77,7 +77,7 @@ describe('the settings of a deployment', () => {
     }
     expect(reset.every(isAsBefore(before))).toBe(true);
     expect(await millwright.cloud.stats()).toMatchObject({ vmsEver: 2 });
-  }, 120_000);
+  });
 
   it('[mcm 24] have a creation timeout by annotation for the machines that are made from then on, and no others', async () => {
     const before = await millwright.machines();
@@ -91,7 +91,7 @@ describe('the settings of a deployment', () => {
       return machine.spec?.creationTimeout === own;
     });
     expect(after.filter(isAsBefore(before))).toHaveLength(2);
-  }, 120_000);
+  });
 
   it('wait while it is paused', async () => {
     await edit({ spec: { paused: true } });
@@ -101,5 +101,5 @@ describe('the settings of a deployment', () => {
 
     await edit({ spec: { paused: false } });
     await untilEach('has it', ({ spec }) => spec?.drainTimeout === '9m0s');
-  }, 120_000);
+  });
 });

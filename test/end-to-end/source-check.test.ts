@@ -15,7 +15,7 @@ describe('a class is checked before a Machine names it', () => {
   beforeAll(async () => {
     millwright = await startInstallation();
     millwright.recordAs('source-check');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -90,7 +90,7 @@ describe('a class is checked before a Machine names it', () => {
     await untilJudged('huge');
     await millwright.untilEvent('huge', 'SourceAccepted', /VMs can be made/);
     await millwright.untilPhase(ref, 'Running');
-  }, 60_000);
+  });
 
   it('and again with each change of its Secret', async () => {
     const { control, namespace } = millwright;
@@ -112,7 +112,7 @@ describe('a class is checked before a Machine names it', () => {
     await untilJudged('rotated', /Secret ".*\/rotated" does not exist/, /key token: .*which does not exist/);
     await millwright.putSecret('rotated', plainSecret);
     await untilJudged('rotated');
-  }, 60_000);
+  });
 
   it('and a refusal leaves the Machines alone that have a VM, and lets every Machine be deleted', async () => {
     const { control } = millwright;
@@ -130,5 +130,5 @@ describe('a class is checked before a Machine names it', () => {
       await millwright.untilGone(ref);
     }
     expect((await millwright.vmsOf(running)).map(({ state }) => state)).toEqual(['terminated']);
-  }, 60_000);
+  });
 });

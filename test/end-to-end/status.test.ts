@@ -12,7 +12,7 @@ describe('owners of machines', () => {
   beforeAll(async () => {
     millwright = await startInstallation({ flags: ['--machine-creation-timeout', '20s'] });
     millwright.recordAs('creation-timeout');
-  }, 120_000);
+  });
   afterEach(async () => {
     await millwright.cloud.setFaults();
   });
@@ -21,8 +21,8 @@ describe('owners of machines', () => {
   });
 
   const setOf = async (name: string) => (await millwright.setsOf(name))[0];
-  const untilTrue = (what: string, check: () => Promise<boolean>, timeoutMs?: number) =>
-    until(what, check, { ...(timeoutMs && { timeoutMs }), describe: () => millwright.story() });
+  const untilTrue = (what: string, check: () => Promise<boolean>) =>
+    until(what, check, { describe: () => millwright.story() });
 
   it('[mcm 67] count machines that are being deleted as replicas and not as ready, and name those that failed, with the reason', async () => {
     await millwright.createDeployment('leaving', 2);
@@ -70,7 +70,7 @@ describe('owners of machines', () => {
     const { namespace } = millwright;
     await millwright.control.delete(machineDeployments, { namespace, name: 'refused' });
     await untilTrue('all are gone', async () => (await millwright.machinesOf('refused')).length === 0);
-  }, 240_000);
+  });
 
   it('[mcm 23] [mcm 63] replace a machine that has not joined in time and has failed, and keep the number', async () => {
     await millwright.cloud.setFaults({ kind: 'neverJoin', times: 1 });
@@ -81,14 +81,10 @@ describe('owners of machines', () => {
     });
     const first = both.map(({ metadata }) => metadata.name);
 
-    await untilTrue(
-      '2 run',
-      async () => {
-        const found = await millwright.machinesOf('late');
-        return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
-      },
-      120_000,
-    );
+    await untilTrue('2 run', async () => {
+      const found = await millwright.machinesOf('late');
+      return found.length === 2 && found.every((machine) => phaseOf(machine) === 'Running');
+    });
 
     const second = (await millwright.machinesOf('late')).map(({ metadata }) => metadata.name);
     expect(second.filter((name) => first.includes(name))).toHaveLength(1);
@@ -109,5 +105,5 @@ describe('owners of machines', () => {
     const startsMs: number[] = [];
     for await (const { startTime } of temporal.workflow.list({ query })) startsMs.push(startTime.getTime());
     expect(Date.parse(failure.eventTime ?? '')).toBeGreaterThanOrEqual(Math.min(...startsMs) + 20_000);
-  }, 180_000);
+  });
 });

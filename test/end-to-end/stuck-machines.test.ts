@@ -33,32 +33,24 @@ const causes = stuckCauses.filter(({ name }) => isLong() || name === 'no-capacit
     await millwright?.stop();
   });
 
-  it.each(causes)(
-    'is found by one query and understood on one page, and goes on: $title',
-    async (cause) => {
-      const { title, blockedOn, shows, isDeleted } = cause;
-      const { ref, remedy } = stuck.get(title) as Stuck;
-      const { namespace, temporal } = millwright;
+  it.each(causes)('is found by one query and understood on one page, and goes on: $title', async (cause) => {
+    const { title, blockedOn, shows, isDeleted } = cause;
+    const { ref, remedy } = stuck.get(title) as Stuck;
+    const { namespace, temporal } = millwright;
 
-      const { workflowId } = await until(
-        'the query names it',
-        async () => {
-          const all = await listBlocked({ client: temporal, name: namespace });
-          return all.find((each) => each.workflowId.endsWith(ref.uid) && each.blockedOn === blockedOn);
-        },
-        { timeoutMs: 120_000, describe: () => millwright.story() },
-      );
-      const { runId } = await temporal.workflow.getHandle(workflowId).describe();
-      await readWorkflowPage(
-        browser,
-        { workflowId, runId },
-        { tab: 'user-metadata', texts: shows, picture: cause.name },
-      );
+    const { workflowId } = await until(
+      'the query names it',
+      async () => {
+        const all = await listBlocked({ client: temporal, name: namespace });
+        return all.find((each) => each.workflowId.endsWith(ref.uid) && each.blockedOn === blockedOn);
+      },
+      { describe: () => millwright.story() },
+    );
+    const { runId } = await temporal.workflow.getHandle(workflowId).describe();
+    await readWorkflowPage(browser, { workflowId, runId }, { tab: 'user-metadata', texts: shows, picture: cause.name });
 
-      await remedy();
-      if (isDeleted) await millwright.untilGone(ref);
-      else expect(await millwright.untilPhase(ref, 'Running', 120_000)).toBeDefined(); // a call that waits for a worker does so for a minute
-    },
-    240_000,
-  );
+    await remedy();
+    if (isDeleted) await millwright.untilGone(ref);
+    else expect(await millwright.untilPhase(ref, 'Running')).toBeDefined(); // a call that waits for a worker does so for a minute
+  });
 });

@@ -10,7 +10,7 @@ describe('machines that are stuck', () => {
   let millwright: Installation;
   beforeAll(async () => {
     millwright = await startInstallation();
-  }, 120_000);
+  });
   afterAll(() => millwright?.stop());
 
   /** Standard output and errors of a command, which has to end well. undefined: it has failed. */

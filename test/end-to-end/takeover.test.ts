@@ -231,7 +231,7 @@ describe('a fleet that MCM leaves', () => {
     await millwright.start();
     await millwright.createMachine('takeover-after');
     await millwright.untilPhase(refOf(await machineOf('after')), 'Running');
-  }, 180_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -280,7 +280,7 @@ describe('a fleet that MCM leaves', () => {
     });
     // The machine with the unhealthy Node is watched: it will be replaced one day.
     expect(started.filter((name) => restingNames.includes(name))).toEqual(['takeover-unknown']);
-  }, 120_000);
+  });
 
   it('[mcm 86 partly] thaws what MCM has frozen: label and condition are gone from the set and its deployment, which get all machines', async () => {
     const { control, namespace } = millwright;
@@ -295,7 +295,7 @@ describe('a fleet that MCM leaves', () => {
       const isLabelled = [set, deployment].some(({ metadata }) => metadata.labels?.['freeze'] !== undefined);
       return !isLabelled && conditions.every(({ type }) => type !== 'Frozen');
     });
-  }, 120_000);
+  });
 
   it('[mcm 12 partly] [invariant 1] gets on with each creation: the VM that there is becomes the Node, also one that the Machine does not name', async () => {
     for (const name of Object.keys(creating)) await millwright.untilPhase(refOf(await machineOf(name)), 'Running');
@@ -304,7 +304,7 @@ describe('a fleet that MCM leaves', () => {
     expect((await vmNames({ all: true })).filter((name) => !isReplacement(name))).toEqual(
       [...vmsBefore, ...missing, 'takeover-after'].toSorted(),
     );
-  }, 120_000);
+  });
 
   it('[mcm 43 partly] [mcm 63 partly] [invariant 2] loses what MCM was deleting, from whichever step on, failed machines that are not preserved, and those of a rollout, which are replaced', async () => {
     await Promise.all(
@@ -321,7 +321,7 @@ describe('a fleet that MCM leaves', () => {
     expect(await vmNames()).toEqual(kept);
     expect((await millwright.nodes()).map(({ metadata }) => metadata.name).toSorted()).toEqual(kept);
     expect((await millwright.machines()).map(({ metadata }) => metadata.name).toSorted()).toEqual(kept);
-  }, 120_000);
+  });
 
   /** Leaves machines and a deployment in the states that last, of all that Millwright reports. */
   async function leaveUnfinished(): Promise<void> {
@@ -395,7 +395,7 @@ describe('a fleet that MCM leaves', () => {
     expect(readingOf('Node', 'takeover-new-without-vm')).toMatchObject({
       template: { metadata: { labels: { pool: 'workers' } } },
     });
-  }, 120_000);
+  });
 
   it('is taken over once more, with the workflows of before still open, after MCM has deleted and made machines', async () => {
     const { control, cloud } = millwright;
@@ -415,5 +415,5 @@ describe('a fleet that MCM leaves', () => {
     });
     expect(phaseOf(await machineOf('made-meanwhile'))).toBe('Running');
     expect((await cloud.stats()).vmsEver).toBe(vmsEver + 1);
-  }, 120_000);
+  });
 });

@@ -44,7 +44,7 @@ describe('[invariant 1] a workflow that is terminated by hand is started again',
     for (const [name, run] of Object.entries(scenarios)) if (!isOfOwner(name)) outcomes.set(name, run());
     if (isThorough()) startOwners();
     for (const outcome of outcomes.values()) outcome.catch(() => undefined); // its test reports it
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });

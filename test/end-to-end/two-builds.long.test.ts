@@ -102,7 +102,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
 
     await Promise.all(millwright.processes.map((each) => each.stop()));
     second = await startMillwright({ namespace, program: build.program, isElected: false, flags });
-  }, 300_000);
+  });
   afterAll(async () => {
     await sweep?.kill('SIGKILL');
     await second?.stop();

@@ -23,4 +23,4 @@ it('[invariant 10] workers that keep no workflow in memory make, replace and del
 
   await until('no machine is left', async (see) => see(await millwright.machines()).length === 0);
   expect(await cloud.stats()).toMatchObject({ vmsEver: 3, vmsNow: 0 });
-}, 240_000);
+});

@@ -16,7 +16,7 @@ describe('what nobody sees happen', () => {
   beforeAll(async () => {
     millwright = await startWatchedInstallation();
     millwright.recordAs('vanished');
-  }, 120_000);
+  });
   afterAll(async () => {
     await millwright?.stop();
   });
@@ -58,7 +58,7 @@ describe('what nobody sees happen', () => {
 
     expect(await untilClosed(ref)).toBe('COMPLETED');
     millwright.proxy.setRule();
-  }, 120_000);
+  });
 
   it('ends the workflow of a machine that vanished while there were no controllers', async () => {
     const ref = await createRunning('forgotten');
@@ -67,7 +67,7 @@ describe('what nobody sees happen', () => {
     millwright.startControllers();
 
     expect(await untilClosed(ref)).toBe('COMPLETED');
-  }, 120_000);
+  });
 
   it('signals the workflow of a machine at rest to refresh when the cluster was restored from a backup', async () => {
     const ref = await createRunning('restored');
@@ -83,7 +83,7 @@ describe('what nobody sees happen', () => {
 
     await until('its workflow is signalled', async (see) => see(await refreshesOf()) > before);
     millwright.proxy.setRule();
-  }, 120_000);
+  });
 
   it('puts a finalizer back that somebody took off a machine at rest', async () => {
     const ref = await createRunning('stripped');
@@ -93,5 +93,5 @@ describe('what nobody sees happen', () => {
       const { metadata } = see(await millwright.control.get(machines, ref));
       return metadata.finalizers === undefined ? undefined : true;
     });
-  }, 120_000);
+  });
 });

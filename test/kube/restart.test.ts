@@ -21,7 +21,7 @@ describe('a restart of the API server', () => {
     watched = first;
     other = testClient(loadKubeconfig(second.kubeconfig));
     namespace = await newNamespace(other);
-  }, 120_000);
+  });
   afterAll(async () => {
     await other?.close();
     await own?.stop();
@@ -79,5 +79,5 @@ describe('a restart of the API server', () => {
     expect(requests.length).toBeLessThanOrEqual(4 * (logger.lines.length + 1));
     await stop();
     await client.close();
-  }, 180_000);
+  });
 });

@@ -49,7 +49,7 @@ describe('a token of a service account that expires', () => {
     const isRefused = async () => (await probe.list(configMaps, { namespace }).catch((error) => error)).code === 401;
     await until('the server refuses the old token', isRefused);
     await probe.close();
-  }, 90_000);
+  });
   afterAll(async () => {
     await Promise.all([replaced, kept].map((each) => each?.stop()));
     await direct.close();
@@ -153,7 +153,7 @@ describe('a token of a service account that expires', () => {
     const tokens = proxy.seen.slice(first).map(({ headers }) => headers.authorization);
     expect(tokens.filter((token) => token === tokens[0]).length).toBeLessThanOrEqual(6);
     expect(new Set(tokens).size).toBe(2);
-  }, 60_000);
+  });
 
   it('is sent with growing pauses while there is no other, and no event is lost', async () => {
     const { proxy, client, store, said, refusals, pauses } = kept;
@@ -179,5 +179,5 @@ describe('a token of a service account that expires', () => {
     expect(said.filter((word) => word === 'synced')).toHaveLength(1);
     expect(store.reachable).toBe(true);
     expect((await client.list(configMaps, { namespace })).items).toHaveLength(store.size);
-  }, 120_000);
+  });
 });

@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 let own: OwnClusters;
 beforeAll(async () => {
   own = await startOwnClusters(['one', 'two']);
-}, 60_000);
+});
 afterAll(() => own?.stop());
 
 /** A client and a reflector of the ConfigMaps in namespace `default` of one cluster, and what they met. */
@@ -62,4 +62,4 @@ it('reflects two clusters, and continues with one while the other is down', asyn
 
   await Promise.all([one, two].map(({ reflector }) => reflector.stop()));
   await Promise.all([one, two].map(({ client }) => client.close()));
-}, 120_000);
+});

@@ -35,7 +35,7 @@ export async function createFleetScene({ control, cloud, namespace, ...installat
   const total = pools.reduce((sum, { replicas }) => sum + replicas, 0);
   const running = async () =>
     (await machines()).filter(({ status }) => status?.currentStatus?.phase === 'Running').length;
-  await until('all run', async (see) => see(await running()) === total, { timeoutMs: 120_000 });
+  await until('all run', async (see) => see(await running()) === total);
 
   await cloud.setFaults(
     { kind: 'capacity', tags: { pool: 'gpu-a' } },

@@ -50,7 +50,7 @@ export async function readWorkflowPage(
         }
         return false;
       },
-      { timeoutMs: 60_000, describe: () => shown },
+      { describe: () => shown },
     );
     const { from, height } = tabs[tab];
     await takePicture(page, picture, async () => ({ x: 220, y: (await topOf(page, from)) - 16, width: 1044, height }));

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect, stripVTControlCharacters } from 'node:util';
 
 interface UntilOptions {
-  /** Default: a minute. */
+  /** Default: two minutes, several times what a busy machine needs. */
   readonly timeoutMs?: number;
   /** Asked at the end of a wait in vain, for the message. */
   readonly describe?: () => string | Promise<string>;
@@ -21,7 +21,7 @@ type See = <V>(seen: V) => V;
 export async function until<T>(
   what: string,
   check: (see: See) => T | Promise<T>,
-  { timeoutMs = 60_000, describe }: UntilOptions = {},
+  { timeoutMs = 120_000, describe }: UntilOptions = {},
 ): Promise<Exclude<T, false | undefined>> {
   const since = performance.now();
   let seen: unknown;

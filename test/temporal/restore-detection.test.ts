@@ -28,7 +28,7 @@ beforeAll(async () => {
   temporal = started.temporal;
   connection = await Connection.connect({ address: started.temporalAddress });
   client = new Client({ connection });
-}, 60_000);
+});
 
 afterEach(() => detection.stop());
 
@@ -120,7 +120,7 @@ describe('detectRestore', () => {
     staleAnswers = 1;
     await untilChecked();
     expect(staleAnswers).toBe(0);
-  }, 60_000);
+  });
 
   it('ignores a run that was deleted', async () => {
     startDetection();
@@ -139,7 +139,7 @@ describe('detectRestore', () => {
       ),
     );
     await untilChecked();
-  }, 60_000);
+  });
 
   it('rejects when the server was restored, also where the latest runs are younger than the backup', async () => {
     startDetection();
@@ -153,7 +153,7 @@ describe('detectRestore', () => {
     await restore();
 
     await expectDetected('older', 3);
-  }, 60_000);
+  });
 
   it('rejects where all runs that were seen last have as many events again', async () => {
     const runs = await Promise.all([...Array(12).keys()].map((i) => start(`run-${i}`)));
@@ -169,5 +169,5 @@ describe('detectRestore', () => {
     for (const run of busy) await see(run);
 
     await expectDetected('run-0', 3);
-  }, 60_000);
+  });
 });

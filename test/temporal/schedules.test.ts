@@ -152,23 +152,19 @@ describe('ensureSweepSchedule', () => {
   it.each([
     ['of the Schedule', startScheduled],
     ['on demand', startOnDemand],
-  ])(
-    'nudges a sweep %s whose task fails again and again',
-    async (_, begin) => {
-      const { sweep, end } = await startBroken(begin, 0);
+  ])('nudges a sweep %s whose task fails again and again', async (_, begin) => {
+    const { sweep, end } = await startBroken(begin, 0);
 
-      await ensure(900);
+    await ensure(900);
 
-      const signal = await until('it has a signal', async (see) => {
-        const { events } = see(await sweep.fetchHistory()); // which has it once the try under way is over
-        return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
-          ?.workflowExecutionSignaledEventAttributes?.signalName;
-      });
-      await end();
-      expect(signal).toBe('retryNow');
-    },
-    120_000,
-  );
+    const signal = await until('it has a signal', async (see) => {
+      const { events } = see(await sweep.fetchHistory()); // which has it once the try under way is over
+      return events?.find((event) => event.workflowExecutionSignaledEventAttributes)
+        ?.workflowExecutionSignaledEventAttributes?.signalName;
+    });
+    await end();
+    expect(signal).toBe('retryNow');
+  });
 
   it('waits for more attempts of a sweep with a long history, as Temporal accepts 10,000 signals', async () => {
     const { sweep, end } = await startBroken(startScheduled, 400);
@@ -178,7 +174,7 @@ describe('ensureSweepSchedule', () => {
     await end();
     const { events = [] } = await sweep.fetchHistory();
     expect(events?.filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(400);
-  }, 120_000);
+  });
 
   it('creates it again when it is lost, also twice at once, and deletes it without a period', async () => {
     await ensure(900);

@@ -13,7 +13,6 @@ interface Running {
   readonly without?: readonly { readonly uid: string }[];
   /** Class of all machines. */
   readonly className?: string;
-  readonly timeoutMs?: number;
 }
 
 /** What tests do with the MachineDeployments of an installation, and ask of them. Their machines have the label `name`. */
@@ -63,11 +62,7 @@ export function deploymentVerbs({ namespace, control, story }: Scene) {
     },
 
     /** Waits until a deployment has so many machines, and all of them are Running and stay. Returns them. */
-    async untilRunning(
-      name: string,
-      count: number,
-      { without = [], className, timeoutMs = 120_000 }: Running = {},
-    ): Promise<Machine[]> {
+    async untilRunning(name: string, count: number, { without = [], className }: Running = {}): Promise<Machine[]> {
       const gone = new Set(without.map(({ uid }) => uid));
       const isDone = (machine: Machine) => {
         const { metadata, spec } = machine;
@@ -79,11 +74,11 @@ export function deploymentVerbs({ namespace, control, story }: Scene) {
         const found = await verbs.machinesOf(name);
         return found.length === count && found.every(isDone) && found;
       };
-      return until(`${count} machines of ${name} are Running`, check, { timeoutMs, describe: story });
+      return until(`${count} machines of ${name} are Running`, check, { describe: story });
     },
 
     /** Waits until a deployment has rolled out its template, and nothing is left of others. @param className of the template */
-    async untilComplete(name: string, className?: string, timeoutMs = 120_000): Promise<MachineDeployment> {
+    async untilComplete(name: string, className?: string, timeoutMs?: number): Promise<MachineDeployment> {
       const check = async (see: (status: MachineDeployment['status']) => unknown) => {
         const deployment = await verbs.deployment(name);
         const { status, metadata, spec } = deployment;
@@ -95,7 +90,10 @@ export function deploymentVerbs({ namespace, control, story }: Scene) {
         const isDone = (each: Machine) => phaseOf(each) === 'Running' && each.spec?.class?.name === ofTemplate;
         return found.length === (spec?.replicas ?? 0) && found.every(isDone) && deployment;
       };
-      return until(`the rollout of ${name} is complete`, check, { timeoutMs, describe: story });
+      return until(`the rollout of ${name} is complete`, check, {
+        ...(timeoutMs !== undefined && { timeoutMs }),
+        describe: story,
+      });
     },
   };
   return verbs;
