@@ -8,11 +8,12 @@ import {
   ApplicationFailure,
   CancelledFailure,
   Client,
-  Connection,
+  type Connection,
 } from '@temporalio/client';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities } from '../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { connectTemporal } from '../../test/support/temporal.ts';
 import { until } from '../../test/support/until.ts';
 import { boundary } from '../boundary.ts';
 import { createVmActivities } from './serve.ts';
@@ -36,7 +37,7 @@ beforeAll(async () => {
   const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
   Runtime.install({ logger: new DefaultLogger('ERROR'), shutdownSignals: [] });
   native = await NativeConnection.connect({ address });
-  connection = await Connection.connect({ address });
+  connection = await connectTemporal(address);
   client = new Client({ connection });
   const secrets: Record<string, Record<string, string>> = {
     cloud: { token: canary },

@@ -4,11 +4,11 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Connection } from '@temporalio/client';
 import { parse, stringify } from 'yaml';
 import { freePort } from '../../deploy/local/ports.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
+import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
 
 interface Found {
@@ -68,7 +68,7 @@ describe('millwright doctor', () => {
 
   it('names what is missing, each with its fix, and exits with 3', async () => {
     await millwright.createClass('big', { provider: 'awz', providerSpec: {} });
-    const connection = await Connection.connect({ address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS') });
+    const connection = await connectTemporal();
     const namespace = `doctor-${randomUUID()}`;
     const workflowExecutionRetentionPeriod = { seconds: (10 * 86_400) as never };
     await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });

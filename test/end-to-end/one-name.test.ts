@@ -1,12 +1,11 @@
 /** One installation is served by one cluster: a process of another one does not start. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Connection } from '@temporalio/client';
 import type { KubeClient } from '../../kube/client.ts';
 import { controllersQueue } from '../../temporal/clusters.ts';
 import { listPollers } from '../../temporal/task-queues.ts';
-import { fromSetup } from '../support/from-setup.ts';
 import { newNamespace, testClient } from '../support/kube.ts';
 import { type MillwrightProcess, startMillwright } from '../support/millwright.ts';
+import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
 
 let client: KubeClient;
@@ -23,7 +22,7 @@ describe.each(['worker', 'controllers'] as const)('an installation that is serve
     installation = await newNamespace(client);
     running.push(await startMillwright({ namespace: installation, command, isElected: false }));
     const queue = command === 'worker' ? installation : controllersQueue(installation);
-    const connection = await Connection.connect({ address: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS') });
+    const connection = await connectTemporal();
     // It may be ready a moment before its first poll.
     await until('Temporal knows it', async (see) => {
       return see(await listPollers(connection, 'default', queue, 'workflow')).length > 0;

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Client, Connection } from '@temporalio/client';
+import { Client } from '@temporalio/client';
 import { gardener } from '../../api/gardener/index.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
@@ -18,6 +18,7 @@ import { startWorkflow } from '../../temporal/workflows.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
+import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
 
 const temporalAddress = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
@@ -352,7 +353,7 @@ describe('without anybody at work', () => {
   it('a retry waits for the workflow of a deployment that has just changed', async () => {
     await createDeployment('new');
     const deployment = await client.get(machineDeployments, { namespace, name: 'new' });
-    const connection = await Connection.connect({ address: temporalAddress });
+    const connection = await connectTemporal(temporalAddress);
     const installation = { client: new Client({ connection }), name: namespace };
     const retrying = startProcess(['rollout', 'retry', 'new', '-n', namespace, ...servers]);
     running.push(retrying);

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import { Client } from '@temporalio/client';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
 import type { SimulatedCloudOptions } from '../../deploy/local/simulated-cloud/admin.ts';
@@ -23,6 +23,7 @@ import { machineVerbs, phaseOf } from './installation/machines.ts';
 import { nodeVerbs } from './installation/nodes.ts';
 import type { Scene } from './installation/scene.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from './millwright.ts';
+import { connectTemporal } from './temporal.ts';
 
 export { fromSetup } from './from-setup.ts';
 export { isCached, phaseOf } from './installation/machines.ts';
@@ -71,7 +72,7 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const control = clientOf(kubeconfig);
   const target = targetKubeconfig === kubeconfig ? control : clientOf(targetKubeconfig);
   const dir = await mkdtemp(join(tmpdir(), 'millwright-test-'));
-  const connection = await Connection.connect({ address: temporalAddress });
+  const connection = await connectTemporal(temporalAddress);
   const temporal = new Client({ connection });
 
   if (options.kubeconfig !== undefined) await installCrds(kubeconfig); // those of the test stack have them

@@ -3,13 +3,14 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Client, Connection, type ConnectionLike } from '@temporalio/client';
+import { Client, type Connection, type ConnectionLike } from '@temporalio/client';
 import type { WorkflowInfo } from '@temporalio/workflow';
 import { type ServerHandle, startServer } from '../../deploy/local/process.ts';
 import { findServers } from '../../deploy/local/servers.ts';
 import { startTemporal } from '../../deploy/local/stack.ts';
 import { detectRestore, type RestoreDetection } from '../../temporal/restore-detection.ts';
 import { recordingLogger } from '../support/kube.ts';
+import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
 
 let dir: string;
@@ -26,7 +27,7 @@ beforeAll(async () => {
   const start = (command: Parameters<typeof startServer>[0]) => startServer(command, new AbortController().signal);
   const started = await startTemporal(start, programs.temporal, dir, { dbFile: join(dir, 'temporal.db') });
   temporal = started.temporal;
-  connection = await Connection.connect({ address: started.temporalAddress });
+  connection = await connectTemporal(started.temporalAddress);
   client = new Client({ connection });
 });
 
