@@ -21,6 +21,6 @@ export default {
   globalTeardown: '<rootDir>/test/global-teardown.ts',
   // Three times the cores of the smallest machine: with five, they were idle for a sixth of the time.
   maxWorkers: 6,
-  // Of a test or hook that hangs. Several times what the longest ones without a time of their own need on a busy machine.
+  // Of a test or hook that hangs. At least twice what the longest ones without a limit of their own have taken.
   testTimeout: 300_000,
 };

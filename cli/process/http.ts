@@ -14,8 +14,8 @@ export interface HttpOptions {
   readonly details?: () => object;
 }
 
-/** Longer than Prometheus keeps a connection that it does not use (5 min): a request on one that is just closed here fails. */
-const keepAliveTimeout = 600_000; // ms
+/** Longer than Prometheus keeps an unused connection (5 min), ms. A request may fail if the server closes its connection just then. */
+const keepAliveTimeout = 600_000;
 
 /** /livez fails when the event loop was blocked for longer, ms. */
 const maxLagMs = 5_000;

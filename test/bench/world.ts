@@ -102,7 +102,7 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
   const dir = await mkdtemp(join(tmpdir(), 'millwright-bench-'));
   ending.push(() => rm(dir, { recursive: true, force: true }));
   const cloud = options.classes === undefined ? await startCloud() : undefined;
-  const temporal = options.isForeign ? undefined : await connectTemporal();
+  const temporal = options.isForeign ? undefined : await openTemporal();
   const installations: Installation[] = [];
   for (let i = 0; i < (options.installations ?? 1); i++) installations.push(await prepareInstallation());
   let running: Running[] = [];
@@ -117,7 +117,7 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
     return started;
   }
 
-  async function connectTemporal() {
+  async function openTemporal() {
     const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
     ending.push(() => connection.close());
     return new Client({ connection });

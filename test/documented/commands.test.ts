@@ -128,7 +128,7 @@ describe('a document', () => {
       ...{ KUBECONFIG: join(folder, 'kubeconfig'), TEMPORAL_ADDRESS: fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS') },
     };
     // It prints each command, so that the error has the one that failed.
-    await promisify(execFile)('sh', ['-exc', filled.join('\n')], { cwd: folder, env, timeout: 120_000 });
+    await promisify(execFile)('sh', ['-exc', filled.join('\n')], { cwd: folder, env, timeout: 240_000 });
   }
 
   /** `<name>` is that of the kind that the command is about. */

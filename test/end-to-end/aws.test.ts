@@ -200,9 +200,7 @@ describe('machines in EC2', () => {
     await until(
       'everything has the new tags',
       async () => (await found()).every(([team, old]) => team === 'b' && !old),
-      {
-        describe: () => millwright.story(),
-      },
+      { describe: () => millwright.story() },
     );
     expect(await found()).toHaveLength(6);
     const notedOn = async (ref: ObjectRef) => (await control.get(machines, ref)).metadata.annotations?.[names.vmTags];

@@ -52,7 +52,7 @@ describe('npm run conformance for a provider of somebody else', () => {
     expect(code).toBe(0);
     expect(await cloud.things()).toEqual([]);
     expect((await control.list(secrets, { namespace })).items).toEqual([]);
-  });
+  }, 600_000);
 });
 
 describe('npm run conformance', () => {

@@ -55,9 +55,7 @@ async function isLeading({ url }: MillwrightProcess): Promise<boolean> {
 }
 
 async function untilLeading(process: MillwrightProcess): Promise<void> {
-  await until('the other process leads', () => isLeading(process), {
-    describe: async () => process.logs(),
-  });
+  await until('the other process leads', () => isLeading(process), { describe: async () => process.logs() });
 }
 
 /** What was written through the proxy since, but for Leases. */

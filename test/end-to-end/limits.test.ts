@@ -165,66 +165,78 @@ describe(`${poolCount} MachineDeployments whose namespace limits their machines`
 
   // Minutes each.
   if (isLong()) {
-    it('[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated', async () => {
-      await useClass('large');
-      await untilUpdated(4, 'large');
-      await handle().terminate('a test');
-      await untilUpdated(8, 'large');
-      await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
-      await millwright.startWorkers();
-      await untilUpdated(13, 'large');
-      const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
-      await handle().terminate('a test');
-      await killed;
-      await millwright.startWorkers();
-      await untilUpdated(18, 'large');
-      await terminateRollouts();
-      await untilUpdated(22, 'large');
-      await Promise.all([handle().terminate('a test'), terminateRollouts()]);
-      await untilAllAreComplete('large');
+    it(
+      '[invariant 5] do so while workers are killed, and the workflow that grants and those of the rollouts are terminated',
+      async () => {
+        await useClass('large');
+        await untilUpdated(4, 'large');
+        await handle().terminate('a test');
+        await untilUpdated(8, 'large');
+        await Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
+        await millwright.startWorkers();
+        await untilUpdated(13, 'large');
+        const killed = Promise.all(millwright.processes.splice(0).map((each) => each.kill('SIGKILL')));
+        await handle().terminate('a test');
+        await killed;
+        await millwright.startWorkers();
+        await untilUpdated(18, 'large');
+        await terminateRollouts();
+        await untilUpdated(22, 'large');
+        await Promise.all([handle().terminate('a test'), terminateRollouts()]);
+        await untilAllAreComplete('large');
 
-      expect(most.surge).toBeLessThanOrEqual(limits.surge);
-      expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
-    });
+        expect(most.surge).toBeLessThanOrEqual(limits.surge);
+        expect(most.provisioning).toBeLessThanOrEqual(limits.provisioning);
+      },
+      3 * timeoutMs,
+    );
 
-    it('[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted', async () => {
-      const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
-      await useClass('small');
-      await untilUpdated(4, 'small');
-      const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
-      await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
-      await until('no more is used than the lower limit', async (see) => {
-        const { limits: now, used }: LimitsDescription = see(await handle().query('describe'));
-        return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
-      });
-      Object.assign(most, { surge: 0, provisioning: 0 });
-      pools.delete('pool-19');
-      await millwright.control.delete(machineDeployments, keyOf('pool-19'));
-      await untilAllAreComplete('small');
+    it(
+      '[invariant 5] keep to the lowest value of all when one is lowered in the middle, and go on when one of them is deleted',
+      async () => {
+        const keyOf = (name: string) => ({ namespace: millwright.namespace, name });
+        await useClass('small');
+        await untilUpdated(4, 'small');
+        const lower = mergePatch({ metadata: { annotations: annotations(2, 2) } });
+        await millwright.control.patch(machineDeployments, keyOf('pool-1'), lower);
+        await until('no more is used than the lower limit', async (see) => {
+          const { limits: now, used }: LimitsDescription = see(await handle().query('describe'));
+          return now.provisioning === 2 && now.surge === 2 && used.provisioning <= 2 && used.surge <= 2;
+        });
+        Object.assign(most, { surge: 0, provisioning: 0 });
+        pools.delete('pool-19');
+        await millwright.control.delete(machineDeployments, keyOf('pool-19'));
+        await untilAllAreComplete('small');
 
-      expect(most.surge).toBeLessThanOrEqual(2);
-      expect(most.provisioning).toBeLessThanOrEqual(2);
-    });
+        expect(most.surge).toBeLessThanOrEqual(2);
+        expect(most.provisioning).toBeLessThanOrEqual(2);
+      },
+      3 * timeoutMs,
+    );
 
-    it('wait for nobody any more when their annotations are removed in the middle', async () => {
-      await useClass('huge');
-      await until('somebody waits', async (see) => {
-        const said: LimitsDescription = see(await handle().query('describe'));
-        return said.waiting.length >= 3;
-      });
-      const removed = mergePatch({
-        metadata: { annotations: { [names.maxSurge]: null, [names.maxProvisioning]: null } },
-      });
-      for (const name of pools.keys())
-        await millwright.control.patch(machineDeployments, { namespace: millwright.namespace, name }, removed);
-      await untilAllAreComplete('huge');
+    it(
+      'wait for nobody any more when their annotations are removed in the middle',
+      async () => {
+        await useClass('huge');
+        await until('somebody waits', async (see) => {
+          const said: LimitsDescription = see(await handle().query('describe'));
+          return said.waiting.length >= 3;
+        });
+        const removed = mergePatch({
+          metadata: { annotations: { [names.maxSurge]: null, [names.maxProvisioning]: null } },
+        });
+        for (const name of pools.keys())
+          await millwright.control.patch(machineDeployments, { namespace: millwright.namespace, name }, removed);
+        await untilAllAreComplete('huge');
 
-      expect(most.provisioning).toBeGreaterThan(limits.provisioning);
-      await until(
-        'the workflow that grants is closed',
-        async (see) => see(await handle().describe()).status.name === 'COMPLETED',
-      );
-    });
+        expect(most.provisioning).toBeGreaterThan(limits.provisioning);
+        await until(
+          'the workflow that grants is closed',
+          async (see) => see(await handle().describe()).status.name === 'COMPLETED',
+        );
+      },
+      3 * timeoutMs,
+    );
   }
 });
 

@@ -84,9 +84,7 @@ describe('machines in OpenStack', () => {
 
   async function untilNothingIsLeft(): Promise<void> {
     const isEmpty = async () => (await allThatIsLeft()).length === 0;
-    await until('nothing is left', isEmpty, {
-      describe: async () => String(await allThatIsLeft()),
-    });
+    await until('nothing is left', isEmpty, { describe: async () => String(await allThatIsLeft()) });
   }
 
   it('[mcm 108 partly] are 2 at once, are all replaced by a rollout, are 1 and are none, and leave nothing', async () => {

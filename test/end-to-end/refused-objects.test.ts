@@ -126,9 +126,7 @@ describe('what the API server refuses to create', () => {
     await until(
       'it is complete',
       async (see) => see(await conditionOf('Progressing'))?.reason === 'NewMachineSetAvailable',
-      {
-        describe: () => millwright.story(),
-      },
+      { describe: () => millwright.story() },
     );
   });
 });

@@ -14,7 +14,6 @@ import { type MillwrightProcess, startMillwright } from '../support/millwright.t
 import { makeVm, startSweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
-const timeoutMs = 120_000;
 const flags = ['--orphan-confirm-after', '20s', '--orphan-minimum-age', '1s'];
 
 /** One activity more before each phase of a machine, each step of an owner, and the first look of a sweep. */
@@ -90,7 +89,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
         const isBlocked = (await millwright.describe(guarded)).blockedOn === 'PodDisruptionBudget';
         return isRefused && isJoining && isBlocked && sweep.logs().includes('look again');
       },
-      { timeoutMs, describe: () => millwright.story() },
+      { describe: () => millwright.story() },
     );
     // Last, for the provider gives a call up after 15 s and finds the VM: the machine would be past its creation.
     refs.creating = await create('creating', 'hanging');
@@ -124,7 +123,6 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     const { id, runId } = underWay[name] ?? { id: '', runId: '' };
     const handle = millwright.temporal.workflow.getHandle(id, runId);
     await until(`the run of ${name} has failed`, async (see) => see(await handle.describe()).status.name === 'FAILED', {
-      timeoutMs,
       describe: async () => second.logs().slice(-3_000),
     });
     const last = (await handle.fetchHistory()).events?.at(-1);
@@ -145,108 +143,84 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
     });
   }
 
-  it(
-    'in the middle of a creation whose answer is lost with it',
-    async () => {
-      await untilFailed('creating');
-      await millwright.untilPhase(refs.creating!, 'Running', timeoutMs);
-      await untilTold('creating');
-      expect(await millwright.vmsOf(refs.creating!)).toHaveLength(1);
-    },
-    timeoutMs * 3,
-  );
+  it('in the middle of a creation whose answer is lost with it', async () => {
+    await untilFailed('creating');
+    await millwright.untilPhase(refs.creating!, 'Running');
+    await untilTold('creating');
+    expect(await millwright.vmsOf(refs.creating!)).toHaveLength(1);
+  }, 360_000);
 
-  it(
-    'while a node joins, and says so in `millwright describe` from then on',
-    async () => {
-      await untilFailed('joining');
-      await millwright.target.patch(nodes, { name: refs.joining!.name }, mergePatch({ spec: { taints: null } }));
-      await millwright.untilPhase(refs.joining!, 'Running', timeoutMs);
-      await untilTold('joining');
-      expect(await millwright.vmsOf(refs.joining!)).toHaveLength(1);
-      const lastRun = /^Last failed run +at \S+ \(NonDeterminism: \[TMPRL1100\][^]*; a new run took over$/m;
-      expect((await millwright.command('describe', 'machine', refs.joining!.name)).output).toMatch(lastRun);
-    },
-    timeoutMs * 3,
-  );
+  it('while a node joins, and says so in `millwright describe` from then on', async () => {
+    await untilFailed('joining');
+    await millwright.target.patch(nodes, { name: refs.joining!.name }, mergePatch({ spec: { taints: null } }));
+    await millwright.untilPhase(refs.joining!, 'Running');
+    await untilTold('joining');
+    expect(await millwright.vmsOf(refs.joining!)).toHaveLength(1);
+    const lastRun = /^Last failed run +at \S+ \(NonDeterminism: \[TMPRL1100\][^]*; a new run took over$/m;
+    expect((await millwright.command('describe', 'machine', refs.joining!.name)).output).toMatch(lastRun);
+  }, 360_000);
 
-  it(
-    'in the middle of a drain',
-    async () => {
-      await untilFailed('draining');
-      await untilTold('draining');
-      await until('it drains again', async (see) => {
-        const { blockedOn } = see(await millwright.describe(refs.draining!));
-        return blockedOn === 'PodDisruptionBudget';
-      });
-      await release();
-      await until(
-        'the machine is gone',
-        async (see) => see(await millwright.control.find(machines, refs.draining!)) === undefined,
-        { timeoutMs, describe: async () => second.logs().slice(-3_000) },
-      );
-      const vms = await millwright.vmsOf(refs.draining!);
-      expect(vms.map(({ state }) => state)).toEqual(['terminated']);
-    },
-    timeoutMs * 3,
-  );
+  it('in the middle of a drain', async () => {
+    await untilFailed('draining');
+    await untilTold('draining');
+    await until('it drains again', async (see) => {
+      const { blockedOn } = see(await millwright.describe(refs.draining!));
+      return blockedOn === 'PodDisruptionBudget';
+    });
+    await release();
+    await until(
+      'the machine is gone',
+      async (see) => see(await millwright.control.find(machines, refs.draining!)) === undefined,
+      { describe: async () => second.logs().slice(-3_000) },
+    );
+    const vms = await millwright.vmsOf(refs.draining!);
+    expect(vms.map(({ state }) => state)).toEqual(['terminated']);
+  }, 360_000);
 
-  it(
-    '[invariant 5] in the middle of a rollout',
-    async () => {
-      await untilFailed('pool');
-      await untilTold('pool');
-      expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toMatch(
-        /^Last failed run +at \S+ \(NonDeterminism/m,
-      );
-      await millwright.cloud.setFaults();
-      const found = await until(
-        'the rollout is complete',
-        async () => {
-          const all = await millwright.machines();
-          const own = all.filter(({ metadata }) => metadata.labels?.[labels.name] === 'pool');
-          const isNew = own.every((each) => each.spec?.class?.name === 'out' && phaseOf(each) === 'Running');
-          return own.length === 2 && isNew ? own : undefined;
-        },
-        { timeoutMs, describe: async () => second.logs().slice(-3_000) },
-      );
-      expect(found).toHaveLength(2);
-    },
-    timeoutMs * 3,
-  );
+  it('[invariant 5] in the middle of a rollout', async () => {
+    await untilFailed('pool');
+    await untilTold('pool');
+    expect((await millwright.command('describe', 'machinedeployment', 'pool')).output).toMatch(
+      /^Last failed run +at \S+ \(NonDeterminism/m,
+    );
+    await millwright.cloud.setFaults();
+    const found = await until(
+      'the rollout is complete',
+      async () => {
+        const all = await millwright.machines();
+        const own = all.filter(({ metadata }) => metadata.labels?.[labels.name] === 'pool');
+        const isNew = own.every((each) => each.spec?.class?.name === 'out' && phaseOf(each) === 'Running');
+        return own.length === 2 && isNew ? own : undefined;
+      },
+      { describe: async () => second.logs().slice(-3_000) },
+    );
+    expect(found).toHaveLength(2);
+  }, 360_000);
 
-  it(
-    '[invariant 4] in the middle of a sweep, which begins from the start',
-    async () => {
-      await untilFailed('sweep');
-      expect(await sweep.exited).toEqual({ code: 0, signal: null });
-      const orphan = (await millwright.cloud.vms({ all: true })).find(({ name }) => name === 'orphan');
-      expect(orphan?.state).toBe('terminated');
-      expect(sweep.logs()).toMatch(/deleted vm .* orphan/);
-    },
-    timeoutMs * 3,
-  );
+  it('[invariant 4] in the middle of a sweep, which begins from the start', async () => {
+    await untilFailed('sweep');
+    expect(await sweep.exited).toEqual({ code: 0, signal: null });
+    const orphan = (await millwright.cloud.vms({ all: true })).find(({ name }) => name === 'orphan');
+    expect(orphan?.state).toBe('terminated');
+    expect(sweep.logs()).toMatch(/deleted vm .* orphan/);
+  }, 360_000);
 
-  it(
-    'with one VM for each Machine, a count of the runs that have failed, and no task that goes on failing',
-    async () => {
-      const all = await millwright.cloud.vms({ all: true });
-      const uids = all.map(({ tags }) => tags[names.machineUid]);
-      expect(uids).toHaveLength(new Set(uids).size);
-      expect(all.filter(({ state }) => state !== 'terminated')).toHaveLength((await millwright.machines()).length);
+  it('with one VM for each Machine, a count of the runs that have failed, and no task that goes on failing', async () => {
+    const all = await millwright.cloud.vms({ all: true });
+    const uids = all.map(({ tags }) => tags[names.machineUid]);
+    expect(uids).toHaveLength(new Set(uids).size);
+    expect(all.filter(({ state }) => state !== 'terminated')).toHaveLength((await millwright.machines()).length);
 
-      const metrics = await (await fetch(`${second.url}/metrics`)).text();
-      for (const type of ['machine', 'rollout', 'orphanSweep']) {
-        const count = `runs_failed_total{workflow_type="${type}",reason="NonDeterminism"} `;
-        expect(metrics.split(count).slice(1)).toEqual([expect.stringMatching(/^[1-9]/)]);
-      }
+    const metrics = await (await fetch(`${second.url}/metrics`)).text();
+    for (const type of ['machine', 'rollout', 'orphanSweep']) {
+      const count = `runs_failed_total{workflow_type="${type}",reason="NonDeterminism"} `;
+      expect(metrics.split(count).slice(1)).toEqual([expect.stringMatching(/^[1-9]/)]);
+    }
 
-      const query = `${searchAttributes.installation} = '${millwright.namespace}' AND ExecutionStatus = 'Running'`;
-      for await (const { workflowId: id } of millwright.temporal.workflow.list({ query })) {
-        const { raw } = await millwright.temporal.workflow.getHandle(id).describe();
-        expect({ id, attempt: raw.pendingWorkflowTask?.attempt ?? 1 }).toEqual({ id, attempt: 1 });
-      }
-    },
-    timeoutMs,
-  );
+    const query = `${searchAttributes.installation} = '${millwright.namespace}' AND ExecutionStatus = 'Running'`;
+    for await (const { workflowId: id } of millwright.temporal.workflow.list({ query })) {
+      const { raw } = await millwright.temporal.workflow.getHandle(id).describe();
+      expect({ id, attempt: raw.pendingWorkflowTask?.attempt ?? 1 }).toEqual({ id, attempt: 1 });
+    }
+  });
 });

@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { stringify } from 'yaml';
+import { keepAliveTimeout } from '../../deploy/local/keep-alive.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 
@@ -79,8 +80,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
   let silenced = new WeakSet<Socket>();
   let rule: Rule = () => undefined;
 
-  // Longer than clients keep an idle connection: none is closed while a request is under way to it.
-  const http = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+  const http = createServer({ keepAliveTimeout }, (request, response) => {
     handle(request, response).catch(() => reset(request.socket));
   });
   http.on('connection', (socket) => {

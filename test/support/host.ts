@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pino from 'pino';
 import { takeLessMemory } from '../../cli/process/less-memory.ts';
+import { keepAliveTimeout } from '../../deploy/local/keep-alive.ts';
 import { until } from './until.ts';
 
 /** What an installation is started with. */
@@ -123,7 +124,7 @@ async function answer(request: IncomingMessage): Promise<void> {
   installations.delete(namespace);
 }
 
-const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+const server = createServer({ keepAliveTimeout }, (request, response) => {
   answer(request).then(
     () => response.writeHead(204).end(),
     (error: unknown) => response.writeHead(500).end(String(error)),

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import tls from 'node:tls';
 import { generate } from 'selfsigned';
+import { keepAliveTimeout } from '../../deploy/local/keep-alive.ts';
 
 /** A request to ARM. */
 export interface ArmRequest {
@@ -92,8 +93,7 @@ export async function startRecordingArm() {
     };
   }
 
-  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
-  const server = createServer({ key, cert, keepAliveTimeout: 600_000 }, (request, response) => {
+  const server = createServer({ key, cert, keepAliveTimeout }, (request, response) => {
     serve(request, response).catch((error: unknown) => response.destroy(error as Error));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { keepAliveTimeout } from '../../deploy/local/keep-alive.ts';
 
 /** A request to a service. */
 export interface SentRequest {
@@ -63,8 +64,7 @@ export async function startRecordingOpenstack() {
     response.end(content === undefined ? '' : typeof content === 'string' ? content : JSON.stringify(content));
   }
 
-  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
-  const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+  const server = createServer({ keepAliveTimeout }, (request, response) => {
     serve(request, response).catch((error: unknown) => response.destroy(error as Error));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

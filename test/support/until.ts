@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect, stripVTControlCharacters } from 'node:util';
 
 interface UntilOptions {
-  /** Default: two minutes, several times what a busy machine needs. */
-  readonly timeoutMs?: number;
+  /** Default: two minutes. */
+  readonly timeoutMs?: number | undefined;
   /** Asked at the end of a wait in vain, for the message. */
   readonly describe?: () => string | Promise<string>;
 }

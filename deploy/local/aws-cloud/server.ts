@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Logger } from '../../../kube/logger.ts';
 import { type ActiveFault, faultOf, latencyMs } from '../faults.ts';
+import { keepAliveTimeout } from '../keep-alive.ts';
 import type { createEc2 } from './ec2.ts';
 import { Fault, faultsOf, type ShownFault } from './faults.ts';
 import type { Instances } from './instances.ts';
@@ -210,8 +211,7 @@ export async function startServer({ moto, ec2, instances, accessKeys, port, seed
     response.end(answer.xml);
   }
 
-  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
-  const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+  const server = createServer({ keepAliveTimeout }, (request, response) => {
     serve(request, response).catch((err: unknown) => {
       logger.error({ err, method: request.method, url: request.url }, 'serving a request failed');
       request.socket.destroy();

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Logger } from '../../../kube/logger.ts';
 import { type ActiveFault, faultOf, latencyMs } from '../faults.ts';
+import { keepAliveTimeout } from '../keep-alive.ts';
 import { actionOf, linkedActionsOf } from './actions.ts';
 import type { Arm, ArmAnswer } from './arm.ts';
 import { Fault, faultsOf, type ShownFault, toStateFaults } from './faults.ts';
@@ -234,8 +235,6 @@ export async function startServer(options: ServerOptions) {
       request.socket.destroy();
     });
   };
-  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
-  const keepAliveTimeout = 600_000;
   const servers = [
     { server: createTlsServer({ keepAliveTimeout, ...certificate }, listener(serveCloud)), at: port },
     { server: createHttpServer({ keepAliveTimeout }, listener(serveAdmin)), at: adminPort },

@@ -5,6 +5,7 @@ import { request as send } from 'undici';
 import { z } from 'zod';
 import type { Logger } from '../../../kube/logger.ts';
 import { type ActiveFault, faultOf, latencyMs } from '../faults.ts';
+import { keepAliveTimeout } from '../keep-alive.ts';
 import { Refused } from './api.ts';
 import { type Ports, urlOf } from './config.ts';
 import { Fault, faultsOf, isSetting, type ShownFault } from './faults.ts';
@@ -213,8 +214,7 @@ export async function startFront({ ports, project, port, logger }: FrontOptions)
     response.end(answer.body);
   }
 
-  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
-  const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+  const server = createServer({ keepAliveTimeout }, (request, response) => {
     serve(request, response).catch((err: unknown) => {
       logger.error({ err, method: request.method, url: request.url }, 'serving a request failed');
       request.socket.destroy();

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { callAdmin } from '../admin-api.ts';
+import { keepAliveTimeout } from '../keep-alive.ts';
 import { freePort } from '../ports.ts';
 import { removeWhenOrphaned } from '../process.ts';
 import { type Openstack, startOpenstack } from './openstack.ts';
@@ -47,7 +48,7 @@ export async function leaseOpenstack(): Promise<Lease> {
 export async function shareOpenstack(): Promise<() => Promise<void>> {
   const port = await freePort();
   let started: Promise<Openstack> | undefined;
-  const server = createServer({ keepAliveTimeout: 600_000 }, (_, response) => {
+  const server = createServer({ keepAliveTimeout }, (_, response) => {
     started ??= startInOwnFolder();
     started.then(
       ({ address }) => response.end(JSON.stringify(address)),

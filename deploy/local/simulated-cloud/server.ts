@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { z } from 'zod';
 import type { Logger } from '../../../kube/logger.ts';
+import { keepAliveTimeout } from '../keep-alive.ts';
 import { type CloudAnswer, createCloudApi, toAnswer, toPartAnswer } from './api.ts';
 import { Fault } from './faults.ts';
 import { type CloudState, isAlive, type StoredVm, stateOf } from './state.ts';
@@ -114,8 +115,7 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
     response.end(JSON.stringify(answer.body));
   }
 
-  // Node closes an idle connection after 5 s by default: a client that sends just then would lose its answer.
-  const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+  const server = createServer({ keepAliveTimeout }, (request, response) => {
     serve(request, response).catch((err: unknown) => {
       logger.error({ err, method: request.method, url: request.url }, 'serving a request failed');
       request.socket.destroy();

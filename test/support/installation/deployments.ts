@@ -90,10 +90,7 @@ export function deploymentVerbs({ namespace, control, story }: Scene) {
         const isDone = (each: Machine) => phaseOf(each) === 'Running' && each.spec?.class?.name === ofTemplate;
         return found.length === (spec?.replicas ?? 0) && found.every(isDone) && deployment;
       };
-      return until(`the rollout of ${name} is complete`, check, {
-        ...(timeoutMs !== undefined && { timeoutMs }),
-        describe: story,
-      });
+      return until(`the rollout of ${name} is complete`, check, { timeoutMs, describe: story });
     },
   };
   return verbs;

@@ -11,9 +11,6 @@ import type { Scene } from './scene.ts';
 /** Whether workers remember workflows, as they do but for one run of the suite. */
 export const isCached = process.env.MILLWRIGHT_MAX_CACHED_WORKFLOWS !== '0';
 
-/** For what a whole OpenStack does while other tests run. */
-const slowCloudMs = 120_000;
-
 type Key = Pick<ObjectRef, 'namespace' | 'name'>;
 
 export function phaseOf({ status }: Machine): string {
@@ -22,8 +19,6 @@ export function phaseOf({ status }: Machine): string {
 
 /** What tests do with the Machines of an installation, and ask of them. */
 export function machineVerbs({ namespace, control, cloud, temporal, story }: Scene) {
-  const waiting = (timeoutMs?: number) => ({ ...(timeoutMs !== undefined && { timeoutMs }), describe: story });
-
   const verbs = {
     /** Makes a Machine by itself. */
     async createMachine(
@@ -44,7 +39,7 @@ export function machineVerbs({ namespace, control, cloud, temporal, story }: Sce
         const found = await verbs.machines();
         return found.length === count && found.every((machine) => phaseOf(machine) === phase) && found;
       };
-      return until(`${count} machines are ${phase}`, check, waiting(timeoutMs));
+      return until(`${count} machines are ${phase}`, check, { timeoutMs, describe: story });
     },
 
     /** Waits until the Machine is as it is checked, and returns it. @param what after its name, such as `is Running` */
@@ -59,7 +54,7 @@ export function machineVerbs({ namespace, control, cloud, temporal, story }: Sce
         see(machine.status);
         return check(machine) && machine;
       };
-      return until(`${ref.name} ${what}`, find, waiting(timeoutMs));
+      return until(`${ref.name} ${what}`, find, { timeoutMs, describe: story });
     },
 
     /** Waits until the Machine is in this phase, and returns it. */
@@ -70,7 +65,7 @@ export function machineVerbs({ namespace, control, cloud, temporal, story }: Sce
     /** Waits until the Machine shows a failure with this code, and returns what it says. */
     async untilRefused(ref: Key, code: string): Promise<string> {
       const isRefused = ({ status }: Machine) => status?.lastOperation?.errorCode === code;
-      const { status } = await verbs.untilMachine(ref, `fails with ${code}`, isRefused, slowCloudMs);
+      const { status } = await verbs.untilMachine(ref, `fails with ${code}`, isRefused);
       return status?.lastOperation?.description ?? '';
     },
 
@@ -83,19 +78,19 @@ export function machineVerbs({ namespace, control, cloud, temporal, story }: Sce
         const areReplaced = found.every((each) => isNew(each) && phaseOf(each) === 'Running');
         return found.length === uids.size && areReplaced && found;
       };
-      return until('all machines are replaced', check, waiting(timeoutMs));
+      return until('all machines are replaced', check, { timeoutMs, describe: story });
     },
 
     /** Deletes the Machine, and waits until it does not exist any more. */
     async remove(ref: Key): Promise<void> {
       await control.delete(machines, ref);
-      await verbs.untilGone(ref, slowCloudMs);
+      await verbs.untilGone(ref);
     },
 
     /** Waits until the Machine does not exist any more. */
     async untilGone(ref: Key, timeoutMs?: number): Promise<void> {
       const isGone = async () => (await control.find(machines, ref)) === undefined;
-      await until(`${ref.name} is gone`, isGone, waiting(timeoutMs));
+      await until(`${ref.name} is gone`, isGone, { timeoutMs, describe: story });
     },
 
     /** The VMs that were ever made for a Machine, by the UID in their tags. */
