@@ -1,4 +1,4 @@
-/** A Millwright of its own for one test: namespace, processes and simulated cloud. installation/ has what to ask them. */
+/** An installation for one test: its namespace and simulated cloud, in the process that all tests share or in its own. */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ export interface InstallationOptions {
   readonly processKubeconfig?: string;
   /** Starts no process: the test will. */
   readonly isStopped?: boolean;
-  /** Its processes lead only with their Leases, as in production. Default: they are alone. */
+  /** Its processes lead only with their Leases, as in production. Default: without leader election. */
   readonly isElected?: boolean;
   /** Whether the test waits until Leases of a killed leader expire: they do so after 6 s. Default: false. */
   readonly awaitsExpiry?: boolean;

@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
 import { recordVariable } from '../replay/files.ts';
 
-/** Whether a `*.long.test.ts` imports this file. Such a file runs in two sizes. */
+/** Whether jest runs a `*.long.test.ts`, which may import the test of the same name to run it in a bigger size. */
 export function isLong(): boolean {
   return expect.getState().testPath?.endsWith('.long.test.ts') ?? false;
 }

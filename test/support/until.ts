@@ -5,18 +5,18 @@ import { inspect, stripVTControlCharacters } from 'node:util';
 interface UntilOptions {
   /** Default: two minutes. */
   readonly timeoutMs?: number | undefined;
-  /** Asked at the end of a wait in vain, for the message. */
+  /** Asked when the wait has failed: what it returns is the end of the message. */
   readonly describe?: () => string | Promise<string>;
 }
 
-/** Notes what a check has seen, for the message of a wait in vain. Returns it. */
+/** Notes what a check has seen, for the message of a wait that fails. Returns it. */
 type See = <V>(seen: V) => V;
 
 /**
- * Waits until a check answers neither false nor undefined, and returns that. A check that throws has not answered; the
- * last error is the cause of the one that ends the wait. That one says what the check has seen last: what it gave to `see`,
- * or else its answer. Checks make servers work: a pause is a quarter of the time that has passed, at most a second, or twice
- * the time of a check that is slow, at most two.
+ * Calls a check again and again until it returns something other than false and undefined, and returns that. A check that
+ * throws is called again, too. A wait that fails throws an error that says what the check has seen last: its error, what it
+ * gave to `see`, or else what it returned. The last error of the check is its `cause`. Checks make servers work, so the
+ * pauses grow: to a quarter of the time since the start, at most 1 s, or to twice the time of the check, at most 2 s.
  */
 export async function until<T>(
   what: string,

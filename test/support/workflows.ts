@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll } from '@jest/globals';
 import { VirtualTemporal } from '../virtual-temporal/server.ts';
 
-/** What is played, by task queue and name. The state that it plays with is new for each test. */
+/** Functions that take the place of activities, by task queue and name. Renew their state in `beforeEach`. */
 type ActivitiesOf = (taskQueue: string) => Readonly<Record<string, object>>;
 
 export interface PlayedWorkflows {
