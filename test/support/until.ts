@@ -16,7 +16,7 @@ type See = <V>(seen: V) => V;
  * Calls a check again and again until it returns something other than false and undefined, and returns that. A check that
  * throws is called again, too. A wait that fails throws an error that says what the check has seen last: its error, what it
  * gave to `see`, or else what it returned. The last error of the check is its `cause`. Checks make servers work, so the
- * pauses grow: to a quarter of the time since the start, at most 1 s, or to twice the time of the check, at most 2 s.
+ * pauses grow: the longer of a quarter of the time since the start, at most 1 s, and twice the time of the check, at most 2 s.
  */
 export async function until<T>(
   what: string,
