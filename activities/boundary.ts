@@ -2,7 +2,7 @@
  * Where activities meet Temporal: heartbeats and the one translation of errors. A worker takes `boundary` as activity
  * interceptor, so no activity repeats either.
  */
-import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
+import { ApplicationFailure, asyncLocalStorage, CancelledFailure, Context } from '@temporalio/activity';
 import type { ActivityInterceptors } from '@temporalio/worker';
 import { z } from 'zod';
 import { type FailureCode, failures } from '../api/failures.ts';
@@ -11,6 +11,9 @@ import { type CallContext, ProviderError } from './providers/provider.ts';
 
 /** What the next heartbeat of a running activity says. */
 const progress = new WeakMap<Context, unknown>();
+
+/** When the attempt that an activity makes began here, by `performance.now()`. */
+const starts = new WeakMap<Context, number>();
 
 /**
  * Activity interceptor (`interceptors.activity` of a worker). Any error leaves as ApplicationFailure whose `type` is a
@@ -21,6 +24,7 @@ export function boundary(context: Context) {
     inbound: {
       async execute(input, next) {
         const startMs = performance.now();
+        starts.set(context, startMs);
         const stopBeating = keepAlive(context);
         try {
           return await next(input);
@@ -33,6 +37,17 @@ export function boundary(context: Context) {
       },
     },
   } satisfies ActivityInterceptors;
+}
+
+/**
+ * The time on Temporal's clock, ms since the epoch: no decision is made by a worker's own, which may be wrong. It is behind by
+ * the time that the attempt has waited for a worker. Outside of an activity it is that of this machine.
+ */
+export function temporalNowMs(): number {
+  const context = asyncLocalStorage.getStore();
+  if (context === undefined) return Date.now();
+  const startMs = starts.get(context) ?? performance.now();
+  return context.info.currentAttemptScheduledTimestampMs + performance.now() - startMs;
 }
 
 /** The call context of the activity that runs here. */

@@ -263,6 +263,12 @@ export interface FreezeDialect {
 /** The parts of a dialect that the owner engine works with. */
 export type OwnerApi = Pick<Dialect, 'kinds' | 'marks' | 'owner'>;
 
+/** The same at a moment, by which machines are available, marked or preserved. */
+export interface OwnerApiAt extends OwnerApi {
+  /** ms since the epoch: on Temporal's clock where something is decided. */
+  readonly nowMs: number;
+}
+
 /** Labels and annotations that the owner engine reads and writes. */
 export interface OwnerKeys {
   /** Label of sets, machines and their selectors: hash of the template. */
@@ -371,6 +377,8 @@ export interface OwnedMachineDialect {
   requestOf(machine: KubeObject): ReplacementRequest | undefined;
   /** Whether a failed machine is kept instead of replaced. */
   isPreserved(machine: KubeObject, nowMs: number): boolean;
+  /** Whether a machine is preserved at this moment, failed or not: it is deleted last. */
+  isSpared(machine: KubeObject, nowMs: number): boolean;
   /** Whether the autoscaler or a person wants the machine deleted before others of its set. */
   isMarked(machine: KubeObject, nowMs: number): boolean;
   /** Lists of equal length, compared number by number: the lowest is deleted first. The engine adds age and name. */

@@ -70,6 +70,11 @@ export const names = {
    */
   rollbackWhenLate: `${prefix}rollback-when-late`,
   /**
+   * MachineDeployment: whether a rollout creates a machine as soon as another one is being deleted (`TerminationStarted`, the
+   * default) or not before it is gone (`TerminationComplete`). Written by users.
+   */
+  replacementPolicy: `${prefix}replacement-policy`,
+  /**
    * MachineDeployment: hash of the last template that was taken back because its rollout was late. Written by its
    * workflow.
    */

@@ -68,18 +68,23 @@ export function watchOwned(control: KubeClient, namespace: string) {
 
 /** The state of a deployment. `owned` may hold objects of others. */
 export function toDeploymentState(deployment: OwnerDeployment, owned: OwnedObjects): OwnerState {
-  const view = toDeploymentView(dialect, deployment, owned.sets, owned.machines);
+  const api = apiNow();
+  const view = toDeploymentView(api, deployment, owned.sets, owned.machines);
   const state = withLimit(toState(view), { ...owned, deployments: owned.deployments ?? [deployment] });
   const { needs, waitsFor } = state;
   // A machine that is not running yet needs nothing from its deployment, but the deployment waits for it.
   const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
-  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(dialect, deployment, owned.sets, owned.machines) };
+  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(api, deployment, owned.sets, owned.machines) };
 }
 
 /** The state of a set without a deployment. `owned` may hold objects of others. */
 export function toLoneSetState(set: OwnerSet, owned: OwnedObjects): OwnerState {
-  const state = toState(toLoneSetView(dialect, set, owned.machines, owned.sets));
+  const state = toState(toLoneSetView(apiNow(), set, owned.machines, owned.sets));
   return withLimit(state, { ...owned, deployments: owned.deployments ?? [] });
+}
+
+function apiNow() {
+  return { ...dialect, nowMs: Date.now() };
 }
 
 /** Adds the limit of the namespace that keeps an owner from machines that it lacks. */

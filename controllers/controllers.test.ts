@@ -525,8 +525,7 @@ describe('the controller of owners', () => {
     expect(controller.againInMs('s-uid')).toBe(7_000);
   });
 
-  describe('of a set with two replicas, one of whose machines is being deleted', () => {
-    const leaving = { ...ours, deletionTimestamp: '2026-08-19T11:00:00Z' };
+  describe('of a set with two replicas and one machine that is frozen', () => {
     const machine = (name: string, phase: string, changes: object = {}) =>
       ({
         metadata: meta(name, { ...controlledBy('s-uid'), labels: { pool: 'a' }, ...changes }),
@@ -536,28 +535,27 @@ describe('the controller of owners', () => {
       stores.machines.put(machine('staying', phase));
       await controller.handle('s-uid');
     }
-    async function seeGone(): Promise<void> {
-      stores.machines.remove(machine('leaving', 'Terminating'));
-      await controller.handle('s-uid');
-    }
-    beforeEach(async () => {
+    async function seeFrozen(isFrozen: boolean): Promise<void> {
       stores.sets.put({
-        metadata: meta('s', ours),
+        metadata: meta('s', { ...ours, ...(isFrozen && { labels: { [labels.freeze]: 'True' } }) }),
         spec: { ...validSetSpec, replicas: 2 },
         status: { observedGeneration: 1 },
       } as MachineSet);
-      stores.machines.put(machine('leaving', 'Terminating', leaving));
-      await see('Running');
+      await controller.handle('s-uid');
+    }
+    beforeEach(async () => {
+      stores.machines.put(machine('staying', 'Running'));
+      await seeFrozen(true);
       expect(sent).toEqual([`signal ${id}`]);
       sent = [];
     });
 
-    it('signals nothing while its place is taken, whatever else changes, and signals when there is something to do', async () => {
+    it('signals nothing while none may be created, whatever else changes, and signals when there is something to do', async () => {
       await see('Unknown');
       await see('Running');
       expect(sent).toEqual([]);
 
-      await seeGone();
+      await seeFrozen(false);
       expect(sent).toEqual([`signal ${id}`]);
     });
 
@@ -568,10 +566,9 @@ describe('the controller of owners', () => {
     });
 
     it('signals again what there is to do when it could not be done in between', async () => {
-      await seeGone();
-      stores.machines.put(machine('leaving', 'Terminating', leaving));
-      await controller.handle('s-uid');
-      await seeGone();
+      await seeFrozen(false);
+      await seeFrozen(true);
+      await seeFrozen(false);
       expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
     });
 

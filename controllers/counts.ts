@@ -25,13 +25,14 @@ export function createCountsController(
 
   async function handle(uid: string): Promise<void> {
     const { deployments, sets, machines } = watches;
+    const api = { ...dialect, nowMs: Date.now() };
     const [set] = sets.byIndex(byUid, uid);
-    if (set !== undefined) await write(kinds.set, set, toSetCounts(dialect, set, machines.byIndex(byController, uid)));
+    if (set !== undefined) await write(kinds.set, set, toSetCounts(api, set, machines.byIndex(byController, uid)));
     const [deployment] = deployments.byIndex(byUid, uid);
     if (deployment === undefined) return;
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((each) => machines.byIndex(byController, each.metadata.uid));
-    await write(kinds.deployment, deployment, toDeploymentCounts(dialect, deployment, own, theirs, new Date()));
+    await write(kinds.deployment, deployment, toDeploymentCounts(api, deployment, own, theirs));
   }
 
   return {

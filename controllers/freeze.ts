@@ -11,6 +11,7 @@ import {
   withFreezeLabel,
   withFrozenCondition,
 } from '../api/owner/freeze.ts';
+import { isActive } from '../api/owner/machines.ts';
 import type { OwnerDeployment, OwnerSet } from '../api/owner/objects.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { toKubernetesTime } from '../api/time.ts';
@@ -76,7 +77,8 @@ async function handleOwner(context: FreezeContext, freeze: FreezeDialect, thawed
     cached === undefined
       ? watches.sets.byIndex(byUid, uid).filter((set) => isKnownLone(watches, set))
       : watches.sets.byIndex(byController, uid);
-  const countOf = ({ metadata }: KubeObject) => watches.machines.byIndex(byController, metadata.uid).length;
+  const countOf = ({ metadata }: KubeObject) =>
+    watches.machines.byIndex(byController, metadata.uid).filter((machine) => isActive(dialect, machine)).length;
 
   const isWanted = (set: OwnerSet, deployment: OwnerDeployment | undefined): boolean => {
     const count = countOf(set);

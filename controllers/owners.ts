@@ -132,7 +132,7 @@ export function msUntilNextAvailable(
 ): number | undefined {
   const own = [...sets.byIndex(byUid, uid), ...sets.byIndex(byController, uid)];
   return msUntilAvailable(
-    dialect,
+    { ...dialect, nowMs: Date.now() },
     own,
     own.flatMap((set) => machines.byIndex(byController, set.metadata.uid)),
   );
@@ -161,13 +161,14 @@ function viewOwner(
   uid: string,
 ): Owner | undefined {
   const { deployments, sets, machines } = watches;
+  const api = { ...dialect, nowMs: Date.now() };
   const ownerless = machines.byIndex(byController, '');
   const [deployment] = deployments.byIndex(byUid, uid);
   if (deployment !== undefined) {
     const own = sets.byIndex(byController, uid);
     const theirs = own.flatMap((set) => machines.byIndex(byController, set.metadata.uid));
     const known = ownerless.length === 0 ? [...own, ...sets.byIndex(byController, '')] : sets.list();
-    const view = toDeploymentView(dialect, deployment, known, [...theirs, ...ownerless], deployments.list());
+    const view = toDeploymentView(api, deployment, known, [...theirs, ...ownerless], deployments.list());
     return { ref: refOf(dialect, deployment), view };
   }
   const [set] = sets.byIndex(byUid, uid);
@@ -175,7 +176,7 @@ function viewOwner(
   const known = [...machines.byIndex(byController, uid), ...ownerless];
   return {
     ref: refOf(dialect, set),
-    view: toLoneSetView(dialect, set, known, ownerless.length === 0 ? [] : sets.list()),
+    view: toLoneSetView(api, set, known, ownerless.length === 0 ? [] : sets.list()),
   };
 }
 

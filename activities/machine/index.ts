@@ -139,7 +139,7 @@ export function createMachineActivities(deps: MachineDeps) {
   async function writeStatus(ref: ObjectRef, seen: Known, report: MachineReport, conditions?: readonly object[]) {
     const { toStatusPatch, toEventNote } = dialectOf(ref.dialect).machine;
     const reported = { ...seen, name: ref.name };
-    if (report.stage === 'failed' && seen.stage !== 'failed') await notePreservation(ref);
+    if (report.stage === 'failed' && seen.stage !== 'failed') await notePreservation(ref, report.stageSince);
     const machine = await patchStatus(ref, seen, report.stage, toStatusPatch(reported, report, new Date(), conditions));
     const { event } = report;
     const after = machine && toSnapshot(ref, machine);

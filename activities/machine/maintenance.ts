@@ -91,13 +91,14 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     /**
      * Notes on a Machine that is about to fail what its Node says of its preservation: its owner, which replaces what has
      * failed, reads no Nodes. Where the Node cannot be read nothing is written.
+     * @param at the time on Temporal's clock, RFC 3339
      */
-    async notePreservation(ref: ObjectRef): Promise<void> {
+    async notePreservation(ref: ObjectRef, at = new Date().toISOString()): Promise<void> {
       const machine = await findMachine(ref);
       if (machine === null || toSnapshot(ref, machine).nodeName === undefined) return;
       const node = await findOwnNode(ref, machine).catch(() => 'unknown' as const);
       if (node === 'unknown') return;
-      const toNote = (live: KubeObject) => planOf({ ref, nowMs: Date.now() }, { machine: live, node })?.machine;
+      const toNote = (live: KubeObject) => planOf({ ref, nowMs: Date.parse(at) }, { machine: live, node })?.machine;
       if (toNote(machine) === undefined) return;
       await update(control, dialectOf(ref.dialect).kinds.machine, ref, toNote, localRequest());
     },

@@ -3,6 +3,7 @@ import { toAdoptionPatch, toOwnerPatch } from '../../api/owner/adoption.ts';
 import type { OwnerDeployment } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { update } from '../../kube/update.ts';
+import { temporalNowMs } from '../boundary.ts';
 import { inBatches, ownSets, type Step } from './step.ts';
 
 /**
@@ -38,7 +39,7 @@ export async function markMachines(step: Step, deployment: OwnerDeployment): Pro
   if (scaleDown === undefined) return;
   const { namespace } = ref;
   const own = new Set((await ownSets(step)).map(({ metadata }) => metadata.uid));
-  const now = new Date();
+  const now = new Date(temporalNowMs());
   const names = scaleDown.listedBy(deployment);
   const found = await Promise.all(names.map((name) => deps.control.find(api.kinds.machine, { namespace, name })));
   const machines = found.filter((machine) => machine !== undefined).filter((one) => own.has(controllerOf(one) ?? ''));

@@ -208,6 +208,8 @@ describe('actOnOwner', () => {
     '[invariant 5 partly] a Failed machine that is not deleted, as %s, makes no room when it goes later',
     async (_name, before) => {
       const ref = await newDeployment();
+      const annotations = { [names.replacementPolicy]: 'TerminationComplete' };
+      await client.patch(machineDeployments, ref, mergePatch({ metadata: { annotations } }));
       await settle(ref);
       const [first, second] = (await own()).map(manage);
       const failed = await first!;

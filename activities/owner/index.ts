@@ -15,7 +15,7 @@ import { readPreservations } from '../../api/owner/preservation.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
 import { readUpdates } from '../../api/owner/updated-machines.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
-import { currentCall } from '../boundary.ts';
+import { currentCall, temporalNowMs } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
 import { createOwnedReader, type OwnedReader } from './owned.ts';
 import {
@@ -56,7 +56,7 @@ export function createOwnerActivities(deps: OwnerDeps) {
       last?: LastSeen,
     ): Promise<OwnerReading | null> {
       await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
-      return snapshotOwner(contextOf(deps, ref, kind), reader, maxCandidates, last);
+      return snapshotOwner(contextOf(deps, ref, kind), reader, { maxCandidates, nowMs: temporalNowMs(), last });
     },
 
     /**
@@ -71,7 +71,8 @@ export function createOwnerActivities(deps: OwnerDeps) {
       const { namespace } = ref;
       const sets = await control.list(context.sets, { namespace });
       const machines = await control.list(context.api.kinds.machine, { namespace });
-      return findBlockers(context.api, deployment, sets.items, machines.items);
+      const api = { ...context.api, nowMs: temporalNowMs() };
+      return findBlockers(api, deployment, sets.items, machines.items);
     },
 
     /** Runs a step that was planned, see `applyPlan`. */
@@ -81,14 +82,23 @@ export function createOwnerActivities(deps: OwnerDeps) {
   };
 }
 
-/** The body of `observeOwner`. @param maxCandidates most candidates of one reading */
+/** How an owner is read. */
+interface ReadOptions {
+  /** Most candidates of one reading. */
+  readonly maxCandidates: number;
+  /** By which machines are available, marked or preserved, ms since the epoch. */
+  readonly nowMs: number;
+  readonly last?: LastSeen | undefined;
+}
+
+/** The body of `observeOwner`. */
 export async function snapshotOwner(
   context: OwnerContext,
   reader: OwnedReader,
-  maxCandidates: number,
-  last?: LastSeen,
+  { maxCandidates, nowMs, last }: ReadOptions,
 ): Promise<OwnerReading | null> {
-  const { api, ref } = context;
+  const { ref } = context;
+  const api = { ...context.api, nowMs };
   const { namespace } = ref;
   const owner = await readOwner(context);
   if (owner === undefined) return null;

@@ -92,6 +92,9 @@ const ofMachines: OwnedMachineDialect = {
     const value = preserveValueOf(machine);
     return value !== 'false' && isPreserveValue(value);
   },
+  /** The expiry of one that has failed may not be written yet. */
+  isSpared: (machine: Machine, nowMs) =>
+    (stageOf(machine) === 'failed' && ofMachines.isPreserved(machine, nowMs)) || expiryMsOf(machine) > nowMs,
   isMarked: (machine: Machine, nowMs) =>
     priorityOf(machine) < Number(priorities.default) && !(expiryMsOf(machine) > nowMs),
   /**
@@ -99,8 +102,7 @@ const ofMachines: OwnedMachineDialect = {
    * mark first), worse phase.
    */
   deletionRank(machine: Machine, nowMs) {
-    const isAwaited = stageOf(machine) === 'failed' && ofMachines.isPreserved(machine, nowMs); // its expiry is not written yet
-    const isPreserved = isAwaited || expiryMsOf(machine) > nowMs;
+    const isPreserved = ofMachines.isSpared(machine, nowMs);
     const isAutomatic = machine.metadata.annotations?.[annotations.preserve] === autoPreserved;
     return [
       isPreserved ? (isAutomatic ? 1 : 2) : 0,

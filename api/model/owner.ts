@@ -59,6 +59,8 @@ export interface SetView {
   readonly isBehind?: true;
   /** Active machines that have Failed and are preserved; left out where there are none. */
   readonly preserved?: number;
+  /** Active machines that are preserved and do no work, besides those that are starting; left out where there are none. */
+  readonly setAside?: number;
   /** Machines whose preservation by their set begins or ends now; left out where there are none. */
   readonly preservations?: number;
   /** Machines that lack settings of the template, see `machinesBehind`; left out where there are none. */
@@ -67,7 +69,7 @@ export interface SetView {
   readonly updates?: UpdateCounts;
 }
 
-/** Active machines of a set that are updated in place. The first three are 0 for the set of the current template. */
+/** Active machines of a set that are updated in place. The first three are 0 but for an old set of an in-place update. */
 export interface UpdateCounts {
   /** They do not know yet that they are to be updated. */
   readonly unmarked: number;
@@ -128,6 +130,11 @@ export interface OwnerView {
   readonly maxSurge: number;
   /** Available machines that may be missing during a rollout; 0 for a set. */
   readonly maxUnavailable: number;
+  /**
+   * When machines that are being deleted count against replicas + maxSurge. `always`: by the rules of release 0.1.0, whose
+   * readings do not have this field.
+   */
+  readonly countsLeaving: 'never' | 'inRollouts' | 'always';
   /** What its status says of the rollout; left out for a set, and where the status says nothing. */
   readonly progress?: RolloutProgress;
   /** Seconds without progress after which a rollout has failed. Left out: never. */

@@ -1,7 +1,8 @@
 /** Since when machines count as available: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApiAt } from '../dialect.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
+import { isAtWork } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 
@@ -30,13 +31,13 @@ export function problemOfMinReadySeconds(owner: OwnerSet | OwnerDeployment): str
  * Whether a machine does its work: it is Running, or Available without a target cluster.
  * @param minReadySeconds since when at least
  */
-export function isAvailable(api: OwnerApi, machine: KubeObject, minReadySeconds = 0): boolean {
-  return isWorking(api, machine) && (minReadySeconds === 0 || msLeft(api, machine, minReadySeconds) <= 0);
+export function isAvailable(api: OwnerApiAt, machine: KubeObject, minReadySeconds = 0): boolean {
+  return isAtWork(api, machine) && (minReadySeconds === 0 || msLeft(api, machine, minReadySeconds) <= 0);
 }
 
 /** How long the first machine needs that works and is not available yet, ms; undefined: there is none. */
 export function msUntilAvailable(
-  api: OwnerApi,
+  api: OwnerApiAt,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
 ): number | undefined {
@@ -45,18 +46,13 @@ export function msUntilAvailable(
   const bySet = groupByController(machines);
   const left = patient.flatMap((set) =>
     (bySet.get(set.metadata.uid) ?? [])
-      .filter((machine) => isWorking(api, machine))
+      .filter((machine) => isAtWork(api, machine))
       .map((machine) => msLeft(api, machine, minReadySecondsOf(set)))
       .filter((ms) => ms > 0),
   );
   return left.length === 0 ? undefined : Math.min(...left);
 }
 
-function isWorking({ owner }: OwnerApi, machine: KubeObject): boolean {
-  const stage = owner.machines.stageOf(machine);
-  return stage === 'running' || stage === 'available';
-}
-
-function msLeft({ owner }: OwnerApi, machine: KubeObject, minReadySeconds: number): number {
-  return owner.machines.readySinceMs(machine) + minReadySeconds * 1_000 - Date.now();
+function msLeft({ owner, nowMs }: OwnerApiAt, machine: KubeObject, minReadySeconds: number): number {
+  return owner.machines.readySinceMs(machine) + minReadySeconds * 1_000 - nowMs;
 }

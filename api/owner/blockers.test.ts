@@ -1,11 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { labels } from '../gardener/names.ts';
 import { operationText } from '../gardener/owner.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { findBlockers } from './blockers.ts';
+
+const api = { ...gardener, nowMs: Date.now() };
 
 const template = { spec: { class: { kind: 'MachineClass', name: 'small' } } };
 const meta = (name: string, uid: string) => ({

@@ -1,5 +1,5 @@
 /** Which machines a rollout waits for, and why: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import { failures, isFailureCode } from '../failures.ts';
 import type { RolloutBlockers } from '../model/owner.ts';
 import type { Blocker } from '../names.ts';
@@ -17,7 +17,7 @@ const maxReasonLength = 200;
 
 /** What the rollout of a deployment waits for: machines that are not available, and machines that are being deleted. */
 export function findBlockers(
-  api: OwnerApi,
+  api: OwnerApiAt,
   deployment: OwnerDeployment,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
@@ -41,7 +41,7 @@ export function findBlockers(
   };
 }
 
-function reasonOf(api: OwnerApi, set: OwnerSet, machine: KubeObject): string {
+function reasonOf(api: OwnerApiAt, set: OwnerSet, machine: KubeObject): string {
   const { machines } = api.owner;
   const phase = machines.phaseOf(machine) || 'new';
   if (isActive(api, machine) && isAvailable(api, machine)) {

@@ -1,6 +1,7 @@
 /** How far the number of machines may be from spec.replicas: pure. */
 import type { OwnerApi } from '../dialect.ts';
 import type { UpdateStrategy } from '../model/owner.ts';
+import { names } from '../names.ts';
 import type { OwnerDeployment, StrategyBounds } from './objects.ts';
 
 /** Bounds of a deployment's strategy, in machines. */
@@ -43,6 +44,23 @@ export function boundsOf(api: OwnerApi, deployment: OwnerDeployment): Bounds {
   const unavailable = resolve(block.maxUnavailable, replicas, Math.floor);
   const isStuck = maxSurge === 0 && unavailable === 0;
   return { maxSurge, maxUnavailable: Math.min(isStuck ? 1 : unavailable, replicas) };
+}
+
+/** Values of the annotation that says when a rollout replaces a machine, in the words of Kubernetes' `podReplacementPolicy`. */
+export const replacementPolicies = ['TerminationStarted', 'TerminationComplete'] as const;
+
+/** Whether a rollout creates a machine as soon as another one is being deleted, or not before it is gone. */
+export function replacementPolicyOf({ metadata }: OwnerDeployment): (typeof replacementPolicies)[number] {
+  const value = metadata.annotations?.[names.replacementPolicy];
+  return replacementPolicies.find((each) => each === value) ?? 'TerminationStarted';
+}
+
+/** What is wrong with the annotation, with the value and the fix; undefined when nothing is. */
+export function problemOfReplacementPolicy({ metadata }: OwnerDeployment): string | undefined {
+  const value = metadata.annotations?.[names.replacementPolicy];
+  if (value === undefined || replacementPolicies.some((each) => each === value)) return undefined;
+  const key = `metadata.annotations['${names.replacementPolicy}']`;
+  return `${key} is '${value}': set it to ${replacementPolicies.join(' or ')}, or remove it`;
 }
 
 function resolve(value: number | string | undefined, replicas: number, round: (x: number) => number): number {

@@ -1,11 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { annotations } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
 import type { OwnerView, SetView } from '../model/owner.ts';
+import { inPlaceOrders, names } from '../names.ts';
 import { toCandidates } from './candidates.ts';
+
+const api = { ...gardener, nowMs: Date.now() };
 
 function machine(name: string, setUid: string, phase = 'Running', change: Partial<Machine['metadata']> = {}): Machine {
   return {
@@ -57,6 +60,7 @@ function owner(replicas: number, sets: SetView[], change: Partial<OwnerView> = {
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
+    countsLeaving: 'never',
     template: { setName: 'pool-1', hash: '1' },
     sets,
     ...change,
@@ -131,6 +135,20 @@ describe('toCandidates', () => {
     expect(toCandidates(api, pool, view, machines, 100)).toEqual([
       { name: 'a', uid: 'a', resourceVersion: '1', set: 'pool-1', failed: false },
     ]);
+  });
+
+  it('brings of an old set first what works least and what is preserved last, whatever else is to go first', () => {
+    const marked = { annotations: { [annotations.priority]: '1' } };
+    const kept = machine('kept', 'pool-1', 'Failed', { annotations: { [annotations.preserve]: 'now' } });
+    const working = machine('working', 'pool-1', 'Running', marked);
+    const updating = machine('updating', 'pool-1', 'Running', {
+      annotations: { [names.inPlaceUpdate]: inPlaceOrders.selected },
+    });
+    const machines = [kept, working, updating, machine('unknown', 'pool-1', 'Unknown'), machine('new', 'pool-1', '')];
+    const old = set('pool-1', { active: 5, available: 2 });
+    const all = (view: OwnerView) => namesOf(view, machines);
+    expect(all(owner(0, [old]))).toEqual(['new', 'unknown', 'updating', 'working', 'kept']);
+    expect(all(owner(0, [{ ...old, isNew: true }]))).toEqual(['working', 'new', 'unknown', 'updating', 'kept']);
   });
 
   const anyMachine = fc.record({

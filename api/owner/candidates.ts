@@ -1,15 +1,16 @@
 /** Which machines of an owner a step may delete or change next: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { Candidate, MachineBehind, OwnerView, SetView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable } from './availability.ts';
 import { isLeaving } from './health.ts';
-import { byDeletionOrder, isActive, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
+import { byDeletionOrder, isActive, isSetAside, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
 import type { OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 import { excessOf, hasExcess } from './replicas.ts';
 import { isRolloutSuspended } from './set-counts.ts';
 import { isBehind } from './settings.ts';
+import { isUpdating } from './updated-machines.ts';
 
 /**
  * At most `limit` active machines of the owner's sets that may be deleted: first those that go whatever else happens, which
@@ -18,7 +19,7 @@ import { isBehind } from './settings.ts';
  * @param owner the deployment, or the set that is its own owner
  */
 export function toCandidates(
-  api: OwnerApi,
+  api: OwnerApiAt,
   owner: KubeObject,
   view: OwnerView,
   machines: readonly KubeObject[],
@@ -26,7 +27,7 @@ export function toCandidates(
 ): Candidate[] {
   if (!hasExcess(view)) return [];
   const bySet = groupByController(machines.filter((machine) => isActive(api, machine)));
-  const order = byDeletionOrder(api, Date.now());
+  const order = byDeletionOrder(api);
   const excess = excessOf(view);
   const losing = view.sets.filter(({ name }) => excess.has(name));
   const ranked = losing.flatMap((set) => {
@@ -66,9 +67,13 @@ export function machinesBehind(
 
 type Order = (a: KubeObject, b: KubeObject) => number;
 
-function byUse(api: OwnerApi, { minReadySeconds }: SetView, order: Order): Order {
-  const rank = (machine: KubeObject) =>
-    isStarting(api, machine) ? 0 : 1 + Number(isAvailable(api, machine, minReadySeconds));
+/** What is preserved goes last, then what works, whatever else speaks for deleting it first. */
+function byUse(api: OwnerApiAt, { minReadySeconds }: SetView, order: Order): Order {
+  const rank = (machine: KubeObject) => {
+    if (isStarting(api, machine)) return 0;
+    if (isAvailable(api, machine, minReadySeconds)) return isUpdating(api, machine) ? 1 : 2;
+    return isSetAside(api, machine) ? 3 : 1;
+  };
   return (a, b) => rank(a) - rank(b) || order(a, b);
 }
 
@@ -76,7 +81,7 @@ function isDoomed({ failed, unneeded }: Candidate): boolean {
   return failed || unneeded === true;
 }
 
-function toCandidate(api: OwnerApi, owner: KubeObject, machine: KubeObject, set: string): Candidate {
+function toCandidate(api: OwnerApiAt, owner: KubeObject, machine: KubeObject, set: string): Candidate {
   const { name, uid, resourceVersion } = machine.metadata;
   const failed = isToBeReplaced(api, machine);
   return {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, testClient } from '../../test/support/kube.ts';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { apiVersion } from '../gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../gardener/resources.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
@@ -10,7 +10,8 @@ import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { toDeploymentCounts, toSetCounts } from './counts.ts';
 
-const now = new Date('2026-08-19T12:00:00Z');
+const api = { ...gardener, nowMs: Date.parse('2026-08-19T12:00:00Z') };
+
 const matchLabels = { name: 'pool' };
 const template = { metadata: { labels: matchLabels }, spec: { class: { kind: 'MachineClass', name: 'small' } } };
 
@@ -61,7 +62,7 @@ describe('counts', () => {
     const machine = await failedMachine(set);
 
     const ofSet = toSetCounts(api, set, [machine]);
-    const ofDeployment = toDeploymentCounts(api, deployment, [set], [machine], now);
+    const ofDeployment = toDeploymentCounts(api, deployment, [set], [machine]);
     const onStatus = { subresource: 'status' } as const;
     const setAfter = await client.patch(machineSets, set.metadata, mergePatch({ status: ofSet }), onStatus);
     const deploymentAfter = await client.patch(
@@ -74,7 +75,7 @@ describe('counts', () => {
     expect(setAfter.status?.failedMachines).toMatchObject([{ name: 'pool-1-m', ownerRef: 'pool-1' }]);
     expect(deploymentAfter.status).toMatchObject({ replicas: 1, updatedReplicas: 1, failedMachines: [{}] });
     expect(toSetCounts(api, setAfter, [machine])).toBeUndefined();
-    expect(toDeploymentCounts(api, deploymentAfter, [setAfter], [machine], now)).toBeUndefined();
+    expect(toDeploymentCounts(api, deploymentAfter, [setAfter], [machine])).toBeUndefined();
     expect(toSetCounts(api, setAfter, [])).toEqual({ replicas: 0, fullyLabeledReplicas: 0, failedMachines: [] });
   });
 
@@ -90,6 +91,6 @@ describe('counts', () => {
       const [, b] = sets;
       return { metadata: { ...meta, name, uid: name, ...(b && ownedBy('MachineSet', b)) } };
     });
-    expect(toDeploymentCounts(api, pool, sets, own, now)).toMatchObject({ updatedReplicas: 2 });
+    expect(toDeploymentCounts(api, pool, sets, own)).toMatchObject({ updatedReplicas: 2 });
   });
 });

@@ -1,5 +1,5 @@
 /** Counts of machines in the status of sets and deployments: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
@@ -11,7 +11,7 @@ import { controllerOf, groupByController } from './ownership.ts';
 import { newSetAmong } from './view.ts';
 
 /** The fields of a set's status that have to change, for a merge patch; undefined when none has to. */
-export function toSetCounts(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): object | undefined {
+export function toSetCounts(api: OwnerApiAt, set: OwnerSet, own: readonly KubeObject[]): object | undefined {
   const templateLabels = Object.entries(set.spec?.template?.metadata?.labels ?? {});
   const isFullyLabeled = ({ metadata }: KubeObject) =>
     templateLabels.every(([key, value]) => metadata.labels?.[key] === value);
@@ -26,17 +26,16 @@ export function toSetCounts(api: OwnerApi, set: OwnerSet, own: readonly KubeObje
       preservedCounts && {
         [preservedCounts.automatic]: own.filter((each) => isActive(api, each) && isKept(each)).length,
       }),
-    ...api.owner.toFailedMachines(own, new Map([[set.metadata.uid, set.metadata.name]]), Date.now()),
+    ...api.owner.toFailedMachines(own, new Map([[set.metadata.uid, set.metadata.name]]), api.nowMs),
   });
 }
 
 /** The same for a deployment, with its condition Available. */
 export function toDeploymentCounts(
-  api: OwnerApi,
+  api: OwnerApiAt,
   deployment: OwnerDeployment,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
-  now: Date,
 ): object | undefined {
   const newSet = newSetAmong(api, deployment, sets);
   const isUpdated = (machine: KubeObject) => newSet !== undefined && controllerOf(machine) === newSet.metadata.uid;
@@ -52,22 +51,22 @@ export function toDeploymentCounts(
     availableReplicas: available,
     unavailableReplicas: Math.max(0, desired - available),
     ...countPreserved(api, machines),
-    ...api.owner.toFailedMachines(machines, setNames, Date.now()),
+    ...api.owner.toFailedMachines(machines, setNames, api.nowMs),
   });
   const preserved = machines.filter((machine) => isKeptFailed(api, machine)).length;
-  const conditions = withAvailable(api, deployment, available + preserved, now);
+  const conditions = withAvailable(api, deployment, available + preserved);
   return counts === undefined && conditions === undefined
     ? undefined
     : { ...counts, ...(conditions && { conditions }) };
 }
 
-function countPreserved(api: OwnerApi, machines: readonly KubeObject[]): Record<string, number> {
+function countPreserved(api: OwnerApiAt, machines: readonly KubeObject[]): Record<string, number> {
   const { preservedCounts } = api.owner;
   const count = machines.filter((machine) => isKeptFailed(api, machine)).length;
   return preservedCounts === undefined ? {} : { [preservedCounts.failed]: count };
 }
 
-function countAvailable(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): number {
+function countAvailable(api: OwnerApiAt, set: OwnerSet, own: readonly KubeObject[]): number {
   const minReadySeconds = minReadySecondsOf(set);
   return own.filter((machine) => isActive(api, machine) && isAvailable(api, machine, minReadySeconds)).length;
 }
@@ -88,14 +87,14 @@ function changed(present: object | undefined, wanted: Readonly<Record<string, nu
  * All conditions with a new Available, or undefined where Available stays as it is.
  * @param available with the Failed machines that are preserved
  */
-function withAvailable(api: OwnerApi, deployment: OwnerDeployment, available: number, now: Date): object[] | undefined {
+function withAvailable(api: OwnerApiAt, deployment: OwnerDeployment, available: number): object[] | undefined {
   const isEnough = available >= (deployment.spec?.replicas ?? 0) - boundsOf(api, deployment).maxUnavailable;
   const reason = isEnough ? 'MinimumReplicasAvailable' : 'MinimumReplicasUnavailable';
   const conditions = deployment.status?.conditions ?? [];
   const present = conditions.find(({ type }) => type === 'Available');
   if (present?.reason === reason) return undefined;
 
-  const time = toKubernetesTime(now);
+  const time = toKubernetesTime(new Date(api.nowMs));
   const message = isEnough ? 'Deployment has minimum availability.' : 'Deployment does not have minimum availability.';
   const condition = {
     type: 'Available',

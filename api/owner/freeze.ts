@@ -45,7 +45,7 @@ export function freezeThreshold(
 
 /**
  * Whether a set is to be frozen. Between the thresholds, and during its deletion, it stays as it is.
- * @param count the machines that it owns, those being deleted included
+ * @param count the machines that it owns and that are not being deleted
  * @param deployment the one that owns the set, if any
  */
 export function isToBeFrozen(

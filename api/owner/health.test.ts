@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { OwnerView } from '../model/owner.ts';
 import { names } from '../names.ts';
 import { healthOf, type MostReplacing, mostReplacing, readHealth } from './health.ts';
+
+const api = { ...gardener, nowMs: Date.now() };
 
 const askedAt = '2026-08-19T12:10:00Z';
 

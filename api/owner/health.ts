@@ -1,5 +1,5 @@
 /** Which unhealthy machines an owner replaces, and which replacements are under way: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { Asking, HealthReading, OwnerHealth, OwnerView } from '../model/owner.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
@@ -16,7 +16,7 @@ export function mostReplacing(most: MostReplacing, replicas: number): number {
 }
 
 /** undefined: there are none. @param machines those of all sets of an owner */
-export function healthOf(api: OwnerApi, machines: readonly KubeObject[]): OwnerHealth | undefined {
+export function healthOf(api: OwnerApiAt, machines: readonly KubeObject[]): OwnerHealth | undefined {
   const asking = machines.filter((machine) => isAsking(api, machine)).length;
   const replacing = countReplacements(api, machines);
   return asking + replacing === 0 ? undefined : { asking, replacing };
@@ -24,7 +24,7 @@ export function healthOf(api: OwnerApi, machines: readonly KubeObject[]): OwnerH
 
 /** @param limit most machines that are named */
 export function readHealth(
-  api: OwnerApi,
+  api: OwnerApiAt,
   view: OwnerView,
   machines: readonly KubeObject[],
   most: MostReplacing,
@@ -59,14 +59,14 @@ function isAsking(api: OwnerApi, machine: KubeObject): boolean {
 }
 
 /** A replacement is one, however many of the machines that were made for it have failed. */
-function countReplacements(api: OwnerApi, machines: readonly KubeObject[]): number {
+function countReplacements(api: OwnerApiAt, machines: readonly KubeObject[]): number {
   const involved = machines.filter((machine) => isLeaving(api, machine) || isArriving(api, machine));
   const followed = new Set(involved.map(predecessorOf));
   return involved.filter(({ metadata }) => !followed.has(metadata.name)).length;
 }
 
 /** Whether a machine is replaced because it was unhealthy, or was made in place of such a machine and has failed itself. */
-export function isLeaving(api: OwnerApi, machine: KubeObject): boolean {
+export function isLeaving(api: OwnerApiAt, machine: KubeObject): boolean {
   if (isActive(api, machine) && api.owner.machines.requestOf(machine)?.isGranted) return true;
   const isOfReplacement = machine.metadata.annotations?.[names.replace] !== undefined || predecessorOf(machine);
   return Boolean(isOfReplacement) && (isToBeReplaced(api, machine) || isBeingReplaced(machine));

@@ -13,11 +13,21 @@
  * | 2/2 | 1/1 | selects another one | 3 are available again |
  */
 import type { InPlacePlan, InPlaceReading, OwnerView, SetView } from '../model/owner.ts';
-import { countKept, creationHeadroom, hasOldMachines, minAvailable, newSetOf, sumOf } from './set-counts.ts';
+import {
+  countKept,
+  countSetAside,
+  countWorking,
+  creationHeadroom,
+  hasOldMachines,
+  minAvailable,
+  newSetOf,
+  sumOf,
+  takeSetAside,
+} from './set-counts.ts';
 
 /**
  * Old sets never grow: what is missing comes as a machine of the new set. They lose what the new set has too much of
- * altogether, as far as enough stay available, and all when the new set has its replicas.
+ * altogether, as far as enough stay available, and all when the new set has its replicas. Preserved machines go last.
  * @param sets those of the view that are not being deleted
  */
 export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
@@ -27,37 +37,51 @@ export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<
   const room = Math.max(0, creationHeadroom(view));
   const desired = new Map(oldSets.map((set) => [set.name, countKept(set)]));
   const most = kept >= view.replicas ? 0 : Math.max(0, view.replicas + view.maxSurge - kept);
-  let rest = Math.max(0, sumOf(oldSets, countKept) - most);
-  let spare = Math.max(0, countWorking(sets) - minAvailable(view, newSet));
+  let rest = Math.max(0, sumOf(oldSets, countOld) - most);
+  let spare = Math.max(0, spareOf(view, sets));
   for (const set of oldSets) {
-    const unavailable = countKept(set) - set.available;
-    const taken = Math.min(rest, countKept(set), unavailable + spare);
+    const idle = countOld(set) - countWorking(set);
+    const taken = Math.min(rest, countOld(set), idle + spare);
     desired.set(set.name, countKept(set) - taken);
     rest -= taken;
-    spare -= Math.max(0, taken - unavailable);
+    spare -= Math.max(0, taken - idle);
   }
+  takeSetAside(view, desired, oldSets);
   const grown = hasOldMachines(view) ? Math.min(view.replicas, kept + room) : view.replicas;
   return desired.set(newSet?.name ?? '', grown);
 }
 
-/**
- * How many more machines may be updated at once. Those whose turn it is count as unavailable from the moment on that they
- * are selected until their Nodes take pods again, and also when their update has failed: whoever repairs them decides how it goes on.
- */
-export function selectionRoom(view: OwnerView): number {
-  const { sets, replicas, selectsManually, paused, strategy } = view;
-  const newSet = newSetOf(view);
-  if (strategy !== 'InPlace' || selectsManually || paused || newSet === undefined) return 0;
-  const selected = sumOf(sets, ({ updates }) => updates?.selected ?? 0);
-  const missing = replicas - countKept(newSet) - selected;
-  return Math.max(0, Math.min(countWorking(sets) - minAvailable(view, newSet), missing));
+/** Machines of an old set that a scale-down may take. */
+function countOld(set: SetView): number {
+  return countKept(set) - countSetAside(set);
 }
 
-/** Available machines, without those that are about to be drained and those whose Nodes do not take pods again yet. */
-export function countWorking(sets: readonly SetView[]): number {
-  return sumOf(sets, ({ available, updates: { selectedAvailable = 0, returning = 0 } = {} }) => {
-    return available - selectedAvailable - returning;
+/** Working machines above the minimum. At worst all machines that the new set has too many of are working. */
+function spareOf(view: OwnerView, sets: readonly SetView[]): number {
+  const newSet = sets.find((set) => set.isNew);
+  const surplus = newSet === undefined ? 0 : Math.max(0, countKept(newSet) - view.replicas);
+  const lost = newSet === undefined ? 0 : Math.min(surplus, countWorking(newSet));
+  return sumOf(sets, countWorking) - lost - minAvailable(view, newSet);
+}
+
+/**
+ * How many more machines may be updated at once. Those whose turn it is count as unavailable from the moment on that they
+ * are selected until their Nodes take pods again, and also when their update has failed: whoever repairs them decides how it
+ * goes on. What the same step deletes is not available any more either.
+ */
+export function selectionRoom(view: OwnerView): number {
+  const { replicas, selectsManually, paused, strategy } = view;
+  const newSet = newSetOf(view);
+  if (strategy !== 'InPlace' || selectsManually || paused || newSet === undefined) return 0;
+  const sets = view.sets.filter((set) => !set.deleting);
+  const desired = inPlaceReplicas(view, sets);
+  const deleted = sumOf(sets, (set) => {
+    const taken = set === newSet ? 0 : countKept(set) - (desired.get(set.name) ?? 0);
+    return Math.max(0, taken - (countKept(set) - countWorking(set)));
   });
+  const selected = sumOf(view.sets, ({ updates }) => updates?.selected ?? 0);
+  const missing = replicas - countKept(newSet) - selected;
+  return Math.max(0, Math.min(spareOf(view, sets) - deleted, missing));
 }
 
 /** What a step does for in-place updates; undefined: nothing. */

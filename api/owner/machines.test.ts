@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { annotations as keys } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
-import { byDeletionOrder } from './machines.ts';
-
-const { isPreserved } = api.owner.machines;
+import { byDeletionOrder, isMarked } from './machines.ts';
 
 const now = Date.parse('2026-08-19T12:00:00Z');
+const api = { ...gardener, nowMs: now };
+const { isPreserved } = api.owner.machines;
 const past = '2026-08-19T11:00:00Z';
 const future = '2026-08-19T13:00:00Z';
 const far = '2026-08-19T14:00:00Z';
@@ -67,7 +67,7 @@ const anyTraits: fc.Arbitrary<Traits> = fc.record(
 function order(...machines: Traits[]): (string | undefined)[] {
   return machines
     .map(machine)
-    .toSorted(byDeletionOrder(api, now))
+    .toSorted(byDeletionOrder(api))
     .map(({ metadata }) => metadata.name);
 }
 
@@ -101,8 +101,8 @@ describe('byDeletionOrder', () => {
     ['the name at last, so that every reader sees one order', { name: 'a' }, { name: 'b' }],
   ])('puts first %s', (_, first, second) => {
     const [a, b] = [machine({ name: 'x', ...first }), machine({ name: 'y', ...second })];
-    expect(byDeletionOrder(api, now)(a, b)).toBeLessThan(0);
-    expect(byDeletionOrder(api, now)(b, a)).toBeGreaterThan(0);
+    expect(byDeletionOrder(api)(a, b)).toBeLessThan(0);
+    expect(byDeletionOrder(api)(b, a)).toBeGreaterThan(0);
   });
 
   it('[mcm 64 partly] goes from the worst phase to the best, and an unknown phase goes before all', () => {
@@ -154,8 +154,8 @@ describe('byDeletionOrder', () => {
   it('[mcm 64 partly] decides by the first criterion that differs, whatever the later ones say', () => {
     for (const [first, second] of [...criteria, ...pairs]) {
       const [a, b] = [machine({ name: 'x', ...first }), machine({ name: 'x', ...second })];
-      expect([first, second, byDeletionOrder(api, now)(a, b)]).toEqual([first, second, -1]);
-      expect([first, second, byDeletionOrder(api, now)(b, a)]).toEqual([first, second, 1]);
+      expect([first, second, byDeletionOrder(api)(a, b)]).toEqual([first, second, -1]);
+      expect([first, second, byDeletionOrder(api)(b, a)]).toEqual([first, second, 1]);
     }
     expect(pairs.length).toBeGreaterThan(20);
   });
@@ -181,7 +181,7 @@ describe('byDeletionOrder', () => {
       const step = steps.find((one) => one(a) !== one(b));
       return step !== undefined && step(a) < step(b);
     };
-    const compare = byDeletionOrder(api, Date.parse(future));
+    const compare = byDeletionOrder({ ...api, nowMs: Date.parse(future) });
     fc.assert(
       fc.property(fc.uniqueArray(anyTraits, { selector: ({ name }) => name }), fc.nat(5), (all, count) => {
         const left = [...all];
@@ -199,7 +199,7 @@ describe('byDeletionOrder', () => {
   });
 
   it('is a total order', () => {
-    const compare = byDeletionOrder(api, now);
+    const compare = byDeletionOrder(api);
     fc.assert(
       fc.property(anyTraits, anyTraits, anyTraits, (x, y, z) => {
         const [a, b, c] = [machine(x), machine(y), machine(z)];
@@ -212,6 +212,13 @@ describe('byDeletionOrder', () => {
       }),
       { numRuns: 3_000 },
     );
+  });
+});
+
+describe('isMarked', () => {
+  it('holds for a machine of low priority, but not while it is preserved: that is deleted last', () => {
+    const judge = (traits: Traits) => isMarked(api, machine({ priority: '1', ...traits }));
+    expect([judge({}), judge({ expiry: future }), judge({ expiry: past })]).toEqual([true, false, true]);
   });
 });
 

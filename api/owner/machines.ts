@@ -1,5 +1,5 @@
 /** Machines as their owner counts and orders them: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 
@@ -8,9 +8,13 @@ export function isActive({ owner }: OwnerApi, machine: KubeObject): boolean {
   return machine.metadata.deletionTimestamp === undefined && owner.machines.stageOf(machine) !== 'deleting';
 }
 
-/** Whether a machine has not been available yet. */
-export function isStarting({ owner }: OwnerApi, machine: KubeObject): boolean {
-  return ['new', 'creating', 'joining'].includes(owner.machines.stageOf(machine));
+/**
+ * Whether a machine has not been available yet. One that names a VM and says nothing may have been: a backup without status
+ * was restored.
+ */
+export function isStarting({ owner: { machines } }: OwnerApi, machine: KubeObject): boolean {
+  const stage = machines.stageOf(machine);
+  return stage === 'new' ? !machines.hasVm(machine) : stage === 'creating' || stage === 'joining';
 }
 
 /**
@@ -22,14 +26,26 @@ export function isUnneeded({ owner: { scaleDown } }: OwnerApi, owner: KubeObject
 }
 
 /** Whether a machine has Failed and is not preserved. */
-export function isToBeReplaced({ owner }: OwnerApi, machine: KubeObject): boolean {
-  return owner.machines.stageOf(machine) === 'failed' && !owner.machines.isPreserved(machine, Date.now());
+export function isToBeReplaced({ owner: { machines }, nowMs }: OwnerApiAt, machine: KubeObject): boolean {
+  return machines.stageOf(machine) === 'failed' && !machines.isPreserved(machine, nowMs);
 }
 
 /** Whether a machine has Failed and is preserved: nobody waits for it to be available. */
-export function isKeptFailed(api: OwnerApi, machine: KubeObject): boolean {
+export function isKeptFailed(api: OwnerApiAt, machine: KubeObject): boolean {
   const hasFailed = isActive(api, machine) && api.owner.machines.stageOf(machine) === 'failed';
   return hasFailed && !isToBeReplaced(api, machine);
+}
+
+/** Whether a machine is preserved and does no work: a rollout leaves it aside, and deletes it last. */
+export function isSetAside(api: OwnerApiAt, machine: KubeObject): boolean {
+  const { owner, nowMs } = api;
+  return isActive(api, machine) && owner.machines.isSpared(machine, nowMs) && !isAtWork(api, machine);
+}
+
+/** Whether a machine is Running, or Available without a target cluster. */
+export function isAtWork({ owner }: OwnerApi, machine: KubeObject): boolean {
+  const stage = owner.machines.stageOf(machine);
+  return stage === 'running' || stage === 'available';
 }
 
 /** Whether a machine was deleted because it had Failed. */
@@ -38,15 +54,15 @@ export function isBeingReplaced({ metadata }: KubeObject): boolean {
 }
 
 /** Whether the autoscaler or a person wants a machine deleted before others of its set. */
-export function isMarked({ owner }: OwnerApi, machine: KubeObject): boolean {
-  return owner.machines.isMarked(machine, Date.now());
+export function isMarked({ owner, nowMs }: OwnerApiAt, machine: KubeObject): boolean {
+  return owner.machines.isMarked(machine, nowMs);
 }
 
 /**
  * Compares two machines for deletion: by the rank of their API, then older first. The name breaks ties, so that every
  * reader sees one order.
  */
-export function byDeletionOrder({ owner }: OwnerApi, nowMs: number): (a: KubeObject, b: KubeObject) => number {
+export function byDeletionOrder({ owner, nowMs }: OwnerApiAt): (a: KubeObject, b: KubeObject) => number {
   return (a, b) =>
     compareLists(owner.machines.deletionRank(a, nowMs), owner.machines.deletionRank(b, nowMs)) ||
     compare(Date.parse(a.metadata.creationTimestamp), Date.parse(b.metadata.creationTimestamp)) ||

@@ -34,6 +34,7 @@ describe('ownerNeeds', () => {
     strategy: 'RollingUpdate',
     maxSurge: 1,
     maxUnavailable: 0,
+    countsLeaving: 'never',
     progress: 'complete',
     template: { setName: 'pool-a-1', hash: '1' },
     sets: [set],

@@ -1,11 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { annotations as keys } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { names } from '../names.ts';
 import { changedPreservations } from './preservation.ts';
 import { toLoneSetView } from './view.ts';
+
+const api = { ...gardener, nowMs: Date.now() };
 
 const time = '2026-08-19T10:00:00Z';
 

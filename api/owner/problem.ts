@@ -1,7 +1,7 @@
 /** Why nothing may be done for an owner of machines: pure. Our CRDs refuse such objects; other CRDs may accept them. */
 import type { OwnerApi } from '../dialect.ts';
 import { problemOfMinReadySeconds } from './availability.ts';
-import { boundsBlockOf, isPercentage } from './bounds.ts';
+import { boundsBlockOf, isPercentage, problemOfReplacementPolicy } from './bounds.ts';
 import { problemOfLimits } from './limits.ts';
 import type { OwnerCondition, OwnerDeployment, OwnerSet, StrategyBounds } from './objects.ts';
 import { problemOfRollback } from './rollback.ts';
@@ -15,7 +15,12 @@ export function problemOfDeployment(api: OwnerApi, deployment: OwnerDeployment):
 }
 
 function problemOfAnnotations(deployment: OwnerDeployment): string | undefined {
-  return problemOfLimits(deployment) ?? problemOfRollback(deployment) ?? problemOfMinReadySeconds(deployment);
+  return (
+    problemOfLimits(deployment) ??
+    problemOfRollback(deployment) ??
+    problemOfReplacementPolicy(deployment) ??
+    problemOfMinReadySeconds(deployment)
+  );
 }
 
 /** The same for a set. */

@@ -18,17 +18,19 @@ import type { OwnerView, SetView } from '../model/owner.ts';
 import {
   countKept,
   countUnavailable,
+  countWorking,
   creationHeadroom,
   hasOldMachines,
   isRolloutSuspended,
   minAvailable,
   sumOf,
+  takeSetAside,
   waitsForOldMachines,
 } from './set-counts.ts';
 
 /**
  * Old sets never grow. They lose, oldest set first: 1. machines that never were available; 2. unavailable machines, as long
- * as the minimum stays reachable; 3. available machines above the minimum.
+ * as the minimum stays reachable; 3. available machines above the minimum; 4. preserved machines, when no other is left.
  * The new set gets what there is room for, or loses machines that are marked for a scale-down.
  * @param sets those of the view that are not being deleted
  */
@@ -36,15 +38,16 @@ export function rollingReplicas(view: OwnerView, sets: readonly SetView[]): Map<
   const newSet = sets.find((set) => set.isNew);
   const oldSets = sets.filter((set) => set !== newSet);
   const kept = newSet === undefined ? 0 : countKept(newSet);
-  const aboveMinimum = sumOf(sets, (set) => set.available) - minAvailable(view, newSet);
+  const aboveMinimum = sumOf(sets, countWorking) - minAvailable(view, newSet);
   const marked = newSet === undefined ? 0 : Math.max(0, Math.min(markedForScaleDown(view, newSet), aboveMinimum));
   const toLose = Math.max(0, kept - view.replicas, marked);
   // At worst all machines that the new set loses are available.
-  const spare = aboveMinimum - Math.min(toLose, newSet?.available ?? 0);
+  const spare = aboveMinimum - Math.min(toLose, newSet ? countWorking(newSet) : 0);
 
   const desired = new Map(oldSets.map((set) => [set.name, countKept(set) - set.starting]));
   take(desired, oldSets, spare + sumOf(oldSets, countUnavailable), countUnavailable);
-  take(desired, oldSets, spare, (set) => set.available);
+  take(desired, oldSets, spare, countWorking);
+  takeSetAside(view, desired, oldSets);
   const grown = grownReplicas(view, newSet);
   return desired.set(newSet?.name ?? '', marked > 0 ? Math.min(grown, kept - marked) : grown);
 }

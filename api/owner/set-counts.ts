@@ -31,11 +31,27 @@ export function waitsForOldMachines(view: OwnerView): boolean {
 }
 
 /**
- * Machines that may be created at once. A machine that is being deleted still holds quota, addresses and its name, so it
- * counts until it is gone. A Failed machine that is being replaced does not: its replacement need not wait.
+ * Machines that may be created at once. As for machine-controller-manager and a ReplicaSet, one that is being deleted does
+ * not count. A preserved machine of an old set does not either: the rollout goes on without it.
  */
-export function creationHeadroom({ sets, replicas, maxSurge }: OwnerView): number {
-  return replicas + maxSurge - sumOf(sets, (set) => set.total - set.replacing);
+export function creationHeadroom(view: OwnerView): number {
+  return view.replicas + view.maxSurge - sumOf(view.sets, (set) => countBounded(view, set));
+}
+
+/**
+ * Machines of a set that count against replicas + maxSurge. Where those that are being deleted do, because they hold quota
+ * and addresses until they are gone, Failed ones that are being replaced do not: a replacement never waits.
+ */
+export function countBounded(view: OwnerView, set: SetView): number {
+  const { countsLeaving } = view;
+  const isRolling = hasOldMachines(view) && !isRolloutSuspended(view);
+  const counts = countsLeaving === 'always' || (countsLeaving === 'inRollouts' && isRolling);
+  return (counts ? set.total - set.replacing : set.active) - countSetAside(set);
+}
+
+/** Machines of an old set that are preserved and do no work: a rollout goes on without them, and deletes them last. */
+export function countSetAside({ isNew, setAside = 0 }: SetView): number {
+  return isNew ? 0 : setAside;
 }
 
 /** Machines that have to stay available while others are deleted. All replicas do while the new set does not exist yet. */
@@ -54,9 +70,26 @@ export function countKept(set: SetView): number {
   return set.active - countDoomed(set);
 }
 
+/**
+ * Takes the preserved machines of old sets when no other one of these stays and the new set has all of its own, which for
+ * Recreate are not made before.
+ * @param desired replicas of the sets by name
+ */
+export function takeSetAside(view: OwnerView, desired: Map<string, number>, oldSets: readonly SetView[]): void {
+  const isLast = oldSets.every((set) => desired.get(set.name) === countSetAside(set));
+  const isFull = view.strategy === 'Recreate' || (newSetOf(view)?.active ?? 0) >= view.replicas;
+  if (isLast && isFull) for (const { name } of oldSets) desired.set(name, 0);
+}
+
+/** Available machines that take pods: not those whose in-place update is next or under way. */
+export function countWorking({ available, updates }: SetView): number {
+  const { selectedAvailable = 0, returning = 0 } = updates ?? {};
+  return available - selectedAvailable - returning;
+}
+
 /** Machines that were available and may be again: an Unknown machine returns when its network does. */
 export function countUnavailable(set: SetView): number {
-  return countKept(set) - set.starting - set.available;
+  return countKept(set) - set.starting - countWorking(set) - countSetAside(set);
 }
 
 /** Available machines without a mark: whoever marks a machine has made sure that nobody needs it. */

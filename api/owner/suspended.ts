@@ -13,7 +13,7 @@
  * | 7, one new machine missing | 6 | 1 | none goes so that another one is made |
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
-import { countKept, countNeeded, sumOf } from './set-counts.ts';
+import { countKept, countNeeded, countWorking, sumOf } from './set-counts.ts';
 
 /**
  * Sets keep what they have, and lose machines only as far as enough others stay available that are not marked: a step that
@@ -22,7 +22,7 @@ import { countKept, countNeeded, sumOf } from './set-counts.ts';
  */
 export function suspendedReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
   const desired = targetReplicas(view, sets);
-  let spare = Math.max(0, sumOf(sets, countNeeded) - (view.replicas - view.maxUnavailable));
+  let spare = Math.max(0, sumOf(sets, countSure) - (view.replicas - view.maxUnavailable));
   for (const set of sets) {
     const unneeded = countKept(set) - countNeeded(set);
     const excess = countKept(set) - (desired.get(set.name) ?? 0);
@@ -63,7 +63,7 @@ function growingSet(sets: readonly SetView[], filled: readonly SetView[]): SetVi
  */
 function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly SetView[], total: number): void {
   const bySize = filled.toSorted((a, b) => b.replicas - a.replicas);
-  const needed = sumOf(filled, (set) => Math.min(countNeeded(set), set.replicas));
+  const needed = sumOf(filled, (set) => Math.min(countSure(set), set.replicas));
   let spare = Math.max(0, needed - (view.replicas - view.maxUnavailable));
   let rest = total - view.replicas;
   const take = (set: SetView, most: number) => {
@@ -78,6 +78,11 @@ function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly 
   for (const set of bySize) take(set, Math.max(0, set.replicas - set.active));
   for (const set of bySize) take(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
   for (const set of bySize) take(set, rest);
+}
+
+/** Machines that nobody has marked and that stay available. Those that are updated in place do not, and a step may keep these. */
+function countSure(set: SetView): number {
+  return Math.max(0, countNeeded(set) - (set.available - countWorking(set)));
 }
 
 /** Marked machines that spec.replicas of the set includes: more machines than it says go anyway, and marked ones first. */

@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { labels, updateResults } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import { inPlaceOrders, names } from '../names.ts';
 import { countUpdates } from './updated-machines.ts';
+
+const api = { ...gardener, nowMs: Date.now() };
 
 const { candidate, selected, updated } = inPlaceOrders;
 

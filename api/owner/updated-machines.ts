@@ -1,5 +1,5 @@
 /** Machines that are updated in place, as their owner reads them: pure. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { InPlaceReading, OwnerView, SetView, UpdateCounts, UpdatedMachine } from '../model/owner.ts';
 import { inPlaceOrders, names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
@@ -41,6 +41,11 @@ function isUnmarked(api: OwnerApi, machine: KubeObject): boolean {
   return orderOf(machine) === undefined && !isReturning(api, machine);
 }
 
+/** Whether the Node of a machine is about to be drained for its update, is drained, or does not take pods again yet. */
+export function isUpdating(api: OwnerApi, machine: KubeObject): boolean {
+  return isTurn(api, machine) || isReturning(api, machine);
+}
+
 interface SetTraits {
   readonly isNew: boolean;
   readonly isInPlace: boolean;
@@ -49,7 +54,7 @@ interface SetTraits {
 
 /** Counts of the machines of a set; undefined where none is or has to be updated. */
 export function countUpdates(
-  api: OwnerApi,
+  api: OwnerApiAt,
   own: readonly KubeObject[],
   { isNew, isInPlace, minReadySeconds }: SetTraits,
 ): UpdateCounts | undefined {
@@ -61,25 +66,24 @@ export function countUpdates(
     unmarked: isOld ? count((machine) => isUnmarked(api, machine)) : 0,
     selectable: isOld ? count((machine) => isWaiting(api, machine) && isThere(machine)) : 0,
     selected: isOld ? count((machine) => isTurn(api, machine)) : 0,
-    selectedAvailable: isOld || isNew ? count((machine) => isTurn(api, machine) && isThere(machine)) : 0,
+    selectedAvailable: count((machine) => isTurn(api, machine) && isThere(machine)),
     updated: isOld || isNew ? count(isUpdated) : 0,
     unreleased: isNew ? count((machine) => isReleasable(api, machine)) : 0,
-    returning:
-      isOld || isNew ? count((machine) => isReturning(api, machine) && !isTurn(api, machine) && isThere(machine)) : 0,
+    returning: count((machine) => isReturning(api, machine) && !isTurn(api, machine) && isThere(machine)),
   };
   return Object.values(counts).some((number) => number > 0) ? counts : undefined;
 }
 
 /** The machines behind the counts, each list at most `limit`; those to be selected in the order of deletion. */
 export function readUpdates(
-  api: OwnerApi,
+  api: OwnerApiAt,
   view: OwnerView,
   machines: readonly KubeObject[],
   limit: number,
 ): InPlaceReading | undefined {
   if (!view.sets.some(({ updates }) => updates !== undefined)) return undefined;
   const bySet = groupByController(machines.filter((machine) => isActive(api, machine)));
-  const order = byDeletionOrder(api, Date.now());
+  const order = byDeletionOrder(api);
   const listOf = (isOfNew: boolean, is: (machine: KubeObject, set: SetView) => boolean): UpdatedMachine[] =>
     view.sets
       .filter(({ isNew, updates }) => isNew === isOfNew && updates !== undefined)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { gardener as api } from '../gardener/index.ts';
+import { gardener } from '../gardener/index.ts';
 import { annotations, finalizers, labels } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
@@ -8,6 +8,8 @@ import { names } from '../names.ts';
 import { controllerOf } from './ownership.ts';
 import { newSetName, templateHash } from './template.ts';
 import { isLone, toDeploymentView, toLoneSetView } from './view.ts';
+
+const api = { ...gardener, nowMs: Date.now() };
 
 type Meta = Machine['metadata'];
 
@@ -119,6 +121,41 @@ describe('toDeploymentView', () => {
       { name: 'pool-0', total: 1, active: 1, available: 1, failed: 0, replacing: 0, replicas: 2 },
       { name: 'pool-1', total: 8, active: 5, available: 2, failed: 1, replacing: 1, replicas: 2 },
     ]);
+  });
+
+  it('counts a machine that names a VM and has no status as one that may have been available: it was restored so', () => {
+    const restored: Machine = { metadata: machine('a', 'pool-1').metadata, spec: { providerID: 'x:///a' } };
+    const created: Machine = { metadata: machine('b', 'pool-1').metadata };
+    const { sets } = toDeploymentView(api, deployment(), [set('pool-1', 'small')], [restored, created]);
+    expect(sets).toMatchObject([{ active: 2, available: 0, starting: 1 }]);
+  });
+
+  it('sets aside what is preserved and does no work, in any phase, until its preservation is over', () => {
+    const until = (hours: number) => new Date(api.nowMs + hours * 3_600_000).toISOString();
+    const kept = (name: string, phase: string, hours: number): Machine => {
+      const { metadata } = machine(name, 'pool-1');
+      return { metadata, status: { currentStatus: { phase, preserveExpiryTime: until(hours) } } };
+    };
+    const machines = [
+      kept('a', 'Failed', 1),
+      kept('b', 'Unknown', 1),
+      kept('c', 'Running', 1),
+      kept('d', 'Failed', -1),
+    ];
+    const viewAt = (nowMs: number) =>
+      toDeploymentView({ ...api, nowMs }, deployment(), [set('pool-1', 'small')], machines).sets;
+    expect(viewAt(api.nowMs)).toMatchObject([{ setAside: 2, preserved: 1, failed: 1 }]);
+    expect(viewAt(api.nowMs + 2 * 3_600_000)).toMatchObject([{ failed: 2 }]);
+  });
+
+  it.each([
+    [undefined, 'never'],
+    ['TerminationStarted', 'never'],
+    ['TerminationComplete', 'inRollouts'],
+  ])('says whether machines that are being deleted count, where the policy is %s', (policy, expected) => {
+    const { metadata, ...rest } = deployment();
+    const annotated = { ...metadata, ...(policy && { annotations: { [names.replacementPolicy]: policy } }) };
+    expect(toDeploymentView(api, { ...rest, metadata: annotated }, [], []).countsLeaving).toBe(expected);
   });
 
   it('counts the marked machines of each set, and the available ones without a mark', () => {

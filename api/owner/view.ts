@@ -1,11 +1,11 @@
 /** MachineDeployments and MachineSets in the engine's model: pure functions of objects, cached or read live. */
-import type { OwnerApi } from '../dialect.ts';
+import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.ts';
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { adoptableSets, ownerChangesOf, type SelectingSet } from './adoption.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
-import { boundsOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
+import { boundsOf, replacementPolicyOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
@@ -15,6 +15,7 @@ import {
   isBeingReplaced,
   isKeptFailed,
   isMarked,
+  isSetAside,
   isStarting,
   isToBeReplaced,
   isUnneeded,
@@ -37,7 +38,7 @@ import { countUpdates } from './updated-machines.ts';
  * @param deployments those of the namespace: who else selects a set that nobody controls; without them no set is adopted
  */
 export function toDeploymentView(
-  api: OwnerApi,
+  api: OwnerApiAt,
   deployment: OwnerDeployment,
   sets: readonly OwnerSet[],
   machines: readonly KubeObject[],
@@ -66,6 +67,7 @@ export function toDeploymentView(
     strategy,
     ...(selectsManually(api, deployment) && { selectsManually: true as const }),
     ...boundsOf(api, deployment),
+    countsLeaving: replacementPolicyOf(deployment) === 'TerminationComplete' ? 'inRollouts' : 'never',
     ...progressOf(api, deployment),
     ...(progressDeadlineSeconds > 0 && { progressDeadlineSeconds }),
     ...(revisionHistoryLimit !== undefined && spec?.rollbackTo === undefined && { historyLimit: revisionHistoryLimit }),
@@ -108,8 +110,8 @@ export function newSetAmong<S extends OwnerSet>(
 }
 
 /** Whether machines that a deployment lists to be deleted are not marked yet, or it lists others. */
-function isMarking({ owner }: OwnerApi, deployment: OwnerDeployment, own: readonly KubeObject[]): boolean {
-  return owner.scaleDown?.planMarks(deployment, own, new Date()) !== undefined;
+function isMarking({ owner, nowMs }: OwnerApiAt, deployment: OwnerDeployment, own: readonly KubeObject[]): boolean {
+  return owner.scaleDown?.planMarks(deployment, own, new Date(nowMs)) !== undefined;
 }
 
 /** Whether problem, failures and revisions of a deployment and its sets are written where they belong. */
@@ -134,7 +136,7 @@ function withUpdates(updates: UpdateCounts | undefined): Pick<SetView, 'updates'
   return updates === undefined ? {} : { updates };
 }
 
-function healthIn(api: OwnerApi, machines: readonly KubeObject[]): Pick<OwnerView, 'health'> {
+function healthIn(api: OwnerApiAt, machines: readonly KubeObject[]): Pick<OwnerView, 'health'> {
   const health = healthOf(api, machines);
   return health === undefined ? {} : { health };
 }
@@ -169,7 +171,7 @@ export function isOrphaning({ metadata }: KubeObject): boolean {
 
 /** A MachineSet without a deployment, as the owner of itself. `machines` and `sets` as for a deployment. */
 export function toLoneSetView(
-  api: OwnerApi,
+  api: OwnerApiAt,
   set: OwnerSet,
   machines: readonly KubeObject[],
   sets: readonly OwnerSet[] = [],
@@ -187,6 +189,7 @@ export function toLoneSetView(
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
+    countsLeaving: 'never',
     ...limitsIn(set),
     ...healthIn(api, own),
     template: { setName: set.metadata.name, hash: '' },
@@ -226,7 +229,7 @@ function traitsOf({ marks }: OwnerApi, { metadata, status }: OwnerDeployment | O
 }
 
 /** @param owner its deployment, or else the set itself */
-function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): Omit<SetView, 'isNew' | 'closed'> {
+function toSetView(api: OwnerApiAt, owner: KubeObject, selecting: SelectingSet): Omit<SetView, 'isNew' | 'closed'> {
   const { set, own } = selecting;
   const active = own.filter((machine) => isActive(api, machine));
   const failed = active.filter((machine) => isToBeReplaced(api, machine));
@@ -238,6 +241,7 @@ function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): O
   const ownerChanges = ownerChangesOf(api, selecting).length;
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
+  const setAside = kept.filter((machine) => isSetAside(api, machine) && !isStarting(api, machine)).length;
   const preservations = changedPreservations(api, set, own).length;
   const announcedReplicas = Number.parseInt(set.metadata.annotations?.[api.owner.keys.desiredReplicas] ?? '', 10);
   return {
@@ -259,6 +263,7 @@ function toSetView(api: OwnerApi, owner: KubeObject, selecting: SelectingSet): O
     }),
     ...(announcedReplicas >= 0 && { announcedReplicas }),
     ...(preserved > 0 && { preserved }),
+    ...(setAside > 0 && { setAside }),
     ...(preservations > 0 && { preservations }),
     ...(behind > 0 && { machinesBehind: behind }),
   };

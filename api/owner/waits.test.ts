@@ -19,7 +19,15 @@ const owner: OwnerView = {
     hasOurFinalizer: true,
     deleting: false,
   },
-  ...{ outdated: [], paused: false, replicas: 10, strategy: 'RollingUpdate', maxSurge: 2, maxUnavailable: 0 },
+  ...{
+    outdated: [],
+    paused: false,
+    replicas: 10,
+    strategy: 'RollingUpdate',
+    maxSurge: 2,
+    maxUnavailable: 0,
+    countsLeaving: 'never',
+  },
   template: { setName: 'new', hash: '1' },
   sets: [],
 };
@@ -31,8 +39,14 @@ describe('what the machines of an owner wait for', () => {
     ['nothing of one that is preserved', {}, [{ ...set('new', 9, 1), preserved: 1 }], '1 Failed machine is preserved'],
     ['machines that leave', {}, [set('new', 10, 0, 2)], '2 machines are being deleted'],
     [
-      'room that machines on their way out take',
+      'available machines while others are on their way out',
       {},
+      [set('old', 8, 0, 2), set('new', 2)],
+      '2 machines are being deleted; no old machine may be deleted: 10 are available, and at least 10 have to be',
+    ],
+    [
+      'the same where these machines count',
+      { countsLeaving: 'inRollouts' },
       [set('old', 8, 0, 2), set('new', 2)],
       '2 machines are being deleted; no new machine may be created: at most 12 may exist; no old machine may be deleted: 10 are available, and at least 10 have to be',
     ],
@@ -40,7 +54,7 @@ describe('what the machines of an owner wait for', () => {
       'new machines, before old ones may go',
       {},
       [set('old', 10), set('new', 0, 2)],
-      '2 new machines are not running yet; no new machine may be created: at most 12 may exist; no old machine may be deleted: 10 are available, and at least 10 have to be',
+      '2 new machines are not running yet; no new machine may be created: at most 12 may exist besides those that are being deleted; no old machine may be deleted: 10 are available, and at least 10 have to be',
     ],
     [
       'what is left of older templates, to recreate',

@@ -1,6 +1,7 @@
 /** What the machines of an owner wait for, and which bound holds them: pure, for people. Workflow code imports this file. */
 import type { OwnerHealth, OwnerView } from '../model/owner.ts';
 import {
+  countWorking,
   creationHeadroom,
   hasOldMachines,
   isRolloutSuspended,
@@ -51,7 +52,7 @@ function releaseWait(kept: string): string {
 
 /** Why no new machine may be created, and why no old one may be deleted. */
 function rolloutWaits(view: OwnerView): string[] {
-  const { sets, replicas, maxSurge } = view;
+  const { sets, replicas, maxSurge, countsLeaving } = view;
   const newSet = newSetOf(view);
   const old = sumOf(sets, (set) => (set === newSet ? 0 : set.active));
   if (isRolloutSuspended(view)) {
@@ -60,12 +61,13 @@ function rolloutWaits(view: OwnerView): string[] {
   }
   if (view.strategy === 'InPlace') return updateWaits(view, old);
   if (waitsForOldMachines(view)) return ['new machines are created when all old ones are gone'];
-  const available = sumOf(sets, (set) => set.available);
+  const available = sumOf(sets, countWorking);
   const least = minAvailable(view, newSet);
   const isFull = (newSet?.active ?? 0) < replicas && creationHeadroom(view) <= 0;
+  const besides = countsLeaving === 'never' ? ' besides those that are being deleted' : '';
   const isScarce = old > 0 && available <= least;
   return [
-    ...(isFull ? [`no new machine may be created: at most ${replicas + maxSurge} may exist`] : []),
+    ...(isFull ? [`no new machine may be created: at most ${replicas + maxSurge} may exist${besides}`] : []),
     ...(isScarce
       ? [`no old machine may be deleted: ${available} are available, and at least ${least} have to be`]
       : []),

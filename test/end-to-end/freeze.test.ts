@@ -1,4 +1,4 @@
-/** Sets with more machines than they may have, because somebody else creates machines or many are deleted at once. */
+/** Sets with more machines than they may have, because somebody else creates machines, and sets with many that are being deleted. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
@@ -7,6 +7,7 @@ import { apiVersionOf } from '../../api/objects.ts';
 import { type Event, events } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { isActive, isAvailable } from '../support/machine-facts.ts';
 import { until } from '../support/until.ts';
 
 const hold = 'example.com/hold';
@@ -66,26 +67,47 @@ async function untilCounted(millwright: Installation, name: string, reason: stri
   expect(await find()).toHaveLength(1);
 }
 
-describe('a deployment from six machines to two in one write', () => {
+describe('a deployment whose machines take long to be deleted', () => {
   let millwright: Installation;
   beforeAll(async () => {
-    millwright = await startInstallation({ cloud: { deleteMs: 1_000 } });
-    await millwright.createDeployment('shrinking', 6, {
-      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 2, maxUnavailable: 1 } },
+    millwright = await startInstallation();
+    await millwright.createDeployment('pool', 6, {
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
     });
     await millwright.untilMachines(6, 'Running');
+    await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
   });
   afterAll(async () => {
+    await millwright?.cloud.setFaults();
     await millwright?.stop();
   });
 
-  it('[mcm 85 partly] [mcm 86 partly] is frozen and thawed, once each, and keeps two machines', async () => {
-    await millwright.scale('shrinking', 2);
+  /** Waits for so many machines that run, and so many that are being deleted. */
+  async function untilThere(running: number, leaving: number): Promise<void> {
+    await until(`${running} run and ${leaving} are being deleted`, async (see) => {
+      const found = await millwright.machinesOf('pool');
+      const active = found.filter(isActive);
+      const counts = see([active.filter(isAvailable).length, active.length, found.length - active.length]);
+      return String(counts) === String([running, running, leaving]);
+    });
+  }
 
-    await untilCounted(millwright, 'shrinking', 'FrozeMachineSet', 1);
-    await untilCounted(millwright, 'shrinking', 'UnfrozeMachineSet', 1);
-    await millwright.untilMachines(2, 'Running');
-    await untilFreezeIs(millwright, 'shrinking', thawed);
+  it('has its replicas again when it is scaled down and up, and is not frozen by those that are being deleted', async () => {
+    await millwright.scale('pool', 1);
+    await untilThere(1, 5);
+    await untilFreezeIs(millwright, 'pool', thawed);
+
+    await millwright.scale('pool', 6);
+    await untilThere(6, 5);
+    await untilFreezeIs(millwright, 'pool', thawed);
+  });
+
+  it('gets another machine for one that somebody deletes', async () => {
+    const { control, namespace } = millwright;
+    const [first] = (await millwright.machinesOf('pool')).filter(isActive);
+    await control.delete(machines, { namespace, name: first!.metadata.name });
+
+    await untilThere(6, 6);
   });
 });
 
@@ -104,24 +126,28 @@ describe('a set in which somebody else creates machines', () => {
     await millwright?.stop();
   });
 
+  /** More than it takes to freeze the set: some of them may be deleted before all exist. */
+  const surplusOf = (prefix: string) => Array.from({ length: 6 }, (_, i) => `${prefix}-${i}`);
+
   /** Machines that stay when they are deleted, until they are released. */
   async function overshoot(names: readonly string[]): Promise<void> {
     const { control, namespace } = millwright;
-    const { metadata, spec } = await setOf(millwright, 'pool');
+    const { metadata, spec: of } = await setOf(millwright, 'pool');
     const { name, uid } = metadata;
     const owner = { apiVersion: apiVersionOf(machineSets), kind: 'MachineSet', name, uid, controller: true };
     const common = {
       namespace,
-      labels: spec?.template?.metadata?.labels ?? {},
+      labels: of?.template?.metadata?.labels ?? {},
       annotations: { [annotations.priority]: '1' }, // deleted before the others
       finalizers: [hold],
     };
-    for (const each of names) {
-      await control.create(machines, {
-        metadata: { ...common, name: each, ownerReferences: [owner] },
-        spec: { class: { kind: 'MachineClass', name: 'small' } },
-      });
-    }
+    const spec = { class: { kind: 'MachineClass', name: 'small' } };
+    // All at once: their owner deletes what it has too much of.
+    await Promise.all(
+      names.map((each) =>
+        control.create(machines, { metadata: { ...common, name: each, ownerReferences: [owner] }, spec }),
+      ),
+    );
   }
 
   async function release(name: string): Promise<void> {
@@ -139,14 +165,14 @@ describe('a set in which somebody else creates machines', () => {
   }
 
   it('[mcm 85] is frozen by label, condition and Event: its surplus is deleted, and a missing machine is not made', async () => {
-    const surplus = ['first-1', 'first-2', 'first-3'];
+    const surplus = surplusOf('first');
     await overshoot(surplus);
     await untilFreezeIs(millwright, 'pool', { deployment: overshooting, set: overshooting });
     await untilCounted(millwright, 'pool', 'FrozeMachineSet', 1);
 
     await until('the surplus is being deleted', async (see) => {
       const found = see(await millwright.machinesOf('pool'));
-      return found.filter(({ metadata }) => metadata.deletionTimestamp !== undefined).length === 3;
+      return found.filter(({ metadata }) => metadata.deletionTimestamp !== undefined).length === surplus.length;
     });
     for (const name of surplus) await release(name);
     const [one] = await until('four are left', async (see) => {
@@ -184,7 +210,7 @@ describe('a set in which somebody else creates machines', () => {
     await untilCounted(millwright, 'pool', 'UnfrozeMachineSet', 1);
     await millwright.untilMachines(5, 'Running');
 
-    const surplus = ['second-1', 'second-2', 'second-3'];
+    const surplus = surplusOf('second');
     await overshoot(surplus);
     await untilFreezeIs(millwright, 'pool', { deployment: overshooting, set: overshooting });
     await untilCounted(millwright, 'pool', 'FrozeMachineSet', 2);

@@ -10,7 +10,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
-import { isAvailable } from '../support/machine-facts.ts';
+import { isActive, isAvailable } from '../support/machine-facts.ts';
 import { startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 
@@ -81,7 +81,9 @@ describe('a rollout that was planned', () => {
     expect(await versions()).toEqual(before);
     expect([shown.code, shown.output]).toEqual([
       0,
-      expect.stringMatching(/^STEP +ACTION +OLD +NEW +MACHINES \(<=4\) +AVAILABLE \(>=3\)\n +now +3 +0 +3 +3$/m),
+      expect.stringMatching(
+        /^STEP +ACTION +OLD +NEW +LEAVING +MACHINES \(<=4\) +AVAILABLE \(>=3\)\n +now +3 +0 +0 +3 +3$/m,
+      ),
     ]);
     expect(code).toBe(0);
     const [planned]: Planned[] = JSON.parse(output).deployments;
@@ -103,7 +105,8 @@ describe('a rollout that was planned', () => {
         if (deletionTimestamp !== undefined && !leaving.has(name)) done.push(name);
         if (deletionTimestamp !== undefined) leaving.add(name);
         const all = watch?.store.list() ?? [];
-        if (all.length > 0) samples.push({ total: all.length, available: all.filter(isAvailable).length });
+        const active = all.filter(isActive);
+        if (all.length > 0) samples.push({ total: active.length, available: all.filter(isAvailable).length });
       },
     });
     await until('the watch has begun', () => Promise.resolve(watch.store.reachable));

@@ -138,7 +138,7 @@ describe('a rollout that MCM leaves half done', () => {
     if (!machineWatch?.store.synced || !nodeWatch?.store.synced) return;
     for (const [name, bounds] of seen) {
       const all = ofPool(name);
-      bounds.most = Math.max(bounds.most, all.length);
+      bounds.most = Math.max(bounds.most, all.filter(isActive).length);
       bounds.least = Math.min(bounds.least, all.filter((each) => isActive(each) && isAvailable(each)).length);
     }
     mostSelected = Math.max(mostSelected, nodeWatch.store.list().filter(isSelected).length);

@@ -13,8 +13,9 @@ import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import type { OwnerPlan, OwnerSnapshot } from '../../api/model/owner.ts';
-import { orphanFinalizer } from '../../api/names.ts';
+import { names, orphanFinalizer } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
+import type { replacementPolicies } from '../../api/owner/bounds.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { isOrphaning } from '../../api/owner/view.ts';
@@ -32,16 +33,18 @@ const lost = new Error('the worker is gone');
 export interface WorldOptions {
   readonly replicas: number;
   /** Default: RollingUpdate. */
-  readonly strategy?: 'RollingUpdate' | 'Recreate';
+  readonly strategy?: 'RollingUpdate' | 'Recreate' | 'InPlaceUpdate';
   readonly maxSurge: number;
   readonly maxUnavailable: number;
+  /** Default: that of a deployment that says nothing. */
+  readonly replacementPolicy?: (typeof replacementPolicies)[number];
   /** Candidates that one reading names at most. */
   readonly limit: number;
 }
 
 /** A deployment that no workflow has seen yet. */
 export function createWorld(options: WorldOptions) {
-  const { replicas, strategy = 'RollingUpdate', maxSurge, maxUnavailable, limit } = options;
+  const { replicas, strategy = 'RollingUpdate', maxSurge, maxUnavailable, replacementPolicy, limit } = options;
   const cluster = new MemoryCluster();
   /** Those of two workers, which make three readings in turn. */
   const readers = [createOwnedReader(cluster.client()), createOwnedReader(cluster.client())] as const;
@@ -52,7 +55,10 @@ export function createWorld(options: WorldOptions) {
   let created = new Map<string, string>();
   let planned = new Map<string, string>();
   const { uid } = cluster.create(machineDeployments, {
-    metadata: { name: 'pool', namespace },
+    metadata: {
+      ...{ name: 'pool', namespace },
+      ...(replacementPolicy && { annotations: { [names.replacementPolicy]: replacementPolicy } }),
+    },
     spec: {
       replicas,
       selector: { matchLabels: { name: 'pool' } },
@@ -78,7 +84,8 @@ export function createWorld(options: WorldOptions) {
   async function observe(): Promise<OwnerSnapshot | undefined> {
     readings += 1;
     const next = readers[Math.floor(readings / 3) % 2 === 0 ? 0 : 1];
-    const reading = await snapshotOwner(context(), next, limit, reader === undefined ? {} : { reader });
+    const last = reader === undefined ? {} : { reader };
+    const reading = await snapshotOwner(context(), next, { maxCandidates: limit, nowMs: Date.now(), last });
     if (reading === null) return undefined;
     const { reader: by, ...snapshot } = reading;
     reader = by;

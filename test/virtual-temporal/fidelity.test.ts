@@ -56,7 +56,15 @@ function ownerScenario(kind: OwnerView['kind']): Scenario {
   };
   const complete: OwnerView = {
     ...{ kind, uid: 'owner-1', resourceVersion: '1', generation: 1, hasOurFinalizer: true, deleting: false },
-    ...{ outdated: [], paused: false, replicas: 3, strategy: 'RollingUpdate', maxSurge: 0, maxUnavailable: 0 },
+    ...{
+      outdated: [],
+      paused: false,
+      replicas: 3,
+      strategy: 'RollingUpdate',
+      maxSurge: 0,
+      maxUnavailable: 0,
+      countsLeaving: 'never',
+    },
     ...(kind === 'MachineDeployment' && { progress: 'complete' }),
     ...{ template: { setName: 'pool-1', hash: '1' }, sets: [set] },
   };

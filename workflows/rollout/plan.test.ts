@@ -35,6 +35,7 @@ describe('planOwner', () => {
     strategy: 'RollingUpdate',
     maxSurge: 0,
     maxUnavailable: 0,
+    countsLeaving: 'never',
     progress: 'complete',
     template: { setName: 'pool-1', hash: '42' },
     sets: [set],
@@ -194,11 +195,22 @@ describe('planOwner', () => {
     expect(new Set(created(plan)).size).toBe(maxPerStep);
   });
 
-  it('[invariant 5 partly] waits for machines that are being deleted', () => {
+  it('replaces at once what is being deleted, whatever the surge is', () => {
     const leaving = { ...set, total: 3, active: 1, available: 1 };
-    expect(created(planFor({ ...owner, sets: [leaving] }))).toEqual([]);
-    expect(created(planFor({ ...owner, maxSurge: 1, sets: [leaving] }))).toHaveLength(1);
-    expect(created(planFor({ ...owner, maxSurge: 9, sets: [leaving] }))).toHaveLength(2);
+    for (const countsLeaving of ['never', 'inRollouts'] as const) {
+      expect(created(planFor({ ...owner, countsLeaving, sets: [leaving] }))).toHaveLength(2);
+    }
+  });
+
+  it('[invariant 5 partly] waits in a rollout for what is being deleted, where the deployment asks for that', () => {
+    const old = { ...set, name: 'old', isNew: false, total: 3, active: 1, available: 1 };
+    const view = { ...owner, maxUnavailable: 3, sets: [old, empty] };
+    const createdWith = (change: Partial<OwnerView>) => created(planFor({ ...view, ...change })).length;
+    expect(createdWith({})).toBe(2);
+    expect(createdWith({ countsLeaving: 'inRollouts' })).toBe(0);
+    expect(createdWith({ countsLeaving: 'inRollouts', maxSurge: 1 })).toBe(1);
+    const replaced = { ...old, replacing: 1 };
+    expect(createdWith({ countsLeaving: 'inRollouts', sets: [replaced, empty] })).toBe(1);
   });
 
   it('[mcm 63 partly] replaces Failed machines at once, also while they are being deleted', () => {
@@ -300,6 +312,9 @@ describe('planOwner', () => {
       return { ...of, replicas: total, total, active: total, available, starting };
     };
     const three: OwnerView = { ...owner, replicas: 3, maxSurge: 1, progress: 'updated' };
+    const noUpdates = {
+      ...{ unmarked: 0, selectable: 0, selected: 0, selectedAvailable: 0, updated: 0, unreleased: 0, returning: 0 },
+    };
     const sizes = (view: OwnerView) =>
       Object.fromEntries(planFor(view).sets.map(({ name, replicas }) => [name, replicas]));
 
@@ -324,8 +339,14 @@ describe('planOwner', () => {
         { old: 1, new: 0 },
       ],
       [
-        'a place that is free while another machine is still on its way out',
+        'the places of all that are on their way out',
         { maxSurge: 1, maxUnavailable: 1 },
+        [{ ...having(old, 2), total: 3 }, having(fresh, 0)],
+        { old: 2, new: 2 },
+      ],
+      [
+        'a place that is free while another machine is still on its way out, where these count',
+        { maxSurge: 1, maxUnavailable: 1, countsLeaving: 'inRollouts' },
         [{ ...having(old, 2), total: 3 }, having(fresh, 0)],
         { old: 2, new: 1 },
       ],
@@ -346,6 +367,48 @@ describe('planOwner', () => {
         {},
         [having(old, 0, 0, 3), having(fresh, 0, 1)],
         { old: 3, new: 1 },
+      ],
+      [
+        'no machine that was restored without status while too few are available',
+        { maxSurge: 1, replicas: 10 },
+        [having(old, 0, 0, 8), having(fresh, 0, 0, 2)],
+        { old: 8, new: 3 },
+      ],
+      [
+        'a new machine beside a preserved one that does no work, and no old one in its place',
+        {},
+        [{ ...having(old, 2, 0, 1), setAside: 1 }, having(fresh, 1)],
+        { old: 3, new: 2 },
+      ],
+      [
+        'no preserved machine while another one of its template stays',
+        {},
+        [{ ...having(old, 1, 0, 1), setAside: 1 }, having(fresh, 2, 1)],
+        { old: 2, new: 3 },
+      ],
+      [
+        'a preserved machine last',
+        {},
+        [{ ...having(old, 0, 0, 1), setAside: 1 }, having(fresh, 3)],
+        { old: 0, new: 3 },
+      ],
+      [
+        'a preserved machine to go with the others, to recreate',
+        { strategy: 'Recreate' },
+        [{ ...having(old, 2, 0, 1), setAside: 1 }, having(fresh, 0)],
+        { old: 0, new: 0 },
+      ],
+      [
+        'a machine whose in-place update was next before one that takes pods',
+        { maxUnavailable: 1, maxSurge: 0 },
+        [{ ...having(old, 3), updates: { ...noUpdates, selectedAvailable: 1 } }, having(fresh, 0)],
+        { old: 2, new: 0 },
+      ],
+      [
+        'no machine more than that while its place is not taken',
+        { maxUnavailable: 1, maxSurge: 0 },
+        [{ ...having(old, 2), updates: { ...noUpdates, returning: 1 } }, having(fresh, 0, 1)],
+        { old: 2, new: 1 },
       ],
       [
         'the oldest set first',
@@ -454,6 +517,25 @@ describe('planOwner', () => {
         { replicas: 3 },
         [{ ...having(old, 3), replicas: 1 }, having(fresh, 2)],
         { old: 1, new: 2 },
+      ],
+      [
+        '[invariant 5 partly] of two sets that were about to lose one together no more than may be missing',
+        { replicas: 5 },
+        [
+          { ...having(old, 3), replicas: 2 },
+          { ...having({ ...old, name: 'second' }, 3), replicas: 2 },
+          { ...having(fresh, 0, 2), replicas: 1 },
+        ],
+        { old: 2, second: 3, new: 1 },
+      ],
+      [
+        '[invariant 5 partly] no other available machine while one is updated in place',
+        { replicas: 3, maxSurge: 0, maxUnavailable: 1 },
+        [
+          { ...having(old, 3), replicas: 2, updates: { ...noUpdates, selectedAvailable: 1 } },
+          { ...having(fresh, 0), replicas: 1 },
+        ],
+        { old: 3, new: 1 },
       ],
       ['none', { replicas: 0 }, [having(old, 4), having(fresh, 2)], { old: 0, new: 0 }],
       [

@@ -43,12 +43,13 @@ const atRest: OwnerView = {
   strategy: 'RollingUpdate',
   maxSurge: 0,
   maxUnavailable: 0,
+  countsLeaving: 'never',
   progress: 'complete',
   template: { setName: 'pool-1', hash: '1' },
   sets: [set],
 };
-/** One machine is on its way out, and its place is not free yet. */
-const waiting: OwnerView = { ...atRest, sets: [{ ...set, active: 2, available: 2 }] };
+/** One machine is on its way out, and none may be created in its place: the set is frozen. */
+const waiting: OwnerView = { ...atRest, sets: [{ ...set, active: 2, available: 2, closed: true }] };
 const lacking: OwnerView = { ...atRest, sets: [{ ...set, total: 0, active: 0, available: 0 }] };
 
 const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, SearchAttributeType.KEYWORD);
@@ -434,7 +435,7 @@ describe('a rollout with a progress deadline', () => {
     const { progressDeadlineSeconds: _, ...patient } = stuck;
     const reached = { about: '1/3', updated: 2, available: 1, old: 0 };
     const lateSince = { ...reached, sinceMs: workflows.now() - 3_600_000, isLate: true };
-    const one = { ...patient, sets: [{ ...set, active: 2, available: 1 }] };
+    const one = { ...patient, sets: [{ ...set, active: 2, available: 1, closed: true }] };
     await start(one, { clock: lateSince, blockedBy });
     await workflows.until(async () => (await doing()) === 'waiting for its machines');
     expect((await describeNow()).blockedOn).toBe('CloudCapacity');
@@ -606,7 +607,7 @@ describe('a rollout with a progress deadline', () => {
   }
 
   it('does not wait on a timer while it is paused or at rest', async () => {
-    await start({ ...stuck, paused: true, progress: 'paused', sets: [{ ...set, active: 2 }] });
+    await start({ ...stuck, paused: true, progress: 'paused', sets: [{ ...set, active: 2, closed: true }] });
     await workflows.until(async () => (await doing()).startsWith('waiting for its machines'));
     const { events } = await handle.fetchHistory();
     expect(events?.some((event) => event.timerStartedEventAttributes)).toBe(false);

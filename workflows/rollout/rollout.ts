@@ -22,6 +22,7 @@ import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { actOnOwner, observeOwner } from './calls.ts';
 import { afterOutage, isReportedLate, tickForward } from './clock.ts';
 import { checkDeadline, watchDeadline } from './deadline.ts';
+import { withRules } from './earlier-readings.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
 import { doingOf, report, reportError, showHolds } from './report.ts';
@@ -114,7 +115,8 @@ function handleMessages(run: OwnerRun): void {
   setHandler(describeOwnerQuery, () => run.description, { description: 'What is being done for the machines.' });
   setHandler(
     ownerObservedSignal,
-    (view) => {
+    (seen) => {
+      const view = withRules(seen);
       run.observed = view;
       run.clock = tickForward(run.clock, view, Date.now());
     },
@@ -160,9 +162,10 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
   const askedMs = Date.now();
   try {
     const last = { ...(run.reader !== undefined && { reader: run.reader }), ...(observed && countsOf(observed)) };
-    const reading = await observeOwner(ref, kind, run.nextStepMs, last);
+    const answer = await observeOwner(ref, kind, run.nextStepMs, last);
     run.nextStepMs = Date.now() + readingPauseMs;
-    if (reading === null) return 'gone';
+    if (answer === null) return 'gone';
+    const reading = { ...answer, view: withRules(answer.view) };
     run.reader = reading.reader;
     if (Date.now() > askedMs + maxReadingAgeMs) {
       run.clock = afterOutage(run.clock, Date.now());

@@ -7,12 +7,12 @@ import { isEvictable } from './pods.ts';
 /** From this time on a node that is not ready, or read-only, has no kubelet that would end a pod, ms. As in MCM. */
 const longUnhealthyMs = 5 * 60_000;
 
-/** Whether nothing is gained by waiting for the pods of a node. Its conditions have times of its own cluster. */
-export function isLongUnhealthy({ status }: Node): boolean {
+/** Whether nothing is gained by waiting for the pods of a node. @param nowMs on Temporal's clock, ms since the epoch */
+export function isLongUnhealthy({ status }: Node, nowMs: number): boolean {
   const isBad = ({ type, status: value }: { readonly type: string; readonly status: string }) =>
     type === 'Ready' ? value !== 'True' : type === 'ReadonlyFilesystem' && value === 'True';
   const bad = (status?.conditions ?? []).filter(isBad);
-  return bad.some(({ lastTransitionTime = '' }) => Date.now() > Date.parse(lastTransitionTime) + longUnhealthyMs);
+  return bad.some(({ lastTransitionTime = '' }) => nowMs > Date.parse(lastTransitionTime) + longUnhealthyMs);
 }
 
 /** Deletes the pods of a node with a grace period of 0, and does not wait until they are gone. */

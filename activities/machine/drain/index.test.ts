@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes, podDisruptionBudgets, pods, volumeAttachments } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { startFaultProxy } from '../../../test/faults/proxy.ts';
 import { createDrainedNode, type DrainedNode } from '../../../test/support/drained-node.ts';
+import { inActivity } from '../../../test/support/in-activity.ts';
 import { testClient, testKubeconfig } from '../../../test/support/kube.ts';
 import { until } from '../../../test/support/until.ts';
 import { createDrainActivities, type DrainOutcome } from './index.ts';
@@ -73,11 +73,6 @@ function stopClock() {
 }
 
 /** Runs code as in an activity that a worker runs. */
-function inActivity<T>(info: object, run: () => T): T {
-  const context = { info, cancellationSignal: new AbortController().signal } as unknown as Context;
-  return asyncLocalStorage.run(context, run);
-}
-
 describe('a drain', () => {
   it('[mcm 47 partly] [mcm 48] cordons the node, evicts all pods at once and ends when they are gone', async () => {
     const daemon = { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true };
@@ -606,6 +601,22 @@ describe('a node that was not well for 5 min', () => {
       await client.delete(volumeAttachments, { name: `va-${nodeName}-2` });
     },
   );
+
+  it.each([24, -24])('is judged by the clock of Temporal, where that of the worker is %i h ahead', async (hours) => {
+    await newBudget('guarded', 0);
+    await newPod('guarded', { labels: { app: 'guarded' } });
+    const scheduledMs = Date.now() - hours * hour;
+    const info = { attempt: 1, currentAttemptScheduledTimestampMs: scheduledMs };
+    const deadline = new Date(scheduledMs + hour).toISOString();
+    const { drainNode } = createDrainActivities(drained.depsOf());
+    const drainAt = async (minutes: number) => {
+      await setConditions(condition('Ready', 'Unknown', hours * 60 + minutes));
+      return inActivity(info, () => drainNode(drained.requestOf({ deadline })));
+    };
+
+    expect(await drainAt(4)).toMatchObject({ kind: 'blocked' });
+    expect(await drainAt(6)).toEqual({ kind: 'drained' });
+  });
 
   it('is drained as any other before that, and its volume attachments stay', async () => {
     await client.create(volumeAttachments, {

@@ -5,7 +5,7 @@ import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes, type Pod, pods } from '../../../kube/core.ts';
 import type { Logger } from '../../../kube/logger.ts';
 import { startReflector } from '../../../kube/reflector.ts';
-import { currentCall } from '../../boundary.ts';
+import { currentCall, temporalNowMs } from '../../boundary.ts';
 import type { CallContext } from '../../providers/provider.ts';
 import type { WatchAttachments } from './attachments.ts';
 import { type Blocker, explain } from './budgets.ts';
@@ -201,7 +201,7 @@ async function evictAll(
   const { nodeName, maxEvictRetries, refusals = {}, volumes = {}, reported } = request;
   let node = await prepare(target, request, signal);
   if (node === undefined) return { kind: 'drained' };
-  if (isLongUnhealthy(node)) return undefined;
+  if (isLongUnhealthy(node, temporalNowMs())) return undefined;
   const fieldSelector = `spec.nodeName=${nodeName}`;
   const { items } = await target.list(pods, { fieldSelector, signal });
   if (!items.some(isEvictable) && !mayHaveVolumes(node, volumes)) return { kind: 'drained' };
@@ -233,7 +233,7 @@ async function evictAll(
         // The Node was cordoned: a pod that arrives may be one of another VM, which has taken the name.
         node = await lookAgain(target, request, node, signal);
         if (node === undefined) return { kind: 'drained' };
-        if (isLongUnhealthy(node)) return undefined;
+        if (isLongUnhealthy(node, temporalNowMs())) return undefined;
         for (const pod of left) expected.add(uidOf(pod));
         nextLookMs = Date.now() + nodeLookMs;
       }

@@ -59,15 +59,29 @@ describe('rollout plan', () => {
     const set = simulation.steps[0]?.createSet ?? '';
     expect(lines.map((line) => line.replaceAll(/ {2,}/g, '  '))).toEqual([
       'MachineDeployment n/pool: 5 steps, RollingUpdate, 2 replicas',
-      'STEP  ACTION  OLD  NEW  MACHINES (<=3)  AVAILABLE (>=2)',
-      '  now  2  0  2  2',
-      `1  create machine set ${set}  2  0  2  2`,
-      `2  create 1 in ${set}  2  1  3  2`,
-      `3  delete ${a}  2  1  3  2`,
-      `4  create 1 in ${set}  1  2  3  2`,
-      `5  delete ${b}  1  2  3  2`,
+      'STEP  ACTION  OLD  NEW  LEAVING  MACHINES (<=3)  AVAILABLE (>=2)',
+      '  now  2  0  0  2  2',
+      `1  create machine set ${set}  2  0  0  2  2`,
+      `2  create 1 in ${set}  2  1  0  3  2`,
+      `3  delete ${a}  1  1  1  2  2`,
+      `4  create 1 in ${set}  1  2  1  3  2`,
+      `5  delete ${b}  0  2  1  2  2`,
       'assumed: each new machine becomes ready, and each deletion and update in place ends, before the next step',
       'assumed: nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
+    ]);
+  });
+
+  it('counts machines that are being deleted where the deployment asks for that', async () => {
+    const annotations = { [names.replacementPolicy]: 'TerminationComplete' };
+    const { simulation } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 }, {}, annotations);
+
+    const counts = simulation.steps.map(({ old, new: fresh, leaving, total }) => [old, fresh, leaving, total]);
+    expect(counts).toEqual([
+      [2, 0, 0, 2],
+      [2, 1, 0, 3],
+      [1, 1, 1, 3],
+      [1, 2, 0, 3],
+      [0, 2, 1, 3],
     ]);
   });
 
@@ -83,13 +97,13 @@ describe('rollout plan', () => {
     const lines = planText({ namespace: 'n', name: 'pool', ...simulation }).split('\n');
     expect(lines.slice(0, -2).map((line) => line.replaceAll(/ {2,}/g, '  '))).toEqual([
       'MachineDeployment n/pool: 5 steps, InPlace, 2 replicas',
-      'STEP  ACTION  OLD  NEW  MACHINES (<=2)  AVAILABLE (>=1)',
-      '  now  2  0  2  2',
-      `1  create machine set ${set}  2  0  2  2`,
-      `2  update ${a} in place  2  0  2  1`,
-      `3  hand over ${a} to the new set  1  1  2  1`,
-      `4  update ${b} in place  1  1  2  1`,
-      `5  hand over ${b} to the new set  0  2  2  1`,
+      'STEP  ACTION  OLD  NEW  LEAVING  MACHINES (<=2)  AVAILABLE (>=1)',
+      '  now  2  0  0  2  2',
+      `1  create machine set ${set}  2  0  0  2  2`,
+      `2  update ${a} in place  2  0  0  2  1`,
+      `3  hand over ${a} to the new set  1  1  0  2  1`,
+      `4  update ${b} in place  1  1  0  2  1`,
+      `5  hand over ${b} to the new set  0  2  0  2  1`,
     ]);
     expect(simulation.waitsFor).toBeUndefined();
   });
@@ -126,7 +140,7 @@ describe('rollout plan', () => {
     }));
     const { before, steps } = await simulate(world.deployment!, { sets, machines: world.machines });
 
-    expect(before).toEqual({ old: 2, new: 0, total: 2, available: 2 });
+    expect(before).toEqual({ old: 2, new: 0, leaving: 0, total: 2, available: 2 });
     expect(steps.flatMap(({ remove }) => remove)).toHaveLength(2);
   });
 
@@ -150,7 +164,7 @@ describe('rollout plan', () => {
     const deleted = { ...rest, metadata: { ...metadata, finalizers, deletionTimestamp: '2026-08-19T10:00:00Z' } };
     const { steps, waitsFor } = await simulate(deleted, { sets: world.sets, machines: world.machines });
 
-    expect(steps.map(({ create, remove, total }) => [create.length, remove.length, total])).toEqual([[0, 2, 2]]);
+    expect(steps.map(({ create, remove, leaving }) => [create.length, remove.length, leaving])).toEqual([[0, 2, 2]]);
     expect(waitsFor).toBeUndefined();
   });
 

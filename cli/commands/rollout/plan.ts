@@ -120,9 +120,10 @@ export function planText({ namespace, name, steps, before, bounds, problem, ...r
   const waits = rest.waitsFor === undefined ? [] : [`in the end it waits: ${rest.waitsFor}`];
   if (steps.length === 0) return [`${title}: no machine would change`, ...waits].join('\n');
   const cells = (counts: SimulatedStep | Simulation['before']) =>
-    [counts.old, counts.new, counts.total, counts.available].map(String);
+    [counts.old, counts.new, counts.leaving, counts.total, counts.available].map(String);
   const { mostMachines, leastAvailable } = bounds;
-  const header = ['STEP', 'ACTION', 'OLD', 'NEW', `MACHINES (<=${mostMachines})`, `AVAILABLE (>=${leastAvailable})`];
+  const bounded = [`MACHINES (<=${mostMachines})`, `AVAILABLE (>=${leastAvailable})`];
+  const header = ['STEP', 'ACTION', 'OLD', 'NEW', 'LEAVING', ...bounded];
   const rows = steps.map((step, i) => [String(i + 1), actionText(step), ...cells(step)]);
   return [
     `${title}: ${steps.length} steps, ${rest.strategy}, ${rest.replicas} replicas`,

@@ -1,8 +1,7 @@
 /** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { names } from '../../../api/names.ts';
-import { isAvailable } from '../../../api/owner/availability.ts';
-import { isActive } from '../../../api/owner/machines.ts';
+import { isActive, isAtWork } from '../../../api/owner/machines.ts';
 import { toTasks } from '../../../api/owner/needs.ts';
 import type { OwnerDeployment, OwnerSet, OwnerTemplate } from '../../../api/owner/objects.ts';
 import { controllerOf, groupByController } from '../../../api/owner/ownership.ts';
@@ -212,7 +211,7 @@ async function sendRetry(to: Installation, target: RolloutTarget, deployment: Ow
   const bySet = groupByController(owned.machines);
   const unavailable = ownSets(deployment, owned.sets)
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
-    .filter((machine) => !isActive(dialect, machine) || !isAvailable(dialect, machine));
+    .filter((machine) => !isActive(dialect, machine) || !isAtWork(dialect, machine));
   let signalled = 0;
   for (const machine of unavailable) if (await retryNow(to, 'Machine', refOf(target, machine))) signalled++;
   const isOpen = await retryNow(to, 'MachineDeployment', refOf(target, deployment));

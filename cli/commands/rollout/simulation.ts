@@ -11,11 +11,17 @@ import type { LimitClaim, LimitGrant } from '../../../api/model/limits.ts';
 import type { OwnerPlan, OwnerView } from '../../../api/model/owner.ts';
 import { inPlaceOrders, names } from '../../../api/names.ts';
 import type { KubeObject } from '../../../api/objects.ts';
-import { countWorking } from '../../../api/owner/in-place.ts';
 import { toLimitReading } from '../../../api/owner/limit-reading.ts';
 import { limitText } from '../../../api/owner/limit-use.ts';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
-import { hasOwnerChanges, minAvailable, newSetOf, sumOf } from '../../../api/owner/set-counts.ts';
+import {
+  countBounded,
+  countWorking,
+  hasOwnerChanges,
+  minAvailable,
+  newSetOf,
+  sumOf,
+} from '../../../api/owner/set-counts.ts';
 import { waitsOf } from '../../../api/owner/waits.ts';
 import { MemoryCluster } from '../../../kube/memory-cluster.ts';
 import { decide, emptyState } from '../../../workflows/limits/grants.ts';
@@ -24,11 +30,14 @@ import { withOwnCreations } from '../../../workflows/rollout/state.ts';
 import { dialect, dialectName } from '../../dialect.ts';
 import type { OwnedObjects } from '../../owner-state.ts';
 
-/** Machines that exist, those being deleted included, and those that are available and not about to be drained. */
+/** Machines that are not being deleted, those that are, and what counts against the bounds. */
 export interface StepCounts {
   readonly old: number;
   readonly new: number;
+  readonly leaving: number;
+  /** Machines that count against replicas + maxSurge. */
   readonly total: number;
+  /** Machines that are available and not about to be drained. */
   readonly available: number;
 }
 
@@ -50,7 +59,7 @@ export interface Simulation {
   readonly steps: readonly SimulatedStep[];
   readonly strategy: OwnerView['strategy'];
   readonly replicas: number;
-  /** Most machines that may exist, and fewest that have to be available, at any time. */
+  /** Most machines that may count against replicas + maxSurge, and fewest that have to be available, at any time. */
   readonly bounds: { readonly mostMachines: number; readonly leastAvailable: number };
   /** Why nothing at all is done: what is wrong with the spec. */
   readonly problem?: string;
@@ -80,7 +89,7 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
   const created = new Map<string, string>();
   const refused = new Map<string, readonly string[]>();
   const observe = async () => {
-    const reading = await snapshotOwner(context, reader, 100);
+    const reading = await snapshotOwner(context, reader, { maxCandidates: 100, nowMs: Date.now() });
     return reading && withOwnCreations({ created, planned: created, refused }, reading);
   };
   const newName = (prefix: string) => `${prefix}-new${cluster.next()}`;
@@ -214,10 +223,17 @@ function toStep({ createSet, create, remove, update }: OwnerPlan, view: OwnerVie
   };
 }
 
-function countsOf({ sets }: OwnerView): StepCounts {
-  const total = sumOf(sets, (set) => set.total);
-  const fresh = sumOf(sets, (set) => (set.isNew ? set.total : 0));
-  return { old: total - fresh, new: fresh, total, available: countWorking(sets) };
+function countsOf(view: OwnerView): StepCounts {
+  const { sets } = view;
+  const active = sumOf(sets, (set) => set.active);
+  const fresh = sumOf(sets, (set) => (set.isNew ? set.active : 0));
+  return {
+    old: active - fresh,
+    new: fresh,
+    leaving: sumOf(sets, (set) => set.total) - active,
+    total: sumOf(sets, (set) => countBounded(view, set)),
+    available: sumOf(sets, countWorking),
+  };
 }
 
 function toSimulation(first: OwnerView, last: OwnerView, steps: readonly SimulatedStep[]): Simulation {

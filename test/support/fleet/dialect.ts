@@ -154,6 +154,7 @@ const owner: OwnerDialect = {
     },
     requestOf: () => undefined,
     isPreserved: () => false,
+    isSpared: () => false,
     isMarked: () => false,
     deletionRank: () => [],
   },

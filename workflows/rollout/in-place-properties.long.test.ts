@@ -1,0 +1,1 @@
+import './in-place-properties.test.ts';
