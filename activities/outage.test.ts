@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { taints } from '../api/gardener/names.ts';
+import { labels, taints } from '../api/gardener/names.ts';
+import { machineClasses, machines } from '../api/gardener/resources.ts';
 import type { KubeClient } from '../kube/client.ts';
-import type { Node } from '../kube/core.ts';
+import { type Node, nodes } from '../kube/core.ts';
 import { createNoCluster } from '../kube/no-cluster.ts';
 import { createOutageFinder } from './outage.ts';
 
@@ -15,24 +16,60 @@ function nodeNamed(name: string, ready: string, taint?: { readonly key: string; 
   };
 }
 
-function outageAmong(nodes: readonly Node[]): Promise<string | undefined> {
-  async function* pages() {
-    yield { items: nodes, resourceVersion: '1' };
+const defaults = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
+
+function listing<T>(resources: ReadonlyMap<unknown, readonly T[]>): KubeClient {
+  async function* pages(resource: unknown) {
+    yield { items: resources.get(resource) ?? [], resourceVersion: '1' };
   }
-  const target = { ...createNoCluster(), pages } as unknown as KubeClient;
-  return createOutageFinder({ target, nodeConditions: [], percent: 55 })(nodes[0]);
+  return { ...createNoCluster(), pages } as unknown as KubeClient;
+}
+
+/** What is out around a machine of the class small, which is in zone a. @param joined names of Machines, which their Nodes have */
+function outageAmong(present: readonly Node[], joined: readonly string[] = []): Promise<string | undefined> {
+  const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
+  const ofClass = { metadata: { ...metadata, name: 'small' }, nodeTemplate: { zone: 'a' } };
+  const machineNamed = (name: string) => ({
+    metadata: { ...metadata, name, labels: { [labels.node]: name } },
+    spec: { class: { kind: 'MachineClass', name: 'small' }, providerID: `x:///${name}` },
+    status: { currentStatus: { phase: 'Unknown' } },
+  });
+  const control = listing(
+    new Map<unknown, readonly object[]>([
+      [machines, joined.map(machineNamed)],
+      [machineClasses, [ofClass]],
+    ]),
+  );
+  const target = listing(new Map([[nodes, present]]));
+  const find = createOutageFinder({ control, target, defaults, percent: 55 });
+  return find({ dialect: 'gardener', namespace: 'n' }, { source: 'small' }, present[0]);
 }
 
 describe('the Nodes that make an outage', () => {
   const bad = ['a', 'b', 'c'];
 
   it('are the unhealthy ones of all that are listed', async () => {
-    const nodes = [...bad.map((name) => nodeNamed(name, 'Unknown')), nodeNamed('d', 'True')];
-    expect(await outageAmong(nodes)).toBe('3 of 4 Nodes in zone a are unhealthy');
+    const present = [...bad.map((name) => nodeNamed(name, 'Unknown')), nodeNamed('d', 'True')];
+    expect(await outageAmong(present)).toBe('3 of 4 Nodes in zone a are unhealthy');
   });
 
   it('are not those of Failed machines that are preserved, which stay unhealthy for days', async () => {
     const kept = bad.map((name) => nodeNamed(name, 'Unknown', taints.preserved));
     expect(await outageAmong([nodeNamed('e', 'Unknown'), ...kept, nodeNamed('d', 'True')])).toBeUndefined();
+  });
+
+  it('are those that machines had, by their names, or the zone of their class', async () => {
+    expect(await outageAmong([], bad)).toBe('3 of 3 machines in zone a have lost their Nodes');
+    expect(
+      await outageAmong(
+        bad.map((name) => nodeNamed(name, 'True')),
+        bad,
+      ),
+    ).toBeUndefined();
+  });
+
+  it('are not those of other VMs that have the names', async () => {
+    const foreign = bad.map((name) => ({ ...nodeNamed(name, 'True'), spec: { providerID: `x:///other-${name}` } }));
+    expect(await outageAmong(foreign, bad)).toBe('3 of 3 machines in zone a have lost their Nodes');
   });
 });

@@ -1,55 +1,115 @@
-/** Tells an outage of many Nodes from broken machines, by the Nodes as they are. */
+/** Tells an outage of many Nodes from broken machines, by the Nodes and Machines as they are. */
 import { isHealthy } from '../api/attention.ts';
-import { allDialects } from '../api/dialects.ts';
-import { toStatuses } from '../api/node.ts';
-import { findOutageAmong, type NodeHealth } from '../api/outage.ts';
+import { allDialects, dialectOf } from '../api/dialects.ts';
+import { hasJoined, type MachineLimits, type MachineSnapshot } from '../api/model/machine.ts';
+import type { ObjectRef } from '../api/model/ref.ts';
+import { isOfAnother, toStatuses } from '../api/node.ts';
+import type { KubeObject, Resource } from '../api/objects.ts';
+import { type Fleet, findOutageAmong, type JoinedMachine } from '../api/outage.ts';
+import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 
-/** What is out around a Node, for people; undefined: nothing. @param node its own, where there is one */
-export type FindOutage = (node: Node | undefined) => Promise<string | undefined>;
+/** What is out around a machine, for people; undefined: nothing. @param node its own, where there is one */
+export type FindOutage = (
+  of: Pick<ObjectRef, 'dialect' | 'namespace'>,
+  machine: Pick<MachineSnapshot, 'source'>,
+  node: Node | undefined,
+) => Promise<string | undefined>;
 
-/** In an outage many machines ask at once: one list of the Nodes serves all questions of this time, ms. */
+/** In an outage many machines ask at once: one list serves all questions of this time, ms. */
 const listAgeMs = 5_000;
 
 export interface OutageOptions {
+  /** Holds the Machines. */
+  readonly control: KubeClient;
   /** Holds the Nodes. */
   readonly target: KubeClient;
-  /** Types of conditions that are False on a healthy Node, besides Ready that is True. */
-  readonly nodeConditions: readonly string[];
-  /** Above this share of unhealthy Nodes, in percent, it is an outage. */
+  readonly defaults: MachineLimits;
+  /** Above this share of unhealthy or missing Nodes, in percent, it is an outage. */
   readonly percent: number;
 }
 
-export function createOutageFinder({ target, nodeConditions, percent }: OutageOptions): FindOutage {
-  let listed: { readonly atMs: number; readonly found: Promise<readonly NodeHealth[]> } | undefined;
+/** What was listed, and the zones of sources by their names. */
+interface Listed extends Fleet {
+  readonly zones: ReadonlyMap<string, string>;
+}
 
-  async function list(): Promise<readonly NodeHealth[]> {
-    const found: NodeHealth[] = [];
-    for await (const { items } of target.pages(nodes)) {
-      for (const node of items) {
-        if (isKept(node)) continue; // it is known to be broken, and stays for days
-        const zone = zoneOf(node);
-        const conditions = toStatuses(node.status?.conditions);
-        found.push({ ...(zone !== undefined && { zone }), isHealthy: isHealthy({ conditions }, nodeConditions) });
-      }
-    }
-    return found;
+export function createOutageFinder({ control, target, defaults, percent }: OutageOptions): FindOutage {
+  const lists = new Map<string, { readonly atMs: number; readonly found: Promise<Listed> }>();
+
+  async function list({ dialect, namespace }: Pick<ObjectRef, 'dialect' | 'namespace'>): Promise<Listed> {
+    const { kinds, machine: of, source } = dialectOf(dialect);
+    const [present, machines, sources] = await Promise.all([
+      listAll(target, nodes),
+      listAll(control, kinds.machine, namespace),
+      kinds.source === undefined ? [] : listAll(control, kinds.source, namespace),
+    ]);
+    const zones = new Map(
+      sources.flatMap((each) => {
+        const zone = source.zoneOf?.(each);
+        return zone === undefined ? [] : [[each.metadata.name, zone] as const];
+      }),
+    );
+    const findNode = nodeFinder(present);
+    const toJoined = (object: KubeObject): JoinedMachine[] => {
+      const machine = of.toSnapshot(object, defaults);
+      if (machine.deletingSince !== undefined || machine.limits.hasNoNode || !hasJoined(machine.stage)) return [];
+      const node = findNode(machine);
+      const zone = (node && zoneOf(node)) ?? zones.get(machine.source);
+      return [{ source: machine.source, isMissing: node === undefined, ...(zone !== undefined && { zone }) }];
+    };
+    return {
+      nodes: present.filter((node) => !isKept(node)).map((node) => toHealth(node, defaults.nodeConditions)),
+      machines: machines.flatMap(toJoined),
+      zones,
+    };
   }
 
-  return async (node) => {
+  return async (of, { source }, node) => {
+    const key = `${of.dialect}/${of.namespace}`;
+    let listed = lists.get(key);
     if (listed === undefined || performance.now() > listed.atMs + listAgeMs) {
-      const begun = { atMs: performance.now(), found: list() };
+      const begun = { atMs: performance.now(), found: list(of) };
       listed = begun;
+      lists.set(key, begun);
       begun.found.catch(() => {
-        if (listed === begun) listed = undefined;
+        if (lists.get(key) === begun) lists.delete(key);
       });
     }
-    return findOutageAmong(await listed.found, node && zoneOf(node), percent);
+    const { zones, ...fleet } = await listed.found;
+    const zone = (node && zoneOf(node)) ?? zones.get(source);
+    return findOutageAmong(fleet, { source, ...(zone !== undefined && { zone }) }, percent);
   };
 }
 
-/** Whether a Node is that of a Failed machine that is preserved. */
+async function listAll<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource<T>,
+  namespace?: string,
+): Promise<T[]> {
+  const found: T[] = [];
+  for await (const { items } of client.pages(resource, { namespace })) found.push(...items);
+  return found;
+}
+
+/** Finds the Node of a machine: by the name that it stores, or else by its VM. */
+function nodeFinder(present: readonly Node[]) {
+  const byName = new Map(present.map((node) => [node.metadata.name, node]));
+  const byVm = new Map(present.flatMap((node) => (node.spec?.providerID ? [[vmOf(node.spec.providerID), node]] : [])));
+  return ({ nodeName, providerID }: MachineSnapshot): Node | undefined => {
+    const node = nodeName === undefined ? byVm.get(vmOf(providerID ?? '')) : byName.get(nodeName);
+    return node === undefined || isOfAnother(node, providerID) ? undefined : node;
+  };
+}
+
+function toHealth(node: Node, nodeConditions: readonly string[]) {
+  const zone = zoneOf(node);
+  const conditions = toStatuses(node.status?.conditions);
+  return { isHealthy: isHealthy({ conditions }, nodeConditions), ...(zone !== undefined && { zone }) };
+}
+
+/** Whether a Node is that of a Failed machine that is preserved: it is known to be broken, and stays for days. */
 function isKept({ spec }: Node): boolean {
   const keys = allDialects().map(({ marks }) => marks.preservedTaint);
   return spec?.taints?.some(({ key }) => keys.includes(key)) === true;

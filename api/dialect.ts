@@ -188,6 +188,8 @@ export interface SourceDialect {
    * @param source as in the snapshot of the Machine
    */
   read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;
+  /** Zone of the VMs that are made from a source object. Left out: no source says it. */
+  zoneOf?(source: KubeObject): string | undefined;
   /** All sources of a namespace, for the orphan sweep: what was made from an unlisted source is never found. */
   list(list: List): Promise<readonly SweptSource[]>;
   /** User data of one Machine. Only called where the source says that user data is personal. */

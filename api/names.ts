@@ -171,6 +171,7 @@ export const blockers = {
   ProviderWorker: 'no worker polls the task queue of the provider',
   NodeJoin: 'the VM exists, and its Node takes longer than most to become ready',
   NodeHealth: 'the Node is unhealthy or missing',
+  Outage: 'so many Nodes are unhealthy or missing together that no machine is replaced',
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods or volumes do not leave the Node',
   KubernetesApi: 'a Kubernetes API server does not answer or refuses',

@@ -59,6 +59,12 @@ export const targetRules: readonly Rule[] = [
   { apiGroups: [''], resources: ['persistentvolumeclaims', 'persistentvolumes'], verbs: ['get'] },
   { apiGroups: ['storage.k8s.io'], resources: ['volumeattachments'], verbs: ['list', 'watch', 'delete'] },
   { apiGroups: ['storage.k8s.io'], resources: ['csinodes'], verbs: ['list', 'watch'] },
+  {
+    comment: 'kube-system, whose UID tells clusters apart.',
+    apiGroups: [''],
+    resources: ['namespaces'],
+    verbs: ['get'],
+  },
 ];
 
 /** Namespace of bootstrap tokens, in the cluster of the Nodes. */

@@ -204,10 +204,9 @@ async function createInstallationWorker(
   events: EventRecorder,
   { sinks }: RestoreDetection,
 ): Promise<Worker> {
-  const { connection, namespace, installation, target, defaults, outagePercent } = options;
+  const { connection, namespace, installation, outagePercent } = options;
   const client = new Client({ connection, namespace });
-  const { nodeConditions } = defaults;
-  const findOutage = createOutageFinder({ target, nodeConditions, percent: outagePercent });
+  const findOutage = createOutageFinder({ ...options, percent: outagePercent });
   const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...kubernetesWorker(options),

@@ -97,7 +97,7 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
 
     /** What is out around a machine, for people; null: nothing. */
     async viewOutage(ref: ObjectRef, machine: MachineSnapshot): Promise<{ readonly outage: string | null }> {
-      return { outage: (await findOutage(await findNode(ref, machine))) ?? null };
+      return { outage: (await findOutage(ref, machine, await findNode(ref, machine))) ?? null };
     },
 
     /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */

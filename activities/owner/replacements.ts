@@ -20,7 +20,8 @@ export async function beginReplacements(step: Step, owner: Owner): Promise<strin
     outage = (await beginReplacement(step, asking, owner)) ?? outage;
   });
   if (outage !== undefined) {
-    const note = 'Too many Nodes are unhealthy together: no unhealthy machine is replaced until that is over';
+    const note =
+      'Too many Nodes are unhealthy or missing together: no unhealthy machine is replaced until that is over';
     record(step, owner, 'ReplacementHeld', note);
   }
   return outage;
@@ -35,12 +36,13 @@ async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owne
 
   const machine = await control.find(api.kinds.machine, key);
   if (machine === undefined || !isAsking(machine)) return undefined;
-  const { nodeName, providerID, limits } = dialectOf(ref.dialect).machine.toSnapshot(machine, defaults);
+  const snapshot = dialectOf(ref.dialect).machine.toSnapshot(machine, defaults);
+  const { nodeName, providerID, limits } = snapshot;
   const node = nodeName === undefined ? undefined : await target.find(nodes, { name: nodeName });
   const isOwn = node !== undefined && !isOfAnother(node, providerID);
   const conditions = isOwn ? toStatuses(node.status?.conditions) : {};
   if (isHealthy({ conditions }, limits.nodeConditions)) return undefined; // its workflow is about to see that
-  const outage = await findOutage(isOwn ? node : undefined);
+  const outage = await findOutage(ref, snapshot, isOwn ? node : undefined);
   if (outage !== undefined) return outage;
 
   const decide = (live: KubeObject) =>

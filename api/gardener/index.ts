@@ -6,7 +6,7 @@ import { planUpdateInPlace } from './machine/in-place-update.ts';
 import { toNodePatch } from './machine/node-template.ts';
 import { planPreservation } from './machine/preservation.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
-import { listSources, readSource, secretsOf, sourceNameOf, versionOf } from './machine/source.ts';
+import { listSources, readSource, secretsOf, sourceNameOf, versionOf, zoneOf } from './machine/source.ts';
 import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
 import { renderUserData } from './machine/user-data.ts';
 import { machineMetrics, objectMetrics, toLive } from './metrics.ts';
@@ -52,7 +52,7 @@ export const gardener: Dialect = {
     planPreservation,
     planUpdateInPlace,
   },
-  source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, list: listSources, renderUserData },
+  source: { nameOf: sourceNameOf, secretsOf, versionOf, read: readSource, zoneOf, list: listSources, renderUserData },
   owner: ownerDialect,
   describe,
   metrics: { ofObjects: objectMetrics, ofMachines: machineMetrics, toLive },

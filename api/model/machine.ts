@@ -143,6 +143,11 @@ export type MachineStage =
   | 'deleting'
   | 'updating'; // updated in place by somebody else: the workflow leaves it alone
 
+/** Whether the Node of a machine in this stage has joined for certain. One that is being deleted may never have had any. */
+export function hasJoined(stage: MachineStage): boolean {
+  return ['running', 'available', 'unhealthy', 'updating'].includes(stage);
+}
+
 /** What is being done with a Machine, or was done last: facts, which a dialect puts into its own words. */
 export interface MachineStep {
   /** `claimNode`: whether the Node that the cloud names is that of this VM. */

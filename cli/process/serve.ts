@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
+import { onlyKnownCluster } from '../../kube/known-cluster.ts';
 import { createNoCluster } from '../../kube/no-cluster.ts';
 import { readSdkMetrics } from '../../temporal/worker-connection.ts';
 import type { serverFlags } from '../flag-groups.ts';
@@ -49,7 +50,7 @@ const endsWithinMs = 28_000;
  */
 export async function serve(
   command: string,
-  options: Options<(typeof serverFlags)[number]>,
+  options: Options<'namespace' | 'installation' | (typeof serverFlags)[number]>,
   warnings: readonly string[],
   startComponents: readonly ((deps: ComponentDeps) => Promise<Component>)[],
 ): Promise<void> {
@@ -71,12 +72,19 @@ export async function serve(
     return client;
   }
 
+  async function connectTarget(control: KubeClient): Promise<KubeClient> {
+    if (hasNoTarget(options)) return createNoCluster();
+    if (isOneCluster(options)) return control;
+    const { namespace, installation = namespace } = options;
+    return onlyKnownCluster(await connect('target'), { control, namespace, installation }, logger);
+  }
+
   async function start(): Promise<void> {
     const http = await startHttp({ ...options, metrics, missing: () => missing(), details });
     stops.push(http.close);
     logger.info({ url: http.url }, 'serving health and metrics');
     const control = await connect('control');
-    const target = hasNoTarget(options) ? createNoCluster() : isOneCluster(options) ? control : await connect('target');
+    const target = await connectTarget(control);
     for (const startComponent of startComponents) {
       const component = await startComponent({ control, target, logger, command, registry, countScrapeFailure });
       components.push(component);

@@ -4,6 +4,8 @@ import { labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { names } from '../../api/names.ts';
+import { nodes } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
 import { startReflector } from '../../kube/reflector.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
@@ -161,6 +163,33 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
     }
     expect(worst).toBe(most);
     expect((await millwright.cloud.stats()).vmsEver).toBe(8);
+  });
+
+  it('[invariant 6 partly] stays when most Nodes of its class are gone together, its owner says so, and it runs when they are back', async () => {
+    await start([]);
+    const before = await pool('lost', 3, '1s');
+    const lost = await millwright.nodesOf(before);
+    for (const { metadata } of lost) {
+      const { name } = metadata;
+      await millwright.target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } }));
+      await millwright.target.delete(nodes, { name });
+    }
+
+    await millwright.untilEvent('lost', 'ReplacementHeld');
+    const outage = '3 of 3 machines of small have lost their Nodes';
+    await until('the deployment is blocked', async (see) => {
+      const { code, output } = see(await millwright.command('stuck'));
+      return code === 0 && output.includes('Outage') && output.includes(outage);
+    });
+    expect((await millwright.machinesOf('lost')).filter(isDeleting)).toEqual([]);
+
+    for (const { metadata, spec, status } of lost) {
+      const { name, labels: own } = metadata;
+      const again = await millwright.target.create(nodes, { metadata: { name, labels: own ?? {} }, spec: { ...spec } });
+      await millwright.target.patch(nodes, again.metadata, mergePatch({ status }), { subresource: 'status' });
+    }
+    await millwright.untilRunning('lost', 3);
+    expect((await millwright.cloud.stats()).vmsEver).toBe(3);
   });
 
   it('fails without an owner, too, and says that nobody replaces it', async () => {

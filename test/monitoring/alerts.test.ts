@@ -76,6 +76,19 @@ const cases: readonly Case[] = [
     series: [steady(longest('CloudCapacity'), 600), steady(longest('Drain'), 3_000)],
   },
   {
+    ...{ alert: 'MillwrightReplacementsHeld', when: 'an outage keeps unhealthy machines for six minutes', at: '6m' },
+    series: [waiting(longest('Outage', 'rollout'))],
+    fires: {
+      labels: { type: 'rollout', cause: 'Outage' },
+      description:
+        'Unhealthy machines have waited for 6m 0s, and none is replaced, because that looks like an outage. `millwright stuck` says which Nodes.',
+    },
+  },
+  {
+    ...{ alert: 'MillwrightReplacementsHeld', when: 'it keeps them for two minutes, again and again', at: '60m' },
+    series: [steady(longest('Outage', 'rollout'), 120)],
+  },
+  {
     ...{ alert: 'MillwrightProviderFailing', when: 'all calls fail', at: '25m' },
     series: [growing(failed('Unauthenticated'), 1)],
     fires: {

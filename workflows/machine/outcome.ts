@@ -29,11 +29,6 @@ export function isPastCreation(stage: MachineStage): boolean {
   return stage !== 'new' && stage !== 'creating' && stage !== 'joining';
 }
 
-/** Whether the Node of a machine in this stage has joined for certain. One that is being deleted may never have had any. */
-export function hasJoined(stage: MachineStage): boolean {
-  return isPastCreation(stage) && stage !== 'failed' && stage !== 'deleting';
-}
-
 const seconds = 1_000;
 const minutes = 60 * seconds;
 

@@ -45,7 +45,7 @@ export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<voi
   const isOver = clock !== undefined && isDue(clock, view, Date.now());
   if (!isOver && (!clock?.isLate || run.blockedBy !== undefined)) {
     if (!clock?.isLate) run.blockedBy = undefined;
-    blockOn(run, run.blockedBy?.blockedOn);
+    blockOn(run, run.blockedBy?.blockedOn ?? (run.isHeld ? 'Outage' : undefined));
     return;
   }
   const blockedBy = await readBlockers(run.ref);

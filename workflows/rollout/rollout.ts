@@ -7,6 +7,7 @@ import {
   ApplicationFailure,
   condition,
   continueAsNew,
+  patched,
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
@@ -25,7 +26,7 @@ import { checkDeadline, watchDeadline } from './deadline.ts';
 import { withRules } from './earlier-readings.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
-import { doingOf, report, reportError, showHolds } from './report.ts';
+import { blockOn, doingOf, report, reportError, showHolds } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
 /**
@@ -194,6 +195,8 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     }
     for (const name of replaced) run.unfilled.add(name);
     showHolds(run, outage, limited);
+    run.isHeld = outage !== undefined && patched('blocked-on-an-outage');
+    if (run.isHeld) blockOn(run, run.blockedBy?.blockedOn ?? 'Outage');
     if (outage !== undefined) return 'held';
     if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
     // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.

@@ -37,6 +37,8 @@ export interface OwnerRun {
   isDeadlineWatched: boolean;
   /** What the rollout waits for; only while it is late. */
   blockedBy: RolloutBlockers | undefined;
+  /** Whether an outage keeps unhealthy machines from being replaced. */
+  isHeld: boolean;
   /** Value of the search attribute, as far as this run can know. */
   shownBlocker: Blocker | 'unknown' | undefined;
   description: OwnerDescription;
@@ -57,6 +59,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     deadlineMs: 0,
     isDeadlineWatched: false,
     blockedBy: before?.blockedBy,
+    isHeld: false,
     shownBlocker: before?.blockedBy === undefined ? undefined : 'unknown',
     description: {
       doing: 'starting',

@@ -90,6 +90,11 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
   };
 }
 
+/** As the autoscaler is told. */
+export function zoneOf({ nodeTemplate }: MachineClass): string | undefined {
+  return nodeTemplate?.zone;
+}
+
 /** All classes of a namespace. */
 export async function listSources(list: List): Promise<SweptSource[]> {
   const classes = await list(machineClasses);

@@ -7,6 +7,7 @@ import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from
 import type { KubeClient } from '../../../kube/client.ts';
 import { isNotFound } from '../../../kube/errors.ts';
 import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
+import { findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
 import { providerNames } from '../../../temporal/providers.ts';
@@ -63,8 +64,17 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     const sources = inControl?.sources ?? [];
     const nodes = hasNoTarget(options) ? undefined : ((isApart ? target : control)?.client ?? undefined);
     const inTarget = nodes && (await checkTarget(nodes));
+    const known = isApart && control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
-    const found = [control.findings, inControl?.findings, target?.findings, inTarget, temporal.findings, inTemporal];
+    const found = [
+      control.findings,
+      inControl?.findings,
+      target?.findings,
+      inTarget,
+      known,
+      temporal.findings,
+      inTemporal,
+    ];
     return found.flatMap((findings) => findings ?? []);
   } finally {
     await Promise.all([control.client?.close(), target?.client?.close(), temporal.server?.connection.close()]);
@@ -122,6 +132,18 @@ async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
 async function checkTarget(client: KubeClient): Promise<Finding[]> {
   const needs = [{ rules: targetRules }, { rules: tokenRules, namespace: tokenNamespace }];
   return [await checkRights(client, 'target', needs)];
+}
+
+/** Whether the Nodes are in the cluster in which they were before. */
+async function checkKnown(target: KubeClient, control: KubeClient, options: DoctorOptions): Promise<Finding[]> {
+  const { namespace, installation = namespace } = options;
+  const subject = 'cluster of the Nodes';
+  const check = async (): Promise<Finding> => {
+    const other = await findOtherCluster(target, { control, namespace, installation });
+    if (other !== undefined) return problem(subject, other);
+    return { subject, state: 'ok', message: 'it is the one that this installation knows' };
+  };
+  return [await finding(subject, check)];
 }
 
 async function checkCrds(client: KubeClient): Promise<Finding> {

@@ -25,15 +25,21 @@ export interface Cause extends CauseGroup {
   readonly longest: Example;
 }
 
+const outageRemedy =
+  'Find out why the Nodes are gone or not ready. A kubelet registers its Node when it starts. To replace a machine all the same, delete it.';
+
 /** The part of a description for this list: since when, the last error, else what it waits for, and what would unblock it. */
 export function toExample(description: MachineDescription | OwnerDescription): Example {
   const { since, lastError } = description;
   const waitsFor =
     'waitingFor' in description ? description.waitingFor : 'waitsFor' in description && description.waitsFor;
-  const problem = lastError ? `${lastError.code}: ${lastError.message}` : waitsFor && `waits for ${waitsFor}`;
+  const outage = 'outage' in description ? description.outage : undefined;
+  const waits = outage ?? (waitsFor && `waits for ${waitsFor}`);
+  const problem = lastError ? `${lastError.code}: ${lastError.message}` : waits;
   return {
     since: lastError !== undefined && 'since' in lastError ? lastError.since : since,
     ...(problem && { problem }),
+    ...(outage !== undefined && { unblock: outageRemedy }),
     ...('unblock' in description && description.unblock !== undefined && { unblock: description.unblock }),
   };
 }
