@@ -74,9 +74,9 @@ export async function serve(
 
   async function connectTarget(control: KubeClient): Promise<KubeClient> {
     if (hasNoTarget(options)) return createNoCluster();
-    if (isOneCluster(options)) return control;
     const { namespace, installation = namespace } = options;
-    return onlyKnownCluster(await connect('target'), { control, namespace, installation }, logger);
+    const target = isOneCluster(options) ? control : await connect('target');
+    return onlyKnownCluster(target, { control, namespace, installation }, logger);
   }
 
   async function start(): Promise<void> {

@@ -89,11 +89,12 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const processes: MillwrightProcess[] = [];
   const hosted: HostedMillwright[] = [];
   const logsOf = () => [...hosted, ...processes].map((millwright) => millwright.logs());
-  async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
+  /** @param nodesIn kubeconfig of another cluster of the Nodes than the installation has */
+  async function start(command: MillwrightOptions['command'] = 'run', nodesIn?: string): Promise<MillwrightProcess> {
     const { isElected = false, awaitsExpiry = false, flags = [] } = options;
     const clusters =
       options.processKubeconfig === undefined
-        ? { kubeconfig, targetKubeconfig }
+        ? { kubeconfig, targetKubeconfig: nodesIn ?? targetKubeconfig }
         : {
             kubeconfig: options.processKubeconfig,
             targetKubeconfig: options.targetKubeconfig ?? options.processKubeconfig,

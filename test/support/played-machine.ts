@@ -244,6 +244,7 @@ export function setUpMachine() {
     described,
     waitingFor,
     observe,
+    registerNode,
     joinNode,
     startRunning,
     startAtRest,

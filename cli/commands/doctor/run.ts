@@ -64,7 +64,7 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     const sources = inControl?.sources ?? [];
     const nodes = hasNoTarget(options) ? undefined : ((isApart ? target : control)?.client ?? undefined);
     const inTarget = nodes && (await checkTarget(nodes));
-    const known = isApart && control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
+    const known = control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
     const found = [
       control.findings,

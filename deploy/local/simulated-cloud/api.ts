@@ -111,12 +111,13 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
 
   function act(operation: Operation, request: CloudRequest, id: string | undefined, faults: readonly ShownFault[]) {
     if (operation === 'create') return create(request, faults);
-    if (operation === 'list') return list(request.url);
+    const isHidden = hiddenBy(faults);
+    if (operation === 'list') return list(request.url, isHidden);
     const part = partOf(request.url);
-    if (part !== undefined) return actOnPart(operation, part);
+    if (part !== undefined) return actOnPart(operation, part, isHidden);
     const vm = state.vm(id ?? '');
     const now = Date.now();
-    if (vm === undefined || stateOf(vm, now) === 'terminated' || now < vm.visibleAt) {
+    if (vm === undefined || stateOf(vm, now) === 'terminated' || now < vm.visibleAt || isHidden(vm)) {
       return failure(404, 'NotFound', `there is no VM ${id}`);
     }
     if (operation === 'get') return { status: 200, body: toAnswer(vm) };
@@ -132,10 +133,10 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     }
   }
 
-  function actOnPart(operation: Operation, { kind, id }: { kind: PartKind; id: string }) {
+  function actOnPart(operation: Operation, { kind, id }: { kind: PartKind; id: string }, isHidden: IsHidden) {
     const now = Date.now();
     const part = state.parts(now).find((each) => each.id === id && each.kind === kind && now >= each.visibleAt);
-    if (part === undefined) return failure(404, 'NotFound', `there is no ${kind} ${id}`);
+    if (part === undefined || isHidden(part)) return failure(404, 'NotFound', `there is no ${kind} ${id}`);
     if (operation === 'get') return { status: 200, body: toPartAnswer(part) };
     const vm = state.vm(part.vm ?? '');
     if (vm !== undefined && stateOf(vm, now) !== 'terminated') {
@@ -177,15 +178,15 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
   }
 
   /** `/v1/vms` lists VMs, `/v1/resources` everything. */
-  function list({ pathname, searchParams: query }: URL) {
+  function list({ pathname, searchParams: query }: URL, isHidden: IsHidden) {
     const { data, error } = ListQuery.safeParse(Object.fromEntries(query));
     if (error) return failure(400, 'InvalidParameter', z.prettifyError(error));
     const now = Date.now();
     const wanted = tagsOf(query);
     const vm = query.get('vm');
     const onlyInterrupted = query.get('interrupted') === 'true';
-    const isListed = ({ number, visibleAt, tags }: StoredVm | StoredPart) =>
-      number > data.page && now >= visibleAt && hasTags(tags, wanted);
+    const isListed = (each: StoredVm | StoredPart) =>
+      each.number > data.page && now >= each.visibleAt && hasTags(each.tags, wanted) && !isHidden(each);
     const vms = state
       .vms()
       .filter((each) => isListed(each) && stateOf(each, now) !== 'terminated' && (vm === null || each.id === vm))
@@ -205,6 +206,15 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     const part = state.part(partOf(url)?.id ?? '');
     return { machineType: vm?.machineType, tags: vm?.tags ?? part?.tags ?? tagsOf(url.searchParams) };
   }
+}
+
+type IsHidden = (of: StoredVm | StoredPart) => boolean;
+
+function hiddenBy(faults: readonly ShownFault[]): IsHidden {
+  const hidden = faultOf(faults, 'hidden');
+  if (hidden === undefined) return () => false;
+  const sinceMs = hidden.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(hidden.since);
+  return ({ createdAt }) => createdAt > sinceMs;
 }
 
 function routeOf({ method, url }: CloudRequest): { operation: CallRecord['operation']; vm?: string } {

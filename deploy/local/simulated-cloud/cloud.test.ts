@@ -456,6 +456,27 @@ describe('a reset', () => {
   });
 });
 
+describe('VMs that a fault hides', () => {
+  it('are in no answer, or only those that are younger than a time, until the fault is over', async () => {
+    const old = await create();
+    const since = new Date().toISOString();
+    await until('time has passed', () => Promise.resolve(Date.now() > Date.parse(since)));
+    const young = await create();
+    const answers = async () => {
+      const listed = (await call('GET', '/v1/vms?limit=500')).body.items ?? [];
+      const found = [old, young].map(({ id }) => listed.some((each) => each.id === id));
+      return [...found, (await call('GET', `/v1/vms/${young.id}`)).status];
+    };
+
+    await cloud.setFaults({ kind: 'hidden', since });
+    expect(await answers()).toEqual([true, false, 404]);
+    await cloud.setFaults({ kind: 'hidden', operation: 'list' });
+    expect(await answers()).toEqual([false, false, 200]);
+    await cloud.setFaults();
+    expect(await answers()).toEqual([true, true, 200]);
+  });
+});
+
 describe('the process', () => {
   it('continues after kill -9 with its VMs and their parts, its calls and its faults, and where these were', async () => {
     await untilRenewedTwice(await create());

@@ -28,7 +28,7 @@ const conditions = {
   ...commonConditions,
 };
 
-/** A fault. Those from `capacity` on meet create calls alone; `leak` meets those that create and delete VMs. */
+/** A fault. Those from `capacity` to `ignoreTokens` meet create calls alone; `leak` meets those that create and delete VMs. */
 export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({ ...latency, ...conditions }).check(checkLatency),
   z.strictObject({ ...lostAnswer, ...conditions }),
@@ -60,6 +60,11 @@ export const Fault = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ kind: z.literal('invisible'), ms: milliseconds.describe('After the create call.'), ...conditions }),
   z.strictObject({ kind: z.literal('ignoreTokens'), ...conditions }),
+  z.strictObject({
+    kind: z.literal('hidden'),
+    since: z.iso.datetime().optional().describe('Only what was created after this time. Left out: everything.'),
+    ...conditions,
+  }),
 ]);
 export type Fault = z.output<typeof Fault>;
 type FaultKind = Fault['kind'];

@@ -27,6 +27,7 @@ import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, withName } from './creation.ts';
 import { creationRefused, fail } from './refusal.ts';
+import { nodeText, watching } from './unhealthy.ts';
 import { deleteVmIn } from './vm-deletion.ts';
 
 /**
@@ -37,6 +38,7 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
   const isNamed = state.creation.state === 'named';
   if (isNamed && (Date.now() < state.nextPollMs || isJoinable(state))) return done;
+  if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state);
 
   const doing = isNamed ? 'asking the cloud about the VM' : 'creating the VM';
   showRetry(state, { doing });
@@ -48,6 +50,29 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   if ('code' in answer && stored === undefined) return refused(state, doing, answer);
   forgetError(state);
   return takeVm(state, attempt, stored ?? (answer as Vm), doing);
+}
+
+/** Whether a Machine names a VM that this run has not asked for, and says nothing: it was restored without status. */
+function hasLostStatus({ machine, creation }: MachineState): boolean {
+  const isNamedBefore = creation.state === 'named' && creation.attempt === undefined;
+  return machine.stage === 'new' && isNamedBefore && machine.limits.hasNoNode !== true;
+}
+
+/**
+ * Its Node may have joined long ago, so the creation timeout does not count: from here on the machine is an unhealthy one, which
+ * its owner replaces if that is no outage.
+ */
+async function watchRestored(state: MachineState): Promise<PhaseOutcome> {
+  await report(state, watching(state), {
+    stage: 'unhealthy',
+    step: { kind: 'health', state: 'processing' },
+    isTimed: true,
+    event: {
+      reason: 'NodeUnhealthy',
+      note: `The Machine was restored without status, and node ${nodeText(state)} is not healthy`,
+    },
+  });
+  return again;
 }
 
 /** From here on the VM is the Machine's, unless it cannot become its Node. */

@@ -2,7 +2,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { setUpMachine } from '../../../test/support/played-machine.ts';
 
-const { advance, beDown, cluster, described, observe, startAtRest, touch, until } = setUpMachine();
+const { advance, beDown, cloud, cluster, described, observe, registerNode, start, startAtRest, touch, until } =
+  setUpMachine();
 
 const healthSeconds = 2;
 /** Longer than any test. */
@@ -32,6 +33,37 @@ async function grant(watchedMs: number): Promise<void> {
   touch({ request: { ...request, isGranted: true } });
   await observe(undefined, watchedMs);
 }
+
+describe('a Machine that names a VM and was restored without status', () => {
+  /** Its Node is missing, as a kubelet registers it only at its start, or not ready. */
+  async function restore(ready?: string): Promise<void> {
+    touch({ limits: { ...cluster.machine.limits, healthSeconds, creationSeconds: 1 }, providerID: 'x:///vm-1' });
+    touch({ managed: true, finalizers: ['ours'], nodeName: 'node-1' });
+    if (ready !== undefined) {
+      registerNode();
+      if (cluster.node.state === 'present') cluster.node = { ...cluster.node, conditions: { Ready: ready } };
+    }
+    await start();
+  }
+
+  it.each([
+    ['is missing', undefined],
+    ['is not ready', 'Unknown'],
+  ])('asks its owner to be replaced when its Node %s, and does not fail by itself', async (_, ready) => {
+    await restore(ready);
+    await until(() => cluster.machine.stage === 'unhealthy');
+    await untilAsked();
+    await observe(undefined, ever);
+    expect(cluster.written.map(({ stage }) => stage)).not.toContain('failed');
+    expect(cloud.asked).toEqual([]);
+  });
+
+  it('runs at once when its Node is healthy', async () => {
+    await restore('True');
+    await until(() => cluster.machine.stage === 'running');
+    expect(cluster.written.map(({ stage }) => stage)).not.toContain('unhealthy');
+  });
+});
 
 describe('a Machine that is unhealthy for its health timeout', () => {
   it('asks to be replaced, and fails when its owner has decided so', async () => {

@@ -1,0 +1,1 @@
+import './disasters.test.ts';
