@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { taints } from '../api/gardener/names.ts';
+import { cordoners, names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Node } from '../kube/core.ts';
 import { createNoCluster } from '../kube/no-cluster.ts';
@@ -7,12 +7,9 @@ import { createOutageFinder } from './outage.ts';
 
 const zone = { 'topology.kubernetes.io/zone': 'a' };
 
-function nodeNamed(name: string, ready: string, taint?: { readonly key: string; readonly effect: string }): Node {
-  return {
-    metadata: { name, uid: name, resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z', labels: zone },
-    spec: { ...(taint && { taints: [taint] }) },
-    status: { conditions: [{ type: 'Ready', status: ready }] },
-  };
+function nodeNamed(name: string, ready: string, annotations: Record<string, string> = {}): Node {
+  const made = { name, uid: name, resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z', labels: zone };
+  return { metadata: { ...made, annotations }, status: { conditions: [{ type: 'Ready', status: ready }] } };
 }
 
 function outageAmong(nodes: readonly Node[]): Promise<string | undefined> {
@@ -32,7 +29,7 @@ describe('the Nodes that make an outage', () => {
   });
 
   it('are not those of Failed machines that are preserved, which stay unhealthy for days', async () => {
-    const kept = bad.map((name) => nodeNamed(name, 'Unknown', taints.preserved));
+    const kept = bad.map((name) => nodeNamed(name, 'Unknown', { [names.cordonedBy]: cordoners.preservation }));
     expect(await outageAmong([nodeNamed('e', 'Unknown'), ...kept, nodeNamed('d', 'True')])).toBeUndefined();
   });
 });

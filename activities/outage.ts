@@ -50,9 +50,8 @@ export function createOutageFinder({ target, nodeConditions, percent }: OutageOp
 }
 
 /** Whether a Node is that of a Failed machine that is preserved. */
-function isKept({ spec }: Node): boolean {
-  const keys = allDialects().map(({ marks }) => marks.preservedTaint);
-  return spec?.taints?.some(({ key }) => keys.includes(key)) === true;
+function isKept(node: Node): boolean {
+  return allDialects().some(({ marks }) => marks.isKept?.(node) === true);
 }
 
 function zoneOf({ metadata: { labels } }: Node): string | undefined {

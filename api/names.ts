@@ -58,8 +58,13 @@ export const names = {
    */
   preservedUntil: `${prefix}preserved-until`,
   /**
-   * Machine whose deployment updates its machines in place: `candidate`, `selected`, `updated` or `released`. Written
-   * by the `machine` workflow and its owner's workflow.
+   * Node that is drained and whose machine stays: `preservation` if it was cordoned for that, which its end undoes;
+   * `others` if it was cordoned before, and stays so. Written by the `machine` workflow.
+   */
+  cordonedBy: `${prefix}cordoned-by`,
+  /**
+   * Machine whose deployment updates its machines in place: `candidate`, `selected`, `updated` or `released`, `@` and
+   * the UID of its MachineSet. Void for another MachineSet. Written by the `machine` workflow and its owner's workflow.
    */
   inPlaceUpdate: `${prefix}in-place-update`,
   /** MachineDeployment, MachineSet: `true` makes `spec.minReadySeconds` count. Written by users. */
@@ -136,6 +141,9 @@ export const inPlaceOrders = {
   /** By the owner: it has the current template after all. */
   released: 'released',
 } as const;
+
+/** Values of the annotation `cordonedBy`. */
+export const cordoners = { preservation: 'preservation', others: 'others' } as const;
 
 /** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */
 export const orphanFinalizer = 'orphan';
