@@ -21,6 +21,11 @@ export const names = {
    */
   places: `${prefix}places`,
   /**
+   * Machine: `true` if another system has begun its creation, so that its VM may have no UID tag. Written by the
+   * `machine` workflow, with the first places.
+   */
+  begunElsewhere: `${prefix}begun-elsewhere`,
+  /**
    * Machine that is being deleted: comma-separated names of Nodes to delete with it, even without provider ID. Written
    * by the `machine` workflow.
    */

@@ -163,6 +163,7 @@ const deleting: Readonly<Record<string, McmMachine>> = {
   },
   'at-vm-status': { vm: 'joined', ...terminating, operation: atStep('getVmStatus') },
   'at-vm-status-unnamed': { vm: 'none', ...terminating, operation: atStep('getVmStatus') },
+  'at-vm-status-unnamed-with-vm': { vm: 'made', isNamed: false, ...terminating, operation: atStep('getVmStatus') },
   'at-drain': { vm: 'joined', ...terminating, operation: atStep('drain', 'VM status: found. '), node: cordoned },
   'at-refused-drain': {
     vm: 'joined',
